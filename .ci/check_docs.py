@@ -241,10 +241,8 @@ def make_files(made: Path) -> None:
 
 def check(pages: Sequence[Path], options: Sequence[str]) -> int:
     """Each page in a process and a folder of its own."""
-    from sojourn.flows.environment import be_quiet
     from sojourn.flows.outside.prefect_server import prefect_server
 
-    be_quiet()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as root, prefect_server(Path(root) / "prefect"):
         made = Path(root) / "made"

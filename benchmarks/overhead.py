@@ -43,9 +43,8 @@ def main() -> None:
 
 
 def _measure(store: Path, n_requests: int) -> None:
-    from sojourn.flows.environment import be_quiet, keep_prefect_in
+    from sojourn.flows.environment import keep_prefect_in
 
-    be_quiet()
     keep_prefect_in(store)
     os.environ["OMP_NUM_THREADS"] = "1"
     with spending("import Prefect"):

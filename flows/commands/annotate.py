@@ -17,6 +17,7 @@ from sojourn.flows.commands.options import (
     is_there,
     plain_errors,
 )
+from sojourn.inflated import text_of
 
 if TYPE_CHECKING:
     from sojourn.features.trace import Trace
@@ -95,8 +96,6 @@ def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] 
 
 
 def _requests(file: Path) -> dict[str, dict[str, Any]]:
-    from sojourn.inflated import text_of
-
     found = json_objects(text_of(file), f"{file}: line")
     if not found:
         raise ValueError(f"requests must be a file with one JSON object a line, got an empty one: {str(file)!r}")
@@ -104,8 +103,6 @@ def _requests(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _ids(file: Path) -> frozenset[str]:
-    from sojourn.inflated import text_of
-
     found = frozenset(line.strip() for line in text_of(file).split("\n") if line.strip())
     if not found:
         raise ValueError(f"only must be a file of request ids, one a line, got an empty one: {str(file)!r}")

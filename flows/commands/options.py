@@ -17,6 +17,7 @@ import typer
 from sojourn.flows.commands.exit_codes import REFUSED
 from sojourn.flows.commands.variables import DEBUG, check_variables
 from sojourn.flows.terminal import end_quietly, is_output_closed
+from sojourn.inflated import toml_of
 from sojourn.publishing import NO_ROOM
 
 P = ParamSpec("P")
@@ -190,8 +191,6 @@ def _configured_store(config: Path | None) -> str:
     found = os.environ.get("SOJOURN_STORE")
     if found is None and config is not None:
         try:
-            from sojourn.inflated import toml_of
-
             found = toml_of(config).get("store")
         except (OSError, ValueError):
             found = None

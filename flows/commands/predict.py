@@ -10,6 +10,7 @@ import typer
 
 from sojourn.flows.commands.json_objects import json_objects
 from sojourn.flows.commands.options import plain_errors
+from sojourn.inflated import text_of
 
 
 @plain_errors
@@ -54,8 +55,6 @@ def predict(
 
 
 def _requests(request: str) -> list[dict[str, Any]]:
-    from sojourn.inflated import text_of
-
     text = request
     if not request.lstrip().startswith("{"):
         try:

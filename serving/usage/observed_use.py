@@ -19,10 +19,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
+from sojourn.serving.inputs import WEEK_S
+
 N_REQUESTS_MAX = 100_000
 """Requests that are observed at once: 1.2 kB each for CPU, and as much again once memory is observed."""
-WEEK_S = 604_800
-"""A highest use counts in the week of the trace's clock in which it was seen, and in the next week with a sample."""
 _N_FIRST = 64
 _N_COUNTED = 32
 """From so many samples of a slot on, each new one weighs a thirty-second of its mean: use may change over the weeks."""
@@ -44,7 +44,10 @@ class Seen:
 
 
 class _Table:
-    """Highest, mean and count by slot of one resource, a row a request; grows by doubling."""
+    """Highest, mean and count by slot of one resource, a row a request; grows by doubling.
+
+    A highest use counts in the week of the trace's clock in which it was seen, and in the next week with a sample.
+    """
 
     def __init__(self, n_rows: int) -> None:
         self.highest = np.full((n_rows, N_SLOTS), np.nan, np.float32)
@@ -53,13 +56,18 @@ class _Table:
         self.count = np.zeros((n_rows, N_SLOTS), np.uint8)
         self._view()
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """All that it holds."""
+        return self.highest, self.former, self.mean, self.count
+
     def grow(self, n_rows: int) -> None:
         """Make room for more rows."""
         fresh = _Table(n_rows)
         n_old = len(self.highest)
-        for name in ("highest", "former", "mean", "count"):
-            getattr(fresh, name)[:n_old] = getattr(self, name)
-        self.highest, self.former, self.mean, self.count = fresh.highest, fresh.former, fresh.mean, fresh.count
+        for new, old in zip(fresh.arrays, self.arrays, strict=True):
+            new[:n_old] = old
+        self.highest, self.former, self.mean, self.count = fresh.arrays
         self._view()
 
     def turn(self, row: int) -> None:
@@ -84,8 +92,8 @@ class _Table:
 
     def _view(self) -> None:
         """Views of Python's own, whose elements are read and written several times as fast as an array's."""
-        arrays: tuple[Any, ...] = (self.highest, self.former, self.mean, self.count)
-        views: list[Any] = [memoryview(array.reshape(-1)) for array in arrays]
+        flat: list[Any] = [array.reshape(-1) for array in self.arrays]
+        views: list[Any] = [memoryview(array) for array in flat]
         self._highest, self._former, self._mean, self._count = views
 
 
@@ -119,7 +127,7 @@ class ObservedUse:
     def n_bytes(self) -> int:
         """Of the arrays."""
         tables = [self._cpu] if self._mem is None else [self._cpu, self._mem]
-        return sum(array.nbytes for table in tables for array in (table.highest, table.former, table.mean, table.count))
+        return sum(array.nbytes for table in tables for array in table.arrays)
 
     def add(self, name: str, time_s: int, slot: int, cpu: float, mem: float | None = None) -> bool:
         """Take a sample, finite and at least 0; False where it is dropped, since n_most others are observed."""

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import sojourn.flows  # noqa: F401 - before any test imports MLflow or Prefect: it sets their environment
 from learnt_bundle import Learnt, learn
 from made_postgres import PostgresServer, postgres_folder, postgres_server
-from sojourn.flows.environment import be_quiet
 
 os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "600"  # a busy machine fails no test
-be_quiet()
 
 
 @pytest.fixture(scope="session")

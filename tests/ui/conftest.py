@@ -19,10 +19,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.environment import be_quiet
 from watched_pages import Team, Watched
-
-be_quiet()
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,6 @@ import os, signal
 from pathlib import Path
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from sojourn.flows.environment import be_quiet
-be_quiet()
 from sojourn.flows.outside.{module} import {make}
 
 @event.listens_for(Engine, "before_cursor_execute")

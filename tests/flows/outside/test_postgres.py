@@ -34,8 +34,6 @@ NAME = "made"
 FIRST_RUN = """
 import sys
 from pathlib import Path
-from sojourn.flows.environment import be_quiet
-be_quiet()
 from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.opening import open_store
 tracker = open_store(TraceSettings(store=Path(sys.argv[1]), artifacts=sys.argv[2]))

@@ -20,8 +20,7 @@ from sojourn.flows.outside.prefect_server import _await, prefect_server
 PROGRAM = """
 import sys
 from pathlib import Path
-from sojourn.flows.environment import be_quiet, keep_prefect_in
-be_quiet()
+from sojourn.flows.environment import keep_prefect_in
 store = Path(sys.argv[1])
 keep_prefect_in(store)
 from sojourn.flows.config import RetrainConfig

@@ -90,8 +90,6 @@ def test_a_failed_statement_is_one_line_without_its_parameters(tracker: Tracker,
 TERMINATED = """
 import sys
 from pathlib import Path
-from sojourn.flows.environment import be_quiet
-be_quiet()
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
 with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a test"}}).run("run", {{}}) as run:

@@ -220,8 +220,6 @@ def test_an_order_that_cannot_be_carried_out_stops_nobody(made: Made, store: Pat
 DIES = """
 import os, signal
 from pathlib import Path
-from sojourn.flows.environment import be_quiet
-be_quiet()
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.tracking_uri import TrackingUri
