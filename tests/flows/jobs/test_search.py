@@ -48,7 +48,7 @@ def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
         seen.append(material)
         return score(space, values, material)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(trial, "score", watched)
+    monkeypatch.setattr("sojourn.flows.jobs.search.score", watched)
     first = search([config], "gbdt-once", 2, 600.0)
     assert first.n_trials == 2 and len(seen) == 3  # the defaults' own score, and two trials
     assert first.value <= 1.0  # the first trial is the defaults themselves
