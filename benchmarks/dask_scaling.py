@@ -21,10 +21,10 @@ from pathlib import Path
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison import run_cells
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs.trial import TrialTask, trial_code, worker_score
 from sojourn.flows.outside.dask_workers import cluster, dask_client, dask_workers
 from sojourn.flows.outside.workers import run_grouped
+from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
 from sojourn.flows.stages.build_features import stored_features
 from sojourn.flows.stages.ingest import Ingested, read_into
 from sojourn.models.lifetime import SEARCH_SPACES
@@ -107,7 +107,8 @@ def trials(store: Path, address: str, n_trials: int) -> Callable[[], None]:
     """Trials of `gbdt-once` on 50,000 requests whose features are in the store; each worker reads them once."""
     config = RetrainConfig(store=store, n_requests=50_000, n_threads=1)
     stored_features(store, read_into(store, config.source))
-    task = TrialTask("gbdt-once", dict(SEARCH_SPACES["gbdt-once"].defaults), config.ingestion, config.training,
+    task = TrialTask("gbdt-once", dict(SEARCH_SPACES["gbdt-once"].defaults), config.store, config.source,
+                     config.group(TrainSettings),
                      trial_code())
 
     def run() -> None:

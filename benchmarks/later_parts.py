@@ -4,7 +4,6 @@ the trace as it was known at a time."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import SEEN_FROM, SEEN_TO
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.flows.placement.sources import TableSource
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.train import fit_family
 from sojourn.flows.stages.windows import windows
 from sojourn.models import FitSettings
@@ -57,7 +56,8 @@ def later_parts(config: RetrainConfig, trace: Trace, seeds: Sequence[int],
     settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
     model = fit_family(family, split, settings, choose_threshold(split.train)).model
     for seed in seeds:
-        workload = later_workload(replace(config.placement, seed=seed), trace, split.test_from_s)
+        workload = later_workload(config.chosen_recipe, config.model_copy(update={"seed": seed}), trace,
+                                  split.test_from_s)
         asked = asked_rows(workload, trace, rows)
         source = TableSource(model.curve_table(asked.rows), asked.request_ids, idx=asked.idx)
         curves = source.curves(workload.trace.requests)

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.features.split import Split
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs.trial import without_test
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.ingest import ingest
 from sojourn.flows.stages.train import fit_settings
@@ -146,10 +146,10 @@ def main() -> None:
           f"{'x cost':>8}")
     figures: list[Figure] = []
     for config in configs:
-        ingested = ingest.fn(config.ingestion)
+        ingested = ingest.fn(config.store, config.source)
         features = build_features.fn(config.store, ingested)
         split = windows(features.rows, config.test_share, config.valid_share)
-        figures += measure(ingested.name, without_test(split), fit_settings(config.training, features))
+        figures += measure(ingested.name, without_test(split), fit_settings(config, features))
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
     picture(figures, asked.picture)

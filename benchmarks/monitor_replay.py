@@ -20,9 +20,9 @@ import numpy as np
 from sojourn.features import Trace
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.config import load_config
-from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.pull import ModelUri, find_version
+from sojourn.flows.settings.other_jobs import MonitorConfig
+from sojourn.flows.settings.retrain import load_config
 from sojourn.flows.versions.bundle_bytes import fetched
 from sojourn.flows.versions.reading import read_store
 from sojourn.serving import Lifetime, Predictor

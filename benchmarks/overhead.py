@@ -52,11 +52,11 @@ def _measure(store: Path, n_requests: int) -> None:
     with spending("import MLflow"):
         import mlflow
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
-    from sojourn.flows.config import RetrainConfig
     from sojourn.flows.jobs.retrain import retrain
     from sojourn.flows.outside.mlflow_database import ready_database
     from sojourn.flows.outside.prefect_server import prefect_server
     from sojourn.flows.outside.tracking_client import TrackingClient
+    from sojourn.flows.settings.retrain import RetrainConfig
 
     with spending("make MLflow's database"):
         ready_database(store / "mlflow.db", store / "artifacts")

@@ -28,9 +28,9 @@ from scipy.stats import t
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.replicas import replica
 from sojourn.flows.placement.truth_source import truth_source
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator import PACKING, Cluster, Policy, Request
 from sojourn.simulator.policies import free_share_left
 from sojourn.simulator.policies.joint import SCALE_S

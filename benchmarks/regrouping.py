@@ -19,8 +19,8 @@ from benchmarks.later_parts import later_parts
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import Drift, synthesize
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.intervals import t_half_width
+from sojourn.flows.settings.retrain import RetrainConfig
 
 WINDOW_DAYS = 14
 READINGS = {

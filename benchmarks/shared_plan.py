@@ -19,7 +19,7 @@ from scipy import stats
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.hosts import migration_figures
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.choice import simplest_within_error
 from sojourn.flows.stages.ingest import ingest
@@ -92,11 +92,11 @@ def main() -> None:
     configs = ([RetrainConfig(store=options.store, n_threads=1, trace=Path(file), reader=reader)
                 for file, _, reader in asked] or [RetrainConfig(store=options.store, n_threads=1)])
     for config in configs:
-        ingested = ingest.fn(config.ingestion)
+        ingested = ingest.fn(config.store, config.source)
         features = build_features.fn(config.store, ingested)
         past = windows(features.rows, config.test_share, config.valid_share).past
         for n, n_stretches in STRETCHES:
-            found, taken = excesses(past, n, n_stretches, fit_settings(config.training, features),
+            found, taken = excesses(past, n, n_stretches, fit_settings(config, features),
                                     features.encoder.history)
             print(f"{ingested.name}, {n} requests: taken {dict(taken)}", flush=True)
             for each, values in found.items():

@@ -12,11 +12,10 @@ from sojourn.features.readers import READERS
 from sojourn.features.usage import USAGE_READERS
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
-from sojourn.flows.monitor_config import MonitorConfig
-from sojourn.flows.trace_settings import SharedSettings, TraceSettings
-from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.trace import SharedSettings, TraceSettings
 from sojourn.models import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES
 from sojourn.simulator import POLICIES, VARIANTS
@@ -90,8 +89,8 @@ def measures() -> str:
         for name, each in MEASURES.items()])
 
 
-def settings(kind: type[TraceSettings]) -> str:
-    return table(("setting", "default", "what it says"), rows(kind))
+def settings(kind: type[TraceSettings], besides: type[TraceSettings] | None = None) -> str:
+    return table(("setting", "default", "what it says"), rows(kind, besides))
 
 
 TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
@@ -104,12 +103,12 @@ TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "metrics": ("simulator/semantics.md", metrics),
     "measures": ("lifetime.md", measures),
     "settings-all": ("reference/settings.md", partial(settings, TraceSettings)),
-    "settings-shared": ("reference/settings.md", partial(settings, SharedSettings)),
-    "settings-retrain": ("reference/settings.md", partial(settings, RetrainConfig)),
-    "settings-compare": ("reference/settings.md", partial(settings, CompareConfig)),
-    "settings-train-usage": ("reference/settings.md", partial(settings, TrainUsageConfig)),
-    "settings-monitor": ("reference/settings.md", partial(settings, MonitorConfig)),
-    "settings-admit": ("reference/settings.md", partial(settings, AdmitConfig)),
+    "settings-shared": ("reference/settings.md", partial(settings, SharedSettings, TraceSettings)),
+    "settings-retrain": ("reference/settings.md", partial(settings, RetrainConfig, SharedSettings)),
+    "settings-compare": ("reference/settings.md", partial(settings, CompareConfig, SharedSettings)),
+    "settings-train-usage": ("reference/settings.md", partial(settings, TrainUsageConfig, SharedSettings)),
+    "settings-monitor": ("reference/settings.md", partial(settings, MonitorConfig, TraceSettings)),
+    "settings-admit": ("reference/settings.md", partial(settings, AdmitConfig, TraceSettings)),
 }
 """By the name in the marker: the page, and what makes the table."""
 

@@ -9,9 +9,9 @@ from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
-from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BundleBytes
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
 

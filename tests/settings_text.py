@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import re
 import textwrap
@@ -13,7 +11,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.store import StoreSettings
 
 WIDTH = 110
 CORES = "as many as there are cores"
@@ -32,25 +30,14 @@ EXAMPLES: Mapping[str, Any] = {
 _TOLD = re.compile(r"[;.]? [Dd]efault: (?P<value>[^.]+)\.$")
 
 
-def described(kind: type[TraceSettings]) -> dict[str, str]:
-    """What the class itself says of each of its own settings, in the order in which they stand."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for field, text in zip(body.body, [*body.body[1:], None], strict=True):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            is_said = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-            found[field.target.id] = " ".join(str(text.value.value).split()) if is_said else ""  # type: ignore[union-attr]
-    return found
+def described(kind: type[StoreSettings], besides: type[StoreSettings] | None = None) -> dict[str, str]:
+    """What each setting says of itself, in the order in which they stand; without those of another class."""
+    known = set() if besides is None else set(besides.model_fields)
+    return {name: " ".join((field.description or "").split()) for name, field in kind.model_fields.items()
+            if name not in known}
 
 
-def all_described(kind: type[TraceSettings]) -> dict[str, str]:
-    """The same with what it inherits, which comes first."""
-    kinds = [each for each in reversed(kind.__mro__) if issubclass(each, TraceSettings)]
-    return {name: text for each in kinds for name, text in described(each).items()}
-
-
-def default_of(kind: type[TraceSettings], name: str) -> Any:
+def default_of(kind: type[StoreSettings], name: str) -> Any:
     """The default as a value of TOML; None where there is none."""
     if name in _OF_THE_MACHINE:
         return None
@@ -60,9 +47,9 @@ def default_of(kind: type[TraceSettings], name: str) -> Any:
     return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
 
 
-def rows(kind: type[TraceSettings]) -> Iterator[tuple[str, str, str]]:
-    """Of a class's own settings: name, default, meaning, as cells of a Markdown table."""
-    for name, text in described(kind).items():
+def rows(kind: type[StoreSettings], besides: type[StoreSettings] | None = None) -> Iterator[tuple[str, str, str]]:
+    """Of the settings that another class has not: name, default, meaning, as cells of a Markdown table."""
+    for name, text in described(kind, besides).items():
         value = default_of(kind, name)
         default = "" if value is None else f"`{_toml(value)}`"
         if name in _OF_THE_MACHINE:
@@ -75,11 +62,11 @@ def rows(kind: type[TraceSettings]) -> Iterator[tuple[str, str, str]]:
         yield f"`{name}`", default, text.replace("|", "\\|")
 
 
-def example(kind: type[TraceSettings], command: str) -> str:
+def example(kind: type[StoreSettings], command: str) -> str:
     """A TOML file that says all settings and sets none of them: each stands in a comment, with its default."""
     lines = [f"# Settings of `sojourn {command} --config FILE`: take the # off a line to set it. Every line holds the",
              "# default, but for those marked `not set`, which hold an example. Made by `make tables`."]
-    for name, text in all_described(kind).items():
+    for name, text in described(kind).items():
         value = default_of(kind, name)
         lines += ["", *textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# ")]
         if name == "reader" or value is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/tutorials/import_the_predictor.md", "examples/admission.py", "examples/predict.py",

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.drift.retraining import Run, Served, run, summary, truth_run
 
 from sojourn.features.synthetic import Drift, SyntheticParameters, synthesize_with_truth
-from sojourn.flows.monitor_config import FOLLOW_UP_DAYS, MAX_AGE_DAYS, REFRACTORY_DAYS
+from sojourn.flows.settings.other_jobs import FOLLOW_UP_DAYS, MAX_AGE_DAYS, REFRACTORY_DAYS
 from sojourn.models.drift import DETECTORS, MONITOR_DETECTOR, Detector
 from sojourn.models.lifetime import HazardModel
 from sojourn.publishing import whole_file

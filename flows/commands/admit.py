@@ -75,7 +75,7 @@ def admit(
     """
     from sojourn.flows.evaluations.admit_config import AdmitConfig
     from sojourn.flows.jobs.preflight import check_before_work
-    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.settings.store import load_settings
 
     settings = load_settings(
         AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s,

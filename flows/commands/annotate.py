@@ -86,8 +86,7 @@ def annotate(
 def _read(path: Path, reader: str, horizon_s: int | None, column_map: list[str] | None, map_file: Path | None,
           timezone: str | None) -> Trace:
     from sojourn.features.readers import read_trace
-    from sojourn.flows.mapped_reader import column_keywords
-    from sojourn.flows.trace_source import ColumnOptions
+    from sojourn.flows.settings.trace import ColumnOptions, column_keywords
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)

@@ -41,25 +41,24 @@ def clean(
     passed keep their artifacts. A rollback to a version that was cleaned is refused. In folders of caches only what
     Sojourn made goes. Exit code 2 where something could not be removed.
     """
-    from sojourn.flows.config import RetrainConfig
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.retrain import RetrainConfig
+    from sojourn.flows.settings.store import RetentionSettings, load_settings
     from sojourn.flows.versions.cleaning import clean as run
     from sojourn.flows.versions.cleaning import plan_cleaning
     from sojourn.flows.versions.opening import open_store
     from sojourn.flows.versions.reading import read_store
 
-    kind = TraceSettings if config is None else RetrainConfig  # a run's file has more settings than a cleaning reads
+    kind = RetentionSettings if config is None else RetrainConfig  # a run's file has more than a cleaning reads
     settings = load_settings(kind, config, store=store, keep_runs=keep_runs, keep_days=keep_days,
                              keep_caches=keep_caches, keep_parts_days=keep_parts_days)
     read_store(settings)  # a store that is not there yet is an error, not a reason to make one
     tracker = open_store(settings)
-    plan = plan_cleaning(settings.store, tracker, settings.retention)
+    plan = plan_cleaning(settings.store, tracker, settings)
     _show(plan)
     if not (is_meant or (plan.found and is_terminal() and typer.confirm("Remove all this?"))):
         typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  to remove; nothing was, give --yes to remove it without asking")
         return
-    done = run(settings.store, tracker, settings.retention, shown=plan)
+    done = run(settings.store, tracker, settings, shown=plan)
     typer.echo(f"{done.n_bytes / 1e6:>10.2f} MB  removed")
     for line in done.failed:
         typer.echo(f"error: {line}", err=True)

@@ -57,8 +57,8 @@ def evaluate(
     n_fit_workers: FitWorkers = None,
 ) -> None:
     """Compare every lifetime family on a trace's later part; nothing is promoted."""
-    from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
+    from sojourn.flows.settings.retrain import load_config
     from sojourn.models.lifetime import LIFETIME_MODELS
 
     settings = load_config(None, trace=trace, reader=reader, horizon_s=horizon_s,

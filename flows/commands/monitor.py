@@ -58,8 +58,8 @@ def monitor(
     """
     from sojourn.flows.environment import keep_prefect_in
     from sojourn.flows.jobs.preflight import check_before_work
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.monitor_config import MonitorConfig
+    from sojourn.flows.settings.other_jobs import MonitorConfig
+    from sojourn.flows.settings.store import load_settings
 
     if retrain_config is not None and not retrain_config.is_file():
         raise FileNotFoundError(f"retrain_config must be a TOML file, got {str(retrain_config)!r}")

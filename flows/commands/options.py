@@ -124,7 +124,7 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
                 end_quietly()
             if not _is_reported(error):
                 raise
-            from sojourn.flows.tracking_uri import without_secrets
+            from sojourn.flows.settings.tracking_uri import without_secrets
 
             if os.environ.get(DEBUG, "0") not in ("", "0"):
                 typer.echo(without_secrets(traceback.format_exc()), err=True)
@@ -211,7 +211,7 @@ def _first_problem(error: Exception) -> str:
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):  # name the setting, the rule and the value
-        from sojourn.flows.loaded_settings import validation_words
+        from sojourn.flows.settings.store import validation_words
 
         return validation_words(error)
     if isinstance(error, MemoryError):

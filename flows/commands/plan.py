@@ -53,10 +53,9 @@ def plan(
 ) -> None:
     """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
     from sojourn.flows.jobs.plan import FILES, PlanTask, plan_day
-    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.placement.job_table import read_jobs
     from sojourn.flows.placement.model_history import ModelDurations
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.simulator.planning import Limits, PlanSettings, rest_of_day
     from sojourn.simulator.planning import planner as planner_of
 
@@ -77,7 +76,7 @@ def plan(
         table.check_begin()
     rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
     plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
-                      held_out, n_runs, load_settings(TraceSettings, store=store).store), out)
+                      held_out, n_runs, load_settings(StoreSettings, store=store).store), out)
 
 
 @plain_errors
@@ -95,8 +94,7 @@ def plan_evaluate(
 ) -> None:
     """Compare planners: on the synthetic days of the paper, on tight ones, or on recurring jobs of a log."""
     from sojourn.flows.evaluations.planning_run import PlanEvaluation, run_evaluation
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
 
     run_evaluation(name, PlanEvaluation(trace, reader, n, limit_s, flexibility_s, step_s), out,
-                   load_settings(TraceSettings, store=store).store)
+                   load_settings(StoreSettings, store=store).store)

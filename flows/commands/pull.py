@@ -20,17 +20,16 @@ def pull(
         help="Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]")] = None,
 ) -> None:
     """Bring a registered version's bundle into a folder, if a predictor can serve it."""
-    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.outside.pull import ModelUri, find_version, follow_until_interrupted
     from sojourn.flows.outside.pull import pull as run
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
 
     wanted = ModelUri.parse(uri)
     if is_followed and wanted.alias is None:
         raise ValueError(f"--follow must be given an alias (a version never changes), got {uri!r}")
     if not 0.0 < interval_s < 1e6:
         raise ValueError(f"interval_s must be above 0 and below 1e6, got {interval_s!r}")
-    config = load_settings(TraceSettings, store=store)
+    config = load_settings(StoreSettings, store=store)
     from sojourn.flows.versions.reading import read_store
 
     tracker = read_store(config, is_asked=not is_followed)

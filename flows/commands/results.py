@@ -18,8 +18,8 @@ def results(
         help="Folder of all stores; repeat for several, of which the last wins. [default: .sojourn]")] = None,
 ) -> None:
     """Write an index of all traces, and a page a trace with its latest study and comparisons, from logged runs."""
-    from sojourn.flows.config import load_config
     from sojourn.flows.reports.results_pages import write_results
+    from sojourn.flows.settings.retrain import load_config
     from sojourn.flows.versions.reading import read_store
 
     studies: dict[str, Any] = {}

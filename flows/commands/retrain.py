@@ -74,8 +74,8 @@ def retrain(
 
     Exit code 3 where it does not: the version is then only the challenger.
     """
-    from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
+    from sojourn.flows.settings.retrain import load_config
 
     settings = load_config(config, trace=trace, reader=reader, horizon_s=horizon_s,
                            column_map=tuple(column_map) if column_map else None, map_file=map_file,

@@ -27,7 +27,7 @@ def schedule(
     """Run a job on a schedule, until Ctrl-C; the champion is served from its folder throughout."""
     from sojourn.flows.environment import prefect_kept_in
     from sojourn.flows.jobs.schedule_settings import JOBS
-    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.settings.store import load_settings
 
     if job not in JOBS:
         raise ValueError(f"job must be one of {', '.join(JOBS)}, got {job!r}")

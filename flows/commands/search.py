@@ -34,9 +34,9 @@ def search(
     dask: Dask = None,
 ) -> None:
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
-    from sojourn.flows.config import load_config
     from sojourn.flows.jobs.preflight import check_before_work
-    from sojourn.flows.mapped_reader import maps_columns, takes_timezone
+    from sojourn.flows.settings.retrain import load_config
+    from sojourn.flows.settings.trace import maps_columns, takes_timezone
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)

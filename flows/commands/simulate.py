@@ -60,12 +60,10 @@ def simulate(
     """
     from sojourn.features.readers import read_trace
     from sojourn.features.synthetic import synthesize
-    from sojourn.flows.mapped_reader import column_keywords
-    from sojourn.flows.own_recipe import own_recipe
     from sojourn.flows.progress import console, stage, tell_doubts
     from sojourn.flows.reports.comparison_report import policies_table
-    from sojourn.flows.simulated_hosts import shape_options
-    from sojourn.flows.trace_source import ColumnOptions
+    from sojourn.flows.settings.retrain import shape_options
+    from sojourn.flows.settings.trace import ColumnOptions, column_keywords, own_recipe
     from sojourn.simulator import (
         KNOWN_POLICIES,
         POLICIES,
@@ -174,7 +172,7 @@ def compare(
         "price_per_host_hour": price_per_host_hour}  # fmt: skip
     check_reads({name: value for name, value in flags.items() if value is not None})  # before seconds of imports
     from sojourn.flows.compare.compare_config import CompareConfig
-    from sojourn.flows.loaded_settings import load_settings
+    from sojourn.flows.settings.store import load_settings
 
     settings = load_settings(CompareConfig, config, **flags)
     from sojourn.flows.jobs.preflight import check_before_work

@@ -12,11 +12,10 @@ def status(
     store: StoreFolder = None,
 ) -> None:
     """Say what the store holds now: champions and their bundles, the last run, what waits, and the disk it takes."""
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.reading import read_store
     from sojourn.flows.versions.store_status import status_lines
 
-    settings = load_settings(TraceSettings, store=store)
+    settings = load_settings(StoreSettings, store=store)
     for line in status_lines(settings, read_store(settings)):
         typer.echo(line)

@@ -33,8 +33,7 @@ def trace_describe(
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
     from sojourn.features.readers import read_trace
-    from sojourn.flows.mapped_reader import column_keywords
-    from sojourn.flows.trace_source import ColumnOptions
+    from sojourn.flows.settings.trace import ColumnOptions, column_keywords
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     _check_path(path, reader)
@@ -65,8 +64,7 @@ def trace_check(
     there stays as it is.
     """
     from sojourn.features.readers import check_lines, read_trace
-    from sojourn.flows.mapped_reader import column_keywords, maps_columns
-    from sojourn.flows.trace_source import ColumnOptions
+    from sojourn.flows.settings.trace import ColumnOptions, column_keywords, maps_columns
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     _check_path(path, reader)
@@ -114,8 +112,7 @@ def trace_convert(
 ) -> None:
     """Read a trace and write it in our own format, refused rows beside it."""
     from sojourn.features.readers import read_trace
-    from sojourn.flows.mapped_reader import column_keywords
-    from sojourn.flows.trace_source import ColumnOptions
+    from sojourn.flows.settings.trace import ColumnOptions, column_keywords
 
     options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
     _check_path(path, reader)

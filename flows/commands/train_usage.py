@@ -37,8 +37,8 @@ def train_usage(
     Exit code 3 where they do not: the version is then only the challenger.
     """
     from sojourn.flows.commands.usage import reader_options
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.usage_config import TrainUsageConfig
+    from sojourn.flows.settings.other_jobs import TrainUsageConfig
+    from sojourn.flows.settings.store import load_settings
 
     options = reader_options(reader or "parquet", option) if option else None
     settings = load_settings(TrainUsageConfig, config, usage_trace=trace, usage_reader=reader, usage_options=options,

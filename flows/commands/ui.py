@@ -22,11 +22,10 @@ def ui(
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
     import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.reading import read_store
 
-    config = load_settings(TraceSettings, store=store)
+    config = load_settings(StoreSettings, store=store)
     uri = config.mlflow_uri
     if uri.is_server:
         raise ValueError(f"ui must be given a store or a database: the tracking server has pages of its own, see {uri}")

@@ -46,9 +46,8 @@ def _is_no_setting(name: str) -> bool:
 
 
 def _settings() -> set[str]:
-    from sojourn.flows.config import RetrainConfig
-    from sojourn.flows.monitor_config import MonitorConfig
-    from sojourn.flows.usage_config import TrainUsageConfig
+    from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+    from sojourn.flows.settings.retrain import RetrainConfig
 
     return _variables(name for kind in (MonitorConfig, RetrainConfig, TrainUsageConfig) for name in kind.model_fields)
 

@@ -18,14 +18,13 @@ def versions(
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
 ) -> None:
     """List the versions of registered models side by side: alias, data, gates, rollbacks and measures."""
-    from sojourn.flows.loaded_settings import load_settings
     from sojourn.flows.progress import console
     from sojourn.flows.reports.section import Section
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.reading import read_store
     from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
 
-    tracker = read_store(load_settings(TraceSettings, store=store))
+    tracker = read_store(load_settings(StoreSettings, store=store))
     names = tracker.models() if name is None else [name]
     if not names:
         typer.echo("no model is registered yet")
@@ -52,13 +51,12 @@ def rollback(
 
     A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
     """
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.opening import open_store
     from sojourn.flows.versions.reading import read_store
     from sojourn.flows.versions.rollback import roll_back
 
-    config = load_settings(TraceSettings, store=store)
+    config = load_settings(StoreSettings, store=store)
     read_store(config)  # a store that is not there yet is an error, not a reason to make one
     done = roll_back(open_store(config), config.store, name, to, why, is_despite_gates=is_despite_gates)
     before = "none" if done.before is None else f"version {done.before}"
@@ -73,11 +71,10 @@ def sync(
 ) -> None:
     """Send the runs that were kept while the tracking store was away: logs them and promotes by their gates."""
     from sojourn.flows.environment import keep_prefect_in
-    from sojourn.flows.loaded_settings import load_settings
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.opening import open_store
 
-    config = load_settings(TraceSettings, store=store)
+    config = load_settings(StoreSettings, store=store)
     if not config.store.is_dir():
         raise FileNotFoundError(f"store must be a folder, got {str(config.store)!r}")
     keep_prefect_in(config.store)

@@ -15,11 +15,11 @@ from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.presets.preset import OF_USAGE
 from sojourn.flows.compare.presets.reading import check_reads
 from sojourn.flows.compare.rectifiers import NONE, rectifier_name
-from sojourn.flows.config import load_config
 from sojourn.flows.placement.predictor_text import parse_predictor
 from sojourn.flows.placement.workload_spec import Start, TraceSpec, WorkloadSpec
-from sojourn.flows.simulated_hosts import shape_options
-from sojourn.flows.trace_settings import MOST_WORKERS, SharedSettings
+from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, load_config, shape_options
+from sojourn.flows.settings.store import MOST_WORKERS
+from sojourn.flows.settings.trace import SharedSettings
 from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
 from sojourn.simulator.engine import named_policy
 
@@ -27,14 +27,11 @@ _OF_PRESET = ("policies", "predictors", "rectifiers", "loads", "seeds", "starts"
 _MOST_SEEDS = 10_000
 
 
-class CompareConfig(SharedSettings):
+class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
     """One comparison: policies x predictors x rectifiers x loads x seeds on one trace."""
 
     preset: str | None = None
     """A named comparison (`sojourn compare --help` lists them); other settings replace its own."""
-    recipe: str | None = None
-    """Recipe of the workload (`sojourn compare --help` lists them); default: the reader's own where it has
-    one, else `trace`."""
     n_requests: int = Field(60_000, ge=1_000, le=100_000_000)
     """Requests of the synthetic trace."""
     batch_trace: Path | None = None
@@ -54,12 +51,6 @@ class CompareConfig(SharedSettings):
     starts: tuple[Start, ...] = ()
     """`cold`: the whole trace by its recipe, with its warm-up; `warm`: the later part, with what was running. Default:
     warm where a predictor is learnt, else cold."""
-    host_cpu_cores: float | None = Field(None, gt=0.0, le=1e9)
-    """With `host_mem_gib`; the recipe is then `trace`; default: chosen from the trace."""
-    host_mem_gib: float | None = Field(None, gt=0.0, le=1e9)
-    """With `host_cpu_cores`, GiB; default: chosen from the trace."""
-    test_share: float = Field(0.3, gt=0.0, lt=1.0)
-    """The later part, by requests."""
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
     """Processes; `dask` brings its own."""
     price_per_host_hour: float | None = Field(None, gt=0.0, allow_inf_nan=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.evaluations.admission_runs import Entry, Setting
-from sojourn.flows.trace_settings import MOST_SEED, MOST_WORKERS, TraceSettings
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS
+from sojourn.flows.settings.trace import TraceSettings, TraceSource
 from sojourn.simulator.admission import ACCEPTANCES, ALLOCATIONS, PowerProfile, read_power_profile
 
 MOST_CORES = 10_000_000

@@ -24,7 +24,7 @@ from sojourn.flows.placement.usage_profiles import overcommitted, own_profile, o
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.section import Section
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator import Oracle, Policy, Workload, build_workload, simulate
 from sojourn.simulator.measures import usage_metrics

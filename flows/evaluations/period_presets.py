@@ -45,7 +45,7 @@ from sojourn.flows.placement.usage_models import wave_profile, waves_of_day, wav
 from sojourn.flows.placement.workload_spec import TraceSpec
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.section import Section
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.versions.opening import open_store
 from sojourn.simulator.colocation import Colocation, Optimum, Violations, optimum, place, violations
 

@@ -26,9 +26,8 @@ from sojourn.flows.evaluations.planning_days import (
 from sojourn.flows.evaluations.planning_figures import differences_figure, grid_figure, planners_figure, sizes_figure
 from sojourn.flows.evaluations.planning_recurring import recurring_days, recurring_rows
 from sojourn.flows.evaluations.planning_short import short_rows
-from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.progress import console, stage
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.store import StoreSettings, load_settings
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import whole_file
 
@@ -145,7 +144,7 @@ def run_evaluation(name: str, task: PlanEvaluation, out: Path, store: Path) -> N
             figure.savefig(temporary, dpi=110, format="png")
         console.print(f"written  {out / stem}.png", soft_wrap=True)
     with stage("log"):
-        tracker = open_store(load_settings(TraceSettings, None, store=store))
+        tracker = open_store(load_settings(StoreSettings, None, store=store))
         with tracker.run(f"plan-evaluate {name}", {"kind": "plan-evaluation", "code_version": __version__}) as run:
             tracker.log(run, {"name": name, "trace": str(task.trace or ""), "n": task.n, "limit_s": task.limit_s,
                               "flexibility_s": task.flexibility_s, "step_s": task.step_s})

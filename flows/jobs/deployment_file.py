@@ -21,7 +21,7 @@ def deployment_file(settings: Scheduled, cron: str, timezone: str = "UTC") -> st
 
     It holds no address of a tracking server: workers take SOJOURN_TRACKING_URI from their environment.
 
-    >>> from sojourn.flows.config import RetrainConfig
+    >>> from sojourn.flows.settings.retrain import RetrainConfig
     >>> text = deployment_file(RetrainConfig(store="/data/store"), "0 3 * * 1")
     >>> yaml.safe_load(text)["deployments"][0]["parameters"]
     {'settings': {'store': '/data/store'}}

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.gates.next_steps import REASONS_TAG, next_steps, of_tag
 from sojourn.flows.outside.run_reading import RunRecord
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, LEFT_TAG
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.promote import Promotion
 from sojourn.flows.store.code_version import source_hash

@@ -9,7 +9,7 @@ from prefect import Flow
 
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.prefect_server import prefect_server
-from sojourn.flows.trace_settings import SharedSettings, TraceSettings
+from sojourn.flows.settings.trace import SharedSettings, TraceSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import __version__
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs.job import job
-from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.monitor.alarm_record import (
     AGE,
     ALARM,
@@ -35,11 +33,13 @@ from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift
 from sojourn.flows.monitor.followed import Followed, follow
 from sojourn.flows.monitor.outcomes import Outcome, traced_outcomes
 from sojourn.flows.monitor.weeks import Week, weeks_of
-from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.tracked_names import LEFT_TAG
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.monitor_page import Clock, clock_text, loss_text, monitor_page, verdict
+from sojourn.flows.settings.other_jobs import MonitorConfig
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.store import load_settings
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
 from sojourn.flows.versions.opening import open_store
 from sojourn.models.drift import DAY_S

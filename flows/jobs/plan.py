@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 
 from sojourn import __version__
-from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.plan_figure import plan_figure
 from sojourn.flows.reports.plan_table import jobs_section, plan_row, plan_section
 from sojourn.flows.reports.section import Section
 from sojourn.flows.reports.section_page import pngs, section_page
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.store import StoreSettings, load_settings
 from sojourn.flows.versions.opening import open_store
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (
@@ -117,7 +116,7 @@ def plan_day(task: PlanTask, out: Path) -> None:
             write(temporary)
         console.print(f"written  {out / name}", soft_wrap=True)
     with stage("log"):
-        tracker = open_store(load_settings(TraceSettings, None, store=task.store))
+        tracker = open_store(load_settings(StoreSettings, None, store=task.store))
         tags = {"kind": "plan", "data_hash": metrics["data_hash"], "code_version": __version__}
         with tracker.run(f"plan {task.jobs.name} {schedule.planner}", tags) as run:
             limits = asdict(task.settings.limits)

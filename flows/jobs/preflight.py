@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sojourn.flows.config import RetrainConfig
-from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.mlflow_database import check_database
 from sojourn.flows.outside.tracking_client import ask
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.other_jobs import MonitorConfig
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.trace import TraceSettings
 from sojourn.inflated import inflated
 
 READ_UP_TO_BYTES = 4_000_000

@@ -11,7 +11,6 @@ from pathlib import Path
 from rich.table import Table
 
 from sojourn import __version__
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.known_at_creation import check_confirmed
 from sojourn.flows.jobs.finished_run import TABLES, Finished, finished_run, run_tags
 from sojourn.flows.jobs.job import job
@@ -25,6 +24,7 @@ from sojourn.flows.reports.comparison_report import policies_table
 from sojourn.flows.reports.refresh_table import refresh_table
 from sojourn.flows.reports.run_report import models_table, plain_text, print_run, print_standing
 from sojourn.flows.reports.version_card import CardFacts, version_card
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.build_features import Features, build_features
 from sojourn.flows.stages.candidate import candidate_folder, write_candidate
 from sojourn.flows.stages.champion import load_rivals
@@ -64,7 +64,7 @@ def retrain(config: RetrainConfig) -> Retrained:
     with stage("open the store"):
         tracker = open_store(config, (config.registered_name,))
     send_unsent(config.store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
-    ingested = ingesting(config.ingestion)(config.ingestion)
+    ingested = ingesting(config.source)(config.store, config.source)
     if not config.is_again:
         with stage("look for a finished run"):
             finished = finished_run(config, tracker, ingested)
@@ -73,7 +73,7 @@ def retrain(config: RetrainConfig) -> Retrained:
     features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
     with stage("read the champion"):
-        rivals = load_rivals(config.promotion, tracker, features)
+        rivals = load_rivals(config.store, config.registered_name, tracker, features)
     what = f"{ingested.name} {datetime.now(UTC):%Y-%m-%d}"
     name = f"retrain {what}"
     begun = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
@@ -81,22 +81,23 @@ def retrain(config: RetrainConfig) -> Retrained:
     # begun before the training: from here on the tracking store is not needed until there is something to keep
     with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
         with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
-            features, instants = read_instants(config.training, features)
-            training = train(config.training, features, learner)
+            features, instants = read_instants(config, features)
+            training = train(config, features, learner)
         sample = "" if features.sample is None else features.sample.text()
         tags = {**retrain_tags(ingested, training, sample), "kind": RETRAIN, "model": config.registered_name}
         tags |= instants.tags()
-        candidate = write_candidate(config.promotion, run, ingested, ingested.content_hash, features, training)
-        evaluation = judge(config.judging, features, training, candidate, rivals)
+        candidate = write_candidate(candidate_folder(config.store, config.registered_name, run), ingested,
+                                    ingested.content_hash, features, training)
+        evaluation = judge(config, config.chosen_recipe, features, training, candidate, rivals)
         whole = None if features.sample is None else score_whole(features.sample, candidate.folder,
                                                                  training.split.test_from_s, config.dask)
         with stage("check and promote"):
-            checked = check_gates(config.gates, features, training, evaluation, candidate, rivals,
+            checked = check_gates(config, features, training, evaluation, candidate, rivals,
                                   config.store / BUNDLES / config.registered_name)
             tables = _tables(evaluation, checked, training)
 
             def logged(to: Tracker, to_run: str) -> Logged:
-                source, scores = log_retrain(config.logging, to, to_run, ingested, features.encoder, training,
+                source, scores = log_retrain(config, to, to_run, ingested, features.encoder, training,
                                              evaluation, candidate, tags)
                 to.log_text(to_run, plain_text(tables), TABLES)
                 judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
@@ -113,7 +114,7 @@ def retrain(config: RetrainConfig) -> Retrained:
 
             promotion = _promoted(config, tracker, run, name, logged)
     if config.is_cleaned:
-        for line in clean(config.store, tracker, config.retention).failed:
+        for line in clean(config.store, tracker, config).failed:
             console.print(line, soft_wrap=True, markup=False)
     bundle_folder = _bundle_folder(config, promotion, candidate.folder)
     print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")

@@ -14,7 +14,7 @@ from sojourn.flows.outside.data_window import train_and_test
 from sojourn.flows.outside.tracked_names import FAMILY
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
-from sojourn.flows.stage_settings import LogSettings
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.choice import CHOICE_TAG
 from sojourn.flows.stages.ingest import Ingested
@@ -64,7 +64,7 @@ def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> d
             for side, value in zip(("", ".low", ".high"), values, strict=True)}
 
 
-def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
+def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
                 training: Training, evaluation: Evaluation, candidate: Candidate,
                 tags: Mapping[str, str]) -> tuple[str, dict[str, float]]:
     """Log a retrain in its run, the candidate's bundle last; returns the bundle's URI and the candidate's scores.
@@ -75,39 +75,39 @@ def log_retrain(settings: LogSettings, tracker: Tracker, run: str, ingested: Ing
     split = training.split
     for name, value in tags.items():
         tracker.tag(run, name, value)
-    data = train_and_test(settings.source, ingested.name, ingested.data_hash, split.test_from_s, len(split.past),
+    data = train_and_test(config.source, ingested.name, ingested.data_hash, split.test_from_s, len(split.past),
                           len(split.test))
     tracker.log_data(run, data)
     for trained in training.families:
         with tracker.run(trained.family, {**tags, "kind": FAMILY, "family": trained.family}, run, data) as child:
-            _log_family(settings, tracker, child, tags[JUDGED_TAG], encoder, training, evaluation, trained)
+            _log_family(config, tracker, child, tags[JUDGED_TAG], encoder, training, evaluation, trained)
     scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation, training.candidate)}
     split_params = {"family": training.candidate, "from_s": training.from_s, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
                     "threshold_s": training.threshold_s}
     refreshed = {name: value for gain in evaluation.refreshed for name, value in gain.scores().items()}
-    tracker.log(run, {**settings.params, **split_params}, keyed(tags[JUDGED_TAG], {**_headline(scores), **refreshed}))
+    tracker.log(run, {**config.resolved(), **split_params}, keyed(tags[JUDGED_TAG], {**_headline(scores), **refreshed}))
     tracker.log_text(run, f"{training.refreshing.refresh.text()}\n", "refresh.txt")
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
-        later = settings.source.later
-        judges = f"the later {settings.test_share:.0%} of requests" if later is None else later.file.name
+        later = config.source.later
+        judges = f"the later {config.test_share:.0%} of requests" if later is None else later.file.name
         overview = overview_figure(evaluation.scores, evaluation.simulation.table,
                                    f"{ingested.name}: judged on {judges}")
         tracker.log_figure(run, overview, "overview.png")
-        with whole_file(settings.store / "overview.png") as temporary:
+        with whole_file(config.store / "overview.png") as temporary:
             overview.savefig(temporary, dpi=110, format="png")
         tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), "simulation.csv")
     tracker.log_text(run, ingested.report, "read-report.txt")
     source = tracker.log_bundle(run, candidate.folder, encoder, _example(encoder, split.test))
-    with tempfile.TemporaryDirectory(prefix=".fetch.", dir=settings.store) as folder:
+    with tempfile.TemporaryDirectory(prefix=".fetch.", dir=config.store) as folder:
         logged = BundleBytes.read(tracker.download(source, Path(folder), f"run {run}"))
     logged.check(candidate.sha256, f"run {run}")
     tracker.tag(run, BUNDLE_TAG, candidate.sha256)
     return source, scores
 
 
-def _log_family(settings: LogSettings, tracker: Tracker, run: str, judged_on: str, encoder: Encoder,
+def _log_family(config: RetrainConfig, tracker: Tracker, run: str, judged_on: str, encoder: Encoder,
                 training: Training, evaluation: Evaluation, trained: Trained) -> None:
     scores = evaluation.scores[trained.family]
     valid = {f"valid.{name}": value for name, value in trained.validation.items()}
@@ -127,14 +127,14 @@ def _log_family(settings: LogSettings, tracker: Tracker, run: str, judged_on: st
         names = (*names, *KINDS[exported.kind].varying_names(names, exported.age_features))
     tracker.log_figure(run, importance_figure(names, gains.tolist(), trained.family), "importance.png")
     if exported is not None and exported.text is not None and trained.family == training.candidate:
-        figure = _shap_figure(settings, trained.family, exported, exported.text, names, training.split.test)
+        figure = _shap_figure(config, trained.family, exported, exported.text, names, training.split.test)
         tracker.log_figure(run, figure, "shap.png")
 
 
-def _shap_figure(settings: LogSettings, family: str, exported: Exported, text: str, names: Sequence[str],
+def _shap_figure(config: RetrainConfig, family: str, exported: Exported, text: str, names: Sequence[str],
                  test: Examples) -> Figure:
-    rows = shap_rows(exported, test, n_shap_rows(exported), settings.seed)
-    means = mean_abs_shap(text, rows, settings.n_threads)
+    rows = shap_rows(exported, test, n_shap_rows(exported), config.seed)
+    means = mean_abs_shap(text, rows, config.n_threads)
     return shap_figure(names, means.tolist(), family, len(rows), KINDS[exported.kind].effect_unit)
 
 

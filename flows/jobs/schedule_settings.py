@@ -7,9 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from sojourn.flows.config import RetrainConfig
-from sojourn.flows.monitor_config import MonitorConfig
-from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 
 Scheduled: TypeAlias = MonitorConfig | RetrainConfig | TrainUsageConfig
 JOBS: Mapping[str, type[Scheduled]] = MappingProxyType({

@@ -22,8 +22,8 @@ TrainUsageSettings = Annotated[dict[str, Any], WithJsonSchema(parameter_schema(J
 @flow(name="scheduled-retrain", log_prints=False, persist_result=False)
 def scheduled_retrain(settings: RetrainSettings) -> None:
     """`sojourn retrain` with these settings, names as in `RetrainConfig`."""
-    from sojourn.flows.config import RetrainConfig
     from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.settings.retrain import RetrainConfig
 
     retrain(RetrainConfig(**settings))
 
@@ -32,7 +32,7 @@ def scheduled_retrain(settings: RetrainSettings) -> None:
 def scheduled_train_usage(settings: TrainUsageSettings) -> None:
     """`sojourn train-usage` with these settings, names as in `TrainUsageConfig`."""
     from sojourn.flows.jobs.train_usage import train_usage
-    from sojourn.flows.usage_config import TrainUsageConfig
+    from sojourn.flows.settings.other_jobs import TrainUsageConfig
 
     train_usage(TrainUsageConfig(**settings))
 
@@ -41,6 +41,6 @@ def scheduled_train_usage(settings: TrainUsageSettings) -> None:
 def scheduled_monitor(settings: MonitorSettings) -> None:
     """`sojourn monitor` with these settings, names as in `MonitorConfig`."""
     from sojourn.flows.jobs.monitor import monitor
-    from sojourn.flows.monitor_config import MonitorConfig
+    from sojourn.flows.settings.other_jobs import MonitorConfig
 
     monitor(MonitorConfig(**settings))

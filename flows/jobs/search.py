@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs.job import job
 from sojourn.flows.jobs.trial import Material, TrialTask, material_of, score, trial_code, worker_score
 from sojourn.flows.outside.tracking import Tracker
@@ -22,10 +21,11 @@ from sojourn.flows.outside.trials_database import ready_trials
 from sojourn.flows.outside.workers import NewWorker, run_grouped
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.figures import search_figure
+from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.ingest import ingest
 from sojourn.flows.stages.sampled_features import workers_of
-from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.opening import open_store
 from sojourn.models.lifetime import SEARCH_SPACES, Bounds
 
@@ -71,7 +71,7 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     with stage(f"defaults of {family}"):
         reached = [score(space, space.defaults, material) or math.nan for material in materials]
     with stage(f"search {family}") as report, workers_of(config.dask) as workers:
-        tasks = [TrialTask(family, {}, replace(each.ingestion, store=each.store.resolve()), each.training, trial_code())
+        tasks = [TrialTask(family, {}, each.store.resolve(), each.source, each.group(TrainSettings), trial_code())
                  for each in configs]
         began_s = time.monotonic()
         while n_left > 0 and time.monotonic() - began_s < timeout_s:
@@ -96,8 +96,8 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
 
 
 def _material(config: RetrainConfig) -> Material:
-    ingested = ingest(config.ingestion)
-    return material_of(ingested, build_features(config.store, ingested, config.dask), config.training)
+    ingested = ingest(config.store, config.source)
+    return material_of(ingested, build_features(config.store, ingested, config.dask), config)
 
 
 def _scores_of_workers(asked: Sequence[tuple[optuna.Trial, Mapping[str, float]]], tasks: Sequence[TrialTask],

@@ -17,7 +17,6 @@ from rich.markup import escape
 
 from sojourn import __version__
 from sojourn.features.split import Examples, Split
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.known_at_creation import SUSPECTS, check_confirmed, question, suspects
 from sojourn.flows.jobs.job import job
 from sojourn.flows.outside.data_window import train_and_test
@@ -32,7 +31,7 @@ from sojourn.flows.reports.calibration_figures import (
 from sojourn.flows.reports.figures import accuracy_figure
 from sojourn.flows.reports.study_figures import weeks_figure
 from sojourn.flows.reports.study_report import study_tables
-from sojourn.flows.stage_settings import LogSettings
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.choice import CHOICE_TAG, Choice, choose
 from sojourn.flows.stages.ingest import ingest
@@ -121,17 +120,17 @@ def study(config: RetrainConfig) -> Study:
     """Fit and score every configured family of one trace, log it, and print the tables."""
     with stage("open the store"):
         tracker = open_store(config)
-    ingested = ingest(config.ingestion)
+    ingested = ingest(config.store, config.source)
     features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)
-    features, instants = read_instants(config.training, features)
-    split = run_windows(config.training, features)
+    features, instants = read_instants(config, features)
+    split = run_windows(config, features)
     threshold_s = config.long_lived_s or choose_threshold(split.train)
     tell_limits(split, features)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
     with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
-        settings = replace(fit_settings(config.training, features), learner=learner)
+        settings = replace(fit_settings(config, features), learner=learner)
         for name in config.families:
             try:
                 fitted.append(fit_family(name, split, with_fitted(settings, fitted), threshold_s))
@@ -198,7 +197,7 @@ def study(config: RetrainConfig) -> Study:
         online, online_intervals, online_weeks,
     )  # fmt: skip
     with stage("log"):
-        _log(config.logging, tracker, study_found, instants.tags())
+        _log(config, tracker, study_found, instants.tags())
     console.print()
     for printed in study_tables(asdict(study_found)):
         console.print(printed)
@@ -258,13 +257,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _log(settings: LogSettings, tracker: Tracker, found: Study, instants: Mapping[str, str]) -> None:
+def _log(config: RetrainConfig, tracker: Tracker, found: Study, instants: Mapping[str, str]) -> None:
     judged = JudgedOn(found.trace, found.data_hash, f"from {found.test_from_s} s on", found.threshold_s)
     tags = {"kind": STUDY, "trace": found.trace, "data_hash": found.data_hash[:12], JUDGED_TAG: judged.key,
             "code_version": found.code_version, CHOICE_TAG: found.said, **instants}
     if found.suspects:
         tags[SUSPECTS] = ", ".join(found.suspects)
-    data = train_and_test(settings.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
+    data = train_and_test(config.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
     with tracker.run(f"study {found.trace} {datetime.now(UTC):%Y-%m-%d}", tags, data=data) as run:
         for family, values in found.scores.items():
             bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
@@ -274,7 +273,7 @@ def _log(settings: LogSettings, tracker: Tracker, found: Study, instants: Mappin
                 tracker.log(child, {"family": family}, {
                     **keyed(judged.key, {**values, **bounds, **online, "choice": found.validation[family]}),
                     "fit_s": found.fit_s[family]})
-        tracker.log(run, {**settings.params, "chosen": found.chosen, "best_of_all": found.best_of_all,
+        tracker.log(run, {**config.resolved(), "chosen": found.chosen, "best_of_all": found.best_of_all,
                           "threshold_s": found.threshold_s})
         logged = asdict(found)
         tracker.log_figure(run, accuracy_figure(found.scores, found.threshold_s), "accuracy.png")

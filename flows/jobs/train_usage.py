@@ -18,11 +18,11 @@ from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.progress import console, stage
 from sojourn.flows.reports.class_figures import class_figure
 from sojourn.flows.reports.periodicity_figures import period_figure
+from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.stages.usage_by_file import stored_usage
 from sojourn.flows.stages.usage_fit import FittedUsage, Rules, choose_rules, fit_usage, judge_usage, usage_gates
-from sojourn.flows.usage_config import TrainUsageConfig
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
 from sojourn.flows.versions.opening import open_store

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from sojourn.features.split import Split
-from sojourn.flows.stage_settings import IngestSettings, TrainSettings
+from sojourn.flows.settings.retrain import TrainSettings
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.stages.build_features import Features, stored_features
 from sojourn.flows.stages.ingest import Ingested, read_into
 from sojourn.flows.stages.run_windows import run_windows
@@ -41,7 +43,8 @@ class TrialTask:
 
     family: str
     values: Mapping[str, float]
-    ingestion: IngestSettings
+    store: Path
+    source: TraceSource
     training: TrainSettings
     code: str
 
@@ -54,13 +57,14 @@ def trial_code() -> str:
 def worker_score(task: TrialTask) -> float | None:
     """The score of a trial on a worker; None where the forest may grow too large."""
     check_same_code(trial_code(), task.code)
-    return score(SEARCH_SPACES[task.family], task.values, _kept_material(task.ingestion, task.training))
+    material = _kept_material(task.store, task.source, task.training.model_dump_json())
+    return score(SEARCH_SPACES[task.family], task.values, material)
 
 
 @lru_cache(maxsize=4)
-def _kept_material(ingestion: IngestSettings, training: TrainSettings) -> Material:
-    ingested = read_into(ingestion.store, ingestion.source)
-    return material_of(ingested, stored_features(ingestion.store, ingested), training)
+def _kept_material(store: Path, source: TraceSource, training: str) -> Material:
+    ingested = read_into(store, source)
+    return material_of(ingested, stored_features(store, ingested), TrainSettings.model_validate_json(training))
 
 
 def material_of(ingested: Ingested, features: Features, training: TrainSettings) -> Material:

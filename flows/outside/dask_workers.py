@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from sojourn import __version__
-from sojourn.flows.dask_address import LOCAL, possible_dask
 from sojourn.flows.outside.workers import NewWorker
+from sojourn.flows.settings.trace import LOCAL, possible_dask
 
 TIMEOUT_S = 10.0
 """A scheduler answers within so long, or is reported."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.settings.trace import TraceSource
 
 TRAIN, TEST, REPLAY = "train", "test", "replay"
 """What a run read a window for."""

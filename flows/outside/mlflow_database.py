@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from sojourn.flows.progress import stage
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.store.lock import LOCK, store_lock
 from sojourn.flows.store.moved import check_own, made_at, move_places
 from sojourn.flows.store.processes import is_alive, tokens
 from sojourn.flows.store.sqlite_file import copy_database, make_database, new_database, read_rows, tables_of
-from sojourn.flows.tracking_uri import TrackingUri
 
 DATABASE = "mlflow.db"
 _LEFTOVER = "_alembic_tmp_"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sojourn.flows.outside.mlflow_database import known_revisions, quiet
 from sojourn.flows.outside.tracking_client import TrackingError, answering, connect
 from sojourn.flows.progress import stage
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from sojourn.flows.outside.tracking_client import TrackingError, answering
-from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+from sojourn.flows.settings.tracking_uri import TrackingUri, without_secrets
 
 if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository

@@ -13,7 +13,7 @@ from typing import Any
 from sojourn.flows.outside.mlflow_pages import RUNS_VIEW
 from sojourn.flows.outside.tracked_names import COMPARISON, EXPERIMENT, STUDY
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
-from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+from sojourn.flows.settings.tracking_uri import TrackingUri, without_secrets
 
 
 @dataclass(frozen=True, slots=True)

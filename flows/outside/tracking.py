@@ -24,8 +24,8 @@ from sojourn.flows.outside.tracked_names import BUNDLE, EXPERIMENT, tag_name
 from sojourn.flows.outside.tracking_client import TrackingClient, TrackingError
 from sojourn.flows.outside.version_registry import VersionRegistry
 from sojourn.flows.progress import console
+from sojourn.flows.settings.tracking_uri import TrackingUri, possible_uri, without_secrets
 from sojourn.flows.termination import exit_on_sigterm
-from sojourn.flows.tracking_uri import TrackingUri, possible_uri, without_secrets
 from sojourn.serving.inputs import Encoder
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from sojourn.flows.tracking_uri import TrackingUri, without_secrets
+from sojourn.flows.settings.tracking_uri import TrackingUri, without_secrets
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.sqlite_file import make_database, tables_of
-from sojourn.flows.tracking_uri import TrackingUri
 
 TRIALS = "optuna.db"
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import SEEN_FROM, SEEN_TO, Trace
-from sojourn.flows.simulated_hosts import shape_options
-from sojourn.flows.stage_settings import PlacementSettings
+from sojourn.flows.settings.retrain import PlacementSettings, shape_options
 from sojourn.simulator import WORKLOADS, Workload, build_workload
 
 
@@ -27,9 +26,8 @@ def later_part(trace: Trace, from_s: int) -> Trace:
     return replace(trace, requests=requests, usage=usage).moved(-from_s, None)
 
 
-def later_workload(settings: PlacementSettings, trace: Trace, from_s: int) -> Workload:
+def later_workload(recipe: str, settings: PlacementSettings, trace: Trace, from_s: int) -> Workload:
     """The workload on which the model is judged: the later part of the trace by a recipe that draws, or as it is."""
-    recipe = settings.recipe
     if recipe in WORKLOADS and WORKLOADS[recipe].is_drawn:
         return later_workload_of(recipe, trace, from_s, load=settings.load, seed=settings.seed)
     return later_workload_of("trace", trace, from_s, load=settings.load, seed=settings.seed,

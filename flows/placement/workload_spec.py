@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.simulator import WORKLOADS
 
 Start = Literal["cold", "warm"]

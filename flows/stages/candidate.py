@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn import __version__
-from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.train import Training
@@ -32,9 +31,9 @@ def candidate_folder(store: Path, name: str, run_id: str) -> Path:
     return store / CANDIDATES / name / run_id
 
 
-def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, content_hash: str, features: Features,
+def write_candidate(folder: Path, ingested: Ingested, content_hash: str, features: Features,
                     training: Training) -> Candidate:
-    """Write the candidate's bundle into its run's folder, and load it as a scheduler would.
+    """Write the candidate's bundle into a folder, its run's, and load it as a scheduler would.
 
     content_hash: of the trace, see `flows.stages.ingest.content_hash`.
     """
@@ -57,7 +56,6 @@ def write_candidate(settings: PromoteSettings, run_id: str, ingested: Ingested, 
         "reference": training_reference(split.past, features.encoder.feature_names()),
         "code_version": __version__,
     }  # fmt: skip
-    folder = candidate_folder(settings.store, settings.name, run_id)
     write_bundle(folder, candidate.family, exported, features.encoder, features.history, about,
                  training.refreshing.refresh.export())
     bundle, sha256 = load_bundle(folder), BundleBytes.read(folder).sha256

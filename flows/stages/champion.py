@@ -9,11 +9,11 @@ lose against the best is one margin in all.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.instants import reread
 from sojourn.flows.versions.bundle_bytes import fetched
@@ -55,21 +55,21 @@ class Rivals:
     best: tuple[tuple[str, int], ...] = ()
 
 
-def load_rivals(settings: PromoteSettings, tracker: Tracker, features: Features) -> Rivals:
+def load_rivals(store: Path, name: str, tracker: Tracker, features: Features) -> Rivals:
     """The champion and the best versions so far, ready for comparison; none where there is no champion."""
-    champion = tracker.version_of(settings.name, CHAMPION)
+    champion = tracker.version_of(name, CHAMPION)
     if champion is None:
         return Rivals()
-    if champion not in tracker.versions(settings.name):
-        raise ValueError(f"the alias {CHAMPION} of {settings.name} must point at a registered version, got {champion}, "
-                         f"which is gone: `sojourn rollback {settings.name} --to VERSION --why WHY` moves it")
-    tags = tracker.version_tags(settings.name, champion)
+    if champion not in tracker.versions(name):
+        raise ValueError(f"the alias {CHAMPION} of {name} must point at a registered version, got {champion}, "
+                         f"which is gone: `sojourn rollback {name} --to VERSION --why WHY` moves it")
+    tags = tracker.version_tags(name, champion)
     best = {tag: int(tags[tag]) if tags.get(tag, "").isdecimal() else champion for tag in (MOST_ACCURATE, BEST_PLACED)}
     found, reasons = [], []
     for version in dict.fromkeys((champion, *best.values())):
         roles = (True, True) if version == champion else (best[MOST_ACCURATE] == version, best[BEST_PLACED] == version)
         label = f"champion v{version}" if version == champion else f"best so far v{version}"
-        loaded = _load(settings, tracker, features, version)
+        loaded = _load(store, name, tracker, features, version)
         if isinstance(loaded, str):
             reasons.append(loaded)
         else:
@@ -79,11 +79,11 @@ def load_rivals(settings: PromoteSettings, tracker: Tracker, features: Features)
     return Rivals(champion, tuple(found), "; ".join(reasons), tuple(best.items()))
 
 
-def _load(settings: PromoteSettings, tracker: Tracker, features: Features,
+def _load(store: Path, name: str, tracker: Tracker, features: Features,
           version: int) -> tuple[Bundle, FeatureRows] | str:
     """The version's bundle and its rows of this trace; or why it cannot be compared."""
     try:
-        with fetched(tracker, settings.store, settings.name, version) as folder:
+        with fetched(tracker, store, name, version) as folder:
             bundle = load_bundle(folder)
     except (BundleError, OSError) as error:
         return f"version {version} cannot be loaded: {error}"

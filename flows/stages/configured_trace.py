@@ -12,8 +12,8 @@ from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import READERS, KeptParts, read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
+from sojourn.flows.settings.trace import LaterFile, TraceSource
 from sojourn.flows.store.code_version import source_hash
-from sojourn.flows.trace_source import LaterFile, TraceSource
 
 
 def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Trace, ReadReport | None]:

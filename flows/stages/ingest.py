@@ -19,13 +19,11 @@ from rich.markup import escape
 
 from sojourn.features.partitions import is_in_parts, part_files, write_synthetic_parts
 from sojourn.features.readers import READERS, SourceUnavailable
-from sojourn.flows.mapped_reader import maps_columns, takes_timezone
 from sojourn.flows.progress import console, stage, tell_doubts
-from sojourn.flows.stage_settings import IngestSettings
+from sojourn.flows.settings.trace import TraceSource, maps_columns, takes_timezone
 from sojourn.flows.stages.configured_trace import configured_trace, trace_code
 from sojourn.flows.store.checksums import CHECKSUMS, are_whole, write_checksums
 from sojourn.flows.store.parts_file import note_read, parts_file
-from sojourn.flows.trace_source import TraceSource
 from sojourn.publishing import sync, sync_tree
 
 _REPORT = "report.txt"
@@ -50,21 +48,21 @@ class Ingested:
 
 
 @task(name="ingest")
-def ingest(settings: IngestSettings) -> Ingested:
+def ingest(store: Path, source: TraceSource) -> Ingested:
     """Read the configured trace into the store, or find it there."""
     with stage("ingest"):
-        ingested = read_into(settings.store, settings.source)
+        ingested = read_into(store, source)
     create_markdown_artifact(f"```\n{ingested.report}```", key="read-report",
                              description=f"What was read of {ingested.name}")
     return ingested
 
 
-def ingesting(settings: IngestSettings) -> Task[[IngestSettings], Ingested]:
+def ingesting(source: TraceSource) -> Task[[Path, TraceSource], Ingested]:
     """The task `ingest`; a database that does not answer is asked again, 5, 30 and 120 s later.
 
     That is safe: what was read is kept, and the trace appears, only when it is whole.
     """
-    if not is_queried(settings.source):
+    if not is_queried(source):
         return ingest
     return ingest.with_options(retries=len(RETRY_AFTER_S), retry_delay_seconds=list(RETRY_AFTER_S),
                                retry_condition_fn=is_source_away)

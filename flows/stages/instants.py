@@ -17,7 +17,7 @@ from sojourn.features.later_file import test_from_s
 from sojourn.features.refreshed import apart_rows, with_instants_apart
 from sojourn.features.split import Examples, Split
 from sojourn.flows.progress import console, stage
-from sojourn.flows.stage_settings import TrainSettings
+from sojourn.flows.settings.retrain import TrainSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.choice import simplest_within_error
 from sojourn.flows.stages.feature_rows import made_rows

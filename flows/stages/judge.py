@@ -15,7 +15,7 @@ from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_
 from sojourn.flows.placement.simulation import later_workload
 from sojourn.flows.placement.sources import TableSource
 from sojourn.flows.progress import Report, stage, tell_doubts
-from sojourn.flows.stage_settings import JudgeSettings, PlacementSettings
+from sojourn.flows.settings.retrain import PlacementSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.champion import Rivals
@@ -61,7 +61,7 @@ class Evaluation:
 
 
 @task(name="judge")
-def judge(settings: JudgeSettings, features: Features, training: Training, candidate: Candidate,
+def judge(settings: PlacementSettings, recipe: str, features: Features, training: Training, candidate: Candidate,
           rivals: Rivals) -> Evaluation:
     """Score every family on the test window; simulate with the candidate, and its rivals in placement."""
     test = training.split.test
@@ -81,20 +81,20 @@ def judge(settings: JudgeSettings, features: Features, training: Training, candi
             report(done, len(training.families))
             scores[trained.family], briers[trained.family] = found[:2]
             refreshed = found[2] or refreshed
-    if settings.placement is None:
+    if not settings.is_simulated:
         return Evaluation(scores, briers, None, None, refreshed)
     models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
               *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
                 for rival in rivals.found if rival.is_in_placement))
     with stage("simulate placement") as report:
-        workload = later_workload(settings.placement, features.trace,
+        workload = later_workload(recipe, settings, features.trace,
                                   int(features.trace.meta.get(LATER_FROM, training.split.test_from_s)))
         tell_doubts(workload.doubts())
-        replicated = _simulate(settings, settings.placement, workload, features, training, models, report)
+        replicated = _simulate(settings, workload, features, training, models, report)
     return Evaluation(scores, briers, replicated, workload, refreshed)
 
 
-def _simulate(settings: JudgeSettings, placement: PlacementSettings, workload: Workload, features: Features,
+def _simulate(settings: PlacementSettings, workload: Workload, features: Features,
               training: Training, models: tuple[ServedModel, ...], report: Report) -> Replicated:
     """models: the candidate first."""
     sources: dict[str, LifetimeSource] = {}
@@ -123,10 +123,10 @@ def _simulate(settings: JudgeSettings, placement: PlacementSettings, workload: W
             ("nilas", "oracle", oracle),
         ]
 
-    first = compare_replicas(workload, pairings, placement.n_replicas, report, settings.n_threads)
+    first = compare_replicas(workload, pairings, settings.n_replicas, report, settings.n_threads)
     others = [model.label for model in models[1:]] or [LOOKUP]
     pairs = judged_pairs(first, candidate, [label for label in others if label != candidate])
-    return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, placement.max_replicas, report)
+    return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
 
 
 def simulation_scores(evaluation: Evaluation, label: str) -> dict[str, float]:

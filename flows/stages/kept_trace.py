@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from sojourn.flows.progress import stage
+from sojourn.flows.settings.trace import TraceSettings, TraceSource
 from sojourn.flows.stages.ingest import is_queried, read_into
-from sojourn.flows.trace_settings import TraceSettings
-from sojourn.flows.trace_source import TraceSource
 
 S = TypeVar("S", bound=TraceSettings)
 

@@ -20,7 +20,7 @@ from sojourn.flows.gates.bundle_gates import (
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.gates.known_at_creation import SUSPECTS, known_gate, suspects
 from sojourn.flows.gates.simulation_gate import is_better_placed, simulation_gates
-from sojourn.flows.stage_settings import GateSettings
+from sojourn.flows.settings.retrain import GateSettings
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate
 from sojourn.flows.stages.champion import BEST_PLACED, ITSELF, MOST_ACCURATE, Rival, Rivals

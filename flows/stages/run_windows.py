@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sojourn.features.later_file import test_from_s
 from sojourn.features.split import Split
-from sojourn.flows.since import since_s
-from sojourn.flows.stage_settings import TrainSettings
+from sojourn.flows.settings.retrain import TrainSettings
+from sojourn.flows.settings.trace import since_s
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.windows import windows
 

@@ -13,8 +13,8 @@ from prefect import task
 from sojourn.features.creation import backoff_keys
 from sojourn.features.split import Split
 from sojourn.flows.progress import console, stage
-from sojourn.flows.since import since_s
-from sojourn.flows.stage_settings import TrainSettings
+from sojourn.flows.settings.retrain import TrainSettings
+from sojourn.flows.settings.trace import since_s
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.choice import Choice, choose
 from sojourn.flows.stages.learnt_refresh import LearntRefresh, learnt_refresh

@@ -17,11 +17,11 @@ from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracked_names import BUNDLE
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import is_locked
 from sojourn.flows.store.processes import since_s
 from sojourn.flows.store.unsent_runs import ORDER, UNSENT, unsent_orders
-from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.promotion_journal import PROMOTIONS
 from sojourn.publishing import whole_file
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.flows.trace_source import TraceSource
+from sojourn.flows.settings.trace import TraceSource
 
 PARTS = "parts"
 """The folder in a store."""

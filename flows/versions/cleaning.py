@@ -22,7 +22,7 @@ from sojourn.flows.outside.run_reading import RunRecord
 from sojourn.flows.outside.tracked_names import CLEANED_TAG
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
-from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.store.checksums import CHECKSUMS
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.parts_file import PARTS, unread_files

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from sojourn.flows.outside.mlflow_database import check_whole, ready_database
 from sojourn.flows.outside.run_artifacts import check_place
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.store import StoreSettings
 from sojourn.flows.store.code_version import source_commit
 from sojourn.flows.store.processes import enter_store
-from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.repair import repair_store
 
 
-def open_store(settings: TraceSettings, names: Sequence[str] = ()) -> Tracker:
+def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
     """The tracker of a run that writes; its runs name this process, which from now on is seen to live.
 
     What killed runs left is repaired first. names: models whose champion is to be in `bundles`. ValueError or OSError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sojourn.flows.outside.mlflow_database import check_database
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.store import StoreSettings
 
 
-def read_store(settings: TraceSettings, *, is_asked: bool = True) -> Tracker:
+def read_store(settings: StoreSettings, *, is_asked: bool = True) -> Tracker:
     """The tracker of a command that only reads; FileNotFoundError where there is no database yet.
 
     is_asked: False = a server need not answer yet.

@@ -10,7 +10,7 @@ from sojourn.flows.outside.run_reading import RunRecord
 from sojourn.flows.outside.tracked_names import COMPARISON, STUDY
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.version_registry import VersionRecord
-from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.versions.gate_tags import failed_gates
 
 _DAY_MS = 86_400_000

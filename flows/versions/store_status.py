@@ -11,9 +11,9 @@ from sojourn.flows.outside.run_artifacts import folder_bytes
 from sojourn.flows.outside.run_reading import RunRecord
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.store import StoreSettings
 from sojourn.flows.store.processes import is_alive, tokens
 from sojourn.flows.store.unsent_runs import unsent_orders
-from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, read_sha256
 from sojourn.flows.versions.gate_tags import failed_gates
 from sojourn.flows.versions.promotion_journal import BUNDLES
@@ -23,7 +23,7 @@ _SMALL = 0.01
 _TITLE = 12
 
 
-def status_lines(settings: TraceSettings, tracker: Tracker) -> list[str]:
+def status_lines(settings: StoreSettings, tracker: Tracker) -> list[str]:
     """Lines of a title and a text; nothing is changed. TrackingError where the tracking store does not answer."""
     store = settings.store
     found = [("store", str(store.absolute())), ("tracking", str(settings.mlflow_uri))]

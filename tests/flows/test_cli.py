@@ -14,7 +14,7 @@ from made_bundles import make
 from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.cli import app
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator import POLICIES
 
 SWF = "; UnixStartTime: 0\n" + "".join(

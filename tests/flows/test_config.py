@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.features.readers import READERS
-from sojourn.flows.config import RetrainConfig, load_config
+from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.models import LIFETIME_MODELS
 from sojourn.models.lifetime import TRAINED
 

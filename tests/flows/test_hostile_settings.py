@@ -14,13 +14,12 @@ from sojourn.features.readers._parts import Declaration
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import plain_errors
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.jobs.next_times import next_times
-from sojourn.flows.loaded_settings import load_settings
-from sojourn.flows.monitor_config import MonitorConfig
-from sojourn.flows.trace_settings import TraceSettings
-from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.store import load_settings
+from sojourn.flows.settings.trace import TraceSettings
 
 KINDS = (RetrainConfig, MonitorConfig, TrainUsageConfig, AdmitConfig, CompareConfig)
 

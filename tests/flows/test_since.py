@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from sojourn.features import Trace
-from sojourn.flows.config import RetrainConfig
-from sojourn.flows.since import since_s
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.trace import since_s
 
 
 def _trace(start_unix_s: int | None = None) -> Trace:

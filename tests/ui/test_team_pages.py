@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from watched_pages import Team, Watched
 
 pytestmark = pytest.mark.slow

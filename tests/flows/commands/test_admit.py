@@ -41,7 +41,7 @@ def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], P
                  "--slack", 0.2, "--slack", 0.8, "--n-draws", 3, "--cores", 6, "--out", out, "--store", store)
     assert again[0] == 0
     assert pd.read_csv(out / "admission.csv").drop(columns="took_s").equals(runs.drop(columns="took_s"))
-    from sojourn.flows.config import load_config
+    from sojourn.flows.settings.retrain import load_config
     from sojourn.flows.versions.reading import read_store
 
     found = read_store(load_config(store=store)).comparisons()

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sojourn.features import Roles, Trace
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.serving import Predictor
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]

@@ -13,11 +13,10 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
-from sojourn.flows.monitor_config import MonitorConfig
-from sojourn.flows.trace_settings import TraceSettings
-from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.trace import TraceSettings
 from sojourn.serving.extender import main as extend
 
 SETTINGS: dict[str, type[TraceSettings]] = {

@@ -20,7 +20,7 @@ from made_pods import maker
 from sojourn.features.readers import read_trace
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.ingest import content_hash
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.jobs.plan import FILES, split_history
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.versions.reading import read_store
 from sojourn.simulator.planning import Instance, Job, synthetic_day
 

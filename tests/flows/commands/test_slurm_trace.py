@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.commands.variables import DEBUG
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.configured_trace import configured_trace
 from sojourn.flows.stages.ingest import content_hash
 

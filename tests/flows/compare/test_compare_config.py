@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sojourn.flows.cli import app
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.loaded_settings import load_settings
+from sojourn.flows.settings.store import load_settings
 from sojourn.simulator import KNOWN_POLICIES
 
 

@@ -24,7 +24,7 @@ from sojourn.flows.evaluations.ctcl_claims import (
 from sojourn.flows.evaluations.ctcl_figure import figure_5_to_7
 from sojourn.flows.evaluations.ctcl_table import FIGURES, mean_wait_s, replayed, rows, run_ctcl_table, summary
 from sojourn.flows.evaluations.mix_source import mix_source
-from sojourn.flows.loaded_settings import load_settings
+from sojourn.flows.settings.store import load_settings
 from sojourn.simulator.elastic import SCHEDULERS, replay_mixed, true_needs
 
 QUICK = ("trace", "k8s", "demand-blind", "ctcl own maximum 12h", "ctcl oracle")

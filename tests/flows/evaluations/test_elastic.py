@@ -11,7 +11,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.evaluations.elastic import BASELINE, WAYS, elastic_summary, host_types, pool_rows, run_elastic
 from sojourn.flows.evaluations.elastic_figure import elastic_figure
-from sojourn.flows.loaded_settings import load_settings
+from sojourn.flows.settings.store import load_settings
 
 
 def rows_of(seed: int) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.evaluations.lars import ORDERS, fixed_batches, lars_summary, run_lars
-from sojourn.flows.loaded_settings import load_settings
+from sojourn.flows.settings.store import load_settings
 
 
 def test_every_order_is_held_against_the_traces_of_its_scope() -> None:

@@ -16,8 +16,8 @@ from sojourn.flows.evaluations.period_presets import run_period_a, run_period_b,
 from sojourn.flows.evaluations.period_sections import days_sections
 from sojourn.flows.evaluations.periodic_share import SHARES_PCT, shares_of_periodic
 from sojourn.flows.jobs.preflight import check_before_work
-from sojourn.flows.loaded_settings import load_settings
 from sojourn.flows.placement.usage_case import pulse_case
+from sojourn.flows.settings.store import load_settings
 from sojourn.serving.usage import DayClock
 
 SMALL = Setting(60, 12)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.simulation_gate import (
     DEPLOYABLE,
     best_policy,
@@ -17,6 +16,7 @@ from sojourn.flows.gates.simulation_gate import (
 )
 from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
 from sojourn.flows.placement.simulation import later_workload
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator import Oracle, Workload
 from sojourn.simulator.experiments import Pairing
 
@@ -96,7 +96,7 @@ def test_empty_hosts_are_not_bought_with_refused_requests(rejected: float, passe
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
-    return later_workload(RetrainConfig(n_requests=8_000).placement, synthesize(8_000, seed=0), 1_209_600)
+    return later_workload("synthetic", RetrainConfig(n_requests=8_000), synthesize(8_000, seed=0), 1_209_600)
 
 
 def test_more_replicas_are_of_what_is_compared_and_end_when_it_is_known(workload: Workload) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, make
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.jobs import finished_run as finished_module
 from sojourn.flows.jobs.finished_run import TABLES, finished_run, run_key, run_tags
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.ingest import Ingested
 from sojourn.flows.stages.promote import Judged, promote

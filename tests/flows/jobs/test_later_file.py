@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.features import Trace
 from sojourn.features.synthetic import START_UNIX_S, synthesize
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 
 pytestmark = pytest.mark.slow
 CUT_S = 14 * 86_400

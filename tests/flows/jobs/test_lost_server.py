@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from made_servers import mlflow_server
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs import retrain_log
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.reports import figures
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 
 pytestmark = pytest.mark.slow

@@ -40,9 +40,9 @@ from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift, drift_a
 from sojourn.flows.monitor.followed import follow
 from sojourn.flows.monitor.outcomes import traced_outcomes
 from sojourn.flows.monitor.weeks import Week, weeks_of
-from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.tracked_names import LEFT_TAG
 from sojourn.flows.reports.monitor_page import clock_text, loss_text, verdict
+from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.stages.windows import windows
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
@@ -346,7 +346,7 @@ class Stored:
 def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory,
            prefect_server: None) -> Stored:
     from sojourn.flows.outside.tracked_names import CHAMPION
-    from sojourn.flows.trace_settings import TraceSettings
+    from sojourn.flows.settings.trace import TraceSettings
     from sojourn.flows.versions.bundle_bytes import BundleBytes
     from sojourn.flows.versions.opening import open_store
 

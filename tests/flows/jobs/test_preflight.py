@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs import job, preflight
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside import tracking_client
 from sojourn.flows.outside.tracking_client import TrackingError, ask
-from sojourn.flows.trace_settings import TraceSettings
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.trace import TraceSettings
+from sojourn.flows.settings.tracking_uri import TrackingUri
 
 
 def _empty(folder: Path) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sojourn.features.synthetic import START_UNIX_S
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.ingest import content_hash
 from sojourn.models.measures import time_label
 from sojourn.serving import Predictor, load_bundle

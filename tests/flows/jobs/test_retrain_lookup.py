@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracked_names import CHAMPION
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow

@@ -25,18 +25,17 @@ from typer.testing import CliRunner
 
 from made_bundles import make
 from sojourn.flows.cli import app
-from sojourn.flows.config import RetrainConfig, load_config
 from sojourn.flows.jobs.deployment_file import POOL, deployment_file
 from sojourn.flows.jobs.next_times import next_times
 from sojourn.flows.jobs.schedule import _FLOWS, _carry_out, run_on_schedule
 from sojourn.flows.jobs.schedule_settings import JOBS, settings_document
 from sojourn.flows.jobs.scheduled import scheduled_retrain
-from sojourn.flows.monitor_config import MonitorConfig
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+from sojourn.flows.settings.retrain import RetrainConfig, load_config
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, promote
-from sojourn.flows.tracking_uri import TrackingUri
-from sojourn.flows.usage_config import TrainUsageConfig
 from sojourn.flows.versions.bundle_bytes import BundleBytes
 from sojourn.serving import Predictor
 

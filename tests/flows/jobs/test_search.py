@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs import trial
 from sojourn.flows.jobs.search import _scores_of_workers, search
 from sojourn.flows.jobs.trial import Material
 from sojourn.flows.outside.dask_workers import cluster
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
 from sojourn.flows.stages.build_features import stored_features
 from sojourn.flows.stages.ingest import read_into
 from sojourn.flows.stages.sampled_features import workers_of
@@ -68,7 +68,8 @@ def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
 def test_trials_have_the_same_scores_on_workers(tmp_path: Path) -> None:
     config = RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1)
     defaults = dict(SEARCH_SPACES["gbdt-once"].defaults)
-    task = trial.TrialTask("gbdt-once", {}, config.ingestion, config.training, trial.trial_code())
+    task = trial.TrialTask("gbdt-once", {}, config.store, config.source, config.group(TrainSettings),
+                           trial.trial_code())
     here = trial.worker_score(replace(task, values=defaults))
     asked = [(optuna.trial.FixedTrial({}), defaults)] * 2
     with cluster("local:2") as address, workers_of(address) as workers:
@@ -78,7 +79,7 @@ def test_trials_have_the_same_scores_on_workers(tmp_path: Path) -> None:
 def test_the_stub_of_the_refit_holds_ends_seen_from_their_start(tmp_path: Path) -> None:
     """A trace begins with requests that ran before; were the 200 ends all of such, a fit would refuse them."""
     ingested = read_into(tmp_path, RetrainConfig(n_requests=2_000).source)
-    material = trial.material_of(ingested, stored_features(tmp_path, ingested), RetrainConfig().training)
+    material = trial.material_of(ingested, stored_features(tmp_path, ingested), RetrainConfig())
     train = material.split.train
     entry_s = np.where(np.arange(len(train)) < len(train) // 2, 1.0, 0.0)
     late = replace(material.split, train=replace(train, entry_s=entry_s))
@@ -89,4 +90,5 @@ def test_the_stub_of_the_refit_holds_ends_seen_from_their_start(tmp_path: Path) 
 def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
     config = RetrainConfig(store=tmp_path, n_requests=2_000)
     with pytest.raises(ValueError, match="a worker must have the code and libraries that asked for 0000"):
-        trial.worker_score(trial.TrialTask("gbdt-once", {}, config.ingestion, config.training, "0" * 64))
+        trial.worker_score(trial.TrialTask("gbdt-once", {}, config.store, config.source, config.group(TrainSettings),
+                                           "0" * 64))

@@ -13,11 +13,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracked_names import STUDY
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.results_pages import results_pages, write_results
 from sojourn.flows.reports.study_report import Found, study_markdown, study_tables
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.models.lifetime import AgeGain
 
 FOUND = {

@@ -14,7 +14,7 @@ from sojourn.features import Trace
 from sojourn.flows.outside.pull import pull
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.usage_config import TrainUsageConfig
+from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.versions import promotion_journal
 from sojourn.flows.versions.opening import open_store
 from sojourn.serving import UsagePredictor

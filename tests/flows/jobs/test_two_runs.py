@@ -13,11 +13,11 @@ import pytest
 from mlflow import MlflowClient
 
 from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.jobs import retrain_log
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports import figures
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.serving import load_bundle
 

@@ -136,8 +136,8 @@ def test_more_ranks_than_workers_are_refused(address: str, tmp_path: Path) -> No
 @pytest.mark.usefixtures("prefect_server")
 def test_a_whole_retrain_grows_its_trees_on_two_workers(address: str, new_store: Callable[[Path], Path],
                                                         tmp_path: Path) -> None:
-    from sojourn.flows.config import RetrainConfig
     from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.settings.retrain import RetrainConfig
 
     config = RetrainConfig(store=new_store(tmp_path), n_requests=1_500, families=("hazard",), is_simulated=False,
                            n_threads=1, dask=address, n_fit_workers=2)

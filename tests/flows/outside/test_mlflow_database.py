@@ -21,10 +21,10 @@ from sojourn.flows.outside import mlflow_database
 from sojourn.flows.outside.mlflow_database import check_database, ready_database
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.trials_database import ready_trials
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.store.sqlite_file import tables_of
-from sojourn.flows.tracking_uri import TrackingUri
 
 KILLED_WITHIN = """
 import os, signal

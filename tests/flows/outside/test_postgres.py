@@ -23,8 +23,8 @@ from sojourn.flows.outside.postgres_database import advisory_lock
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
-from sojourn.flows.trace_settings import TraceSettings
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.trace import TraceSettings
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.versions.opening import open_store
 from sojourn.serving import Predictor
 
@@ -34,7 +34,7 @@ NAME = "made"
 FIRST_RUN = """
 import sys
 from pathlib import Path
-from sojourn.flows.trace_settings import TraceSettings
+from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.versions.opening import open_store
 tracker = open_store(TraceSettings(store=Path(sys.argv[1]), artifacts=sys.argv[2]))
 with tracker.run("first", {}) as run:

@@ -23,7 +23,7 @@ from pathlib import Path
 from sojourn.flows.environment import keep_prefect_in
 store = Path(sys.argv[1])
 keep_prefect_in(store)
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.jobs.job import job
 
 @job("probe")

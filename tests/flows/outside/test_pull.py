@@ -20,7 +20,7 @@ from sojourn.flows.cli import app
 from sojourn.flows.outside.pull import ModelUri, find_version, follow, pull
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.serving import BundleError, Predictor, WatchEvent, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
 

@@ -17,7 +17,7 @@ from made_servers import mlflow_server
 from sojourn.flows.commands.exit_codes import CHALLENGER
 from sojourn.flows.outside.tracked_names import CHAMPION, STUDY
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow

@@ -17,11 +17,11 @@ import pytest
 from mlflow import MlflowClient
 
 import sojourn.flows
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, STUDY
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.tracking_uri import TrackingUri
 
 
 @pytest.fixture()
@@ -91,7 +91,7 @@ TERMINATED = """
 import sys
 from pathlib import Path
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a test"}}).run("run", {{}}) as run:
     print(run, flush=True)
     sys.stdin.read()

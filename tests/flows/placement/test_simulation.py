@@ -9,11 +9,11 @@ import pytest
 from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.config import RetrainConfig
 from sojourn.flows.placement.asked_rows import asked_rows
 from sojourn.flows.placement.replicas import compare_replicas, replica
 from sojourn.flows.placement.simulation import later_part, later_workload
 from sojourn.flows.placement.sources import TableSource, held_curves
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable
 from sojourn.simulator import Oracle, Workload, build_workload, compare
 from sojourn.simulator.workloads.recipes import OPENB_START_S
@@ -83,7 +83,7 @@ def test_the_later_part_keeps_ages_and_drops_what_ended() -> None:
 def test_the_workload_holds_nothing_that_arrived_before_but_what_still_runs() -> None:
     trace = synthesize(2_000, seed=0)
     from_s = trace.horizon_s // 2
-    workload = later_workload(RetrainConfig().placement, trace, from_s)
+    workload = later_workload("synthetic", RetrainConfig(), trace, from_s)
     start = workload.trace.start_s()
     end = workload.trace.end_s()
     assert (end[start < 0] > 0).all()

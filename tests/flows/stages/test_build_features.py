@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.build_features import build_features, stored_features
 from sojourn.flows.stages.ingest import Ingested, ingested_trace
 

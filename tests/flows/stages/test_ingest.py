@@ -10,11 +10,11 @@ import pytest
 
 from made_growing import DAYS, days_folder, sql_source, write_day, write_rows
 from sojourn.features.readers import SourceUnavailable
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.stages import ingest as ingesting
 from sojourn.flows.stages.configured_trace import configured_trace
 from sojourn.flows.stages.ingest import content_hash, ingested_trace, input_hash, read_into
-from sojourn.flows.trace_source import TraceSource
 
 
 def _of_file(file: Path, reader: str = "parquet") -> TraceSource:
@@ -144,7 +144,7 @@ def test_a_database_that_is_away_is_asked_again_and_a_wrong_query_is_not(
     file, url = sql_source(tmp_path / "sql")
     monkeypatch.setenv("TRACE_URL", url)
     monkeypatch.setattr(ingesting, "RETRY_AFTER_S", (0.0, 0.0, 0.0))
-    settings = RetrainConfig(store=tmp_path / "store", trace=file, reader="sql").ingestion
+    source = RetrainConfig(trace=file, reader="sql").source
     errors: list[Exception] = [SourceUnavailable("away"), SourceUnavailable("away")]
     n_asked = []
 
@@ -158,7 +158,7 @@ def test_a_database_that_is_away_is_asked_again_and_a_wrong_query_is_not(
 
     @flow(persist_result=False)
     def reading() -> str:
-        return ingesting.ingesting(settings)(settings).report
+        return ingesting.ingesting(source)(tmp_path / "store", source).report
 
     assert "all rows read" in reading() and len(n_asked) == 3
     with get_client(sync_client=True) as client:

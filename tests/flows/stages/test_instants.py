@@ -13,7 +13,7 @@ from sojourn.features import Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.later_file import TEST_FROM
 from sojourn.features.refreshed import with_instants_apart
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages import instants
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import write_candidate
@@ -43,7 +43,7 @@ def test_with_few_instant_ends_nothing_is_tried_or_said(share: float, monkeypatc
     monkeypatch.setattr(instants, "_tried", _never)
     monkeypatch.setattr(instants, "_apart_rows", _never)
     features = _features(instant_trace(600, share, 0))
-    found, said = read_instants(CONFIG.training, features)
+    found, said = read_instants(CONFIG, features)
     assert found is features and not said.is_apart
     assert said.text() == "" and said.tags() == {}
 
@@ -52,11 +52,11 @@ def test_without_owners_and_of_a_trace_in_part_it_is_said_why_not(monkeypatch: p
     monkeypatch.setattr(instants, "_tried", _never)
     trace = instant_trace(1_200, 0.5, 0)
     nobody = _features(replace(trace, roles=replace(trace.roles, owners=())))
-    found, said = read_instants(CONFIG.training, nobody)
+    found, said = read_instants(CONFIG, nobody)
     assert found is nobody and said.text().endswith("are not apart in owners' histories: the trace names no owner.")
     few = _features(trace)
     crowded = replace(few, encoder=replace(few.encoder, history=replace(few.encoder.history, n_keys_max=20)))
-    found, said = read_instants(CONFIG.training, crowded)
+    found, said = read_instants(CONFIG, crowded)
     assert found is crowded and "more owners than the history keeps" in said.tags()[INSTANTS_TAG]
 
 
@@ -84,17 +84,17 @@ def test_where_it_gains_it_is_chosen_and_served(tmp_path: Path, capsys: pytest.C
     """A tenth of all requests end at once, apart from their owners' habits."""
     features = _features(instant_trace(8_000, 0.1, 1))
     before = features.rows.features.copy()
-    found, said = read_instants(CONFIG.training, features)
+    found, said = read_instants(CONFIG, features)
     assert said.is_apart and said.gain > said.error > 0.0 and said.text() in " ".join(capsys.readouterr().out.split())
     assert found.encoder == with_instants_apart(features.encoder, 1)
     assert features.rows.features.tobytes() == before.tobytes() and features.encoder.history.instant_s is None
 
-    plain, apart = train.fn(CONFIG.training, features), train.fn(CONFIG.training, found)
+    plain, apart = train.fn(CONFIG, features), train.fn(CONFIG, found)
     scores = [BrierOverAges.of(training.of("hazard").model.curve_table(training.split.test),
                                training.split.test).score() for training in (plain, apart)]
     assert scores[1] < scores[0]
 
-    candidate = write_candidate(CONFIG.model_copy(update={"store": tmp_path}).promotion, "run",
+    candidate = write_candidate(tmp_path / "candidate",
                                 Ingested(tmp_path, "made", "0" * 64, ""), "0" * 64, found, apart)
     assert candidate.bundle.schema.encoder.history.instant_s == 1
     predictor, replayed = Predictor.load(candidate.folder), HistoryState(found.encoder.history)
@@ -120,4 +120,4 @@ def test_the_choice_reads_no_row_of_the_test_window() -> None:
     noise = np.where(is_later[:, None], rng.random(rows.features.shape), rows.features)
     lifetime_s = np.where(is_later, rng.integers(0, 9, len(rows)), rows.lifetime_s)
     other = replace(features, rows=replace(rows, features=noise, lifetime_s=lifetime_s))
-    assert read_instants(CONFIG.training, features)[1] == read_instants(CONFIG.training, other)[1]
+    assert read_instants(CONFIG, features)[1] == read_instants(CONFIG, other)[1]

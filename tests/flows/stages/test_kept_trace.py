@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from made_growing import Row, sql_source, write_rows
 from sojourn.features import Trace
 from sojourn.flows.cli import app
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.kept_trace import with_kept_trace
 
 DAYS: dict[str, list[Row]] = {"2026-11-02": [

@@ -16,7 +16,7 @@ import pytest
 from made_curves import check_curve
 from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.build_features import Features
 from sojourn.flows.stages.candidate import Candidate, write_candidate
 from sojourn.flows.stages.ingest import Ingested
@@ -93,9 +93,9 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     features = Features(trace, encoder, build_rows(trace, encoder, history), history)
     root = tmp_path_factory.mktemp("odd")
     config = RetrainConfig(store=root, families=FAMILIES, n_threads=1)
-    training = train.fn(config.training, features)
+    training = train.fn(config, features)
     ingested = Ingested(root, "odd", "0" * 64, "")
-    return Trained(features, training, write_candidate(config.promotion, "run", ingested, "0" * 64, features, training))
+    return Trained(features, training, write_candidate(root / "candidate", ingested, "0" * 64, features, training))
 
 
 def _check_table(table: CurveTable, n: int) -> None:
@@ -146,7 +146,7 @@ def test_where_all_end_at_once_the_answer_is_at_once(name: str) -> None:
     encoder = default_encoder(trace)
     history = HistoryState(encoder.history)
     features = Features(trace, encoder, build_rows(trace, encoder, history), history)
-    training = train.fn(RetrainConfig(families=FAMILIES, n_threads=1).training, features)
+    training = train.fn(RetrainConfig(families=FAMILIES, n_threads=1), features)
     for one in training.families:
         exported = one.model.export()
         assert exported is not None and exported.kind != "hazard-limit"

@@ -10,16 +10,16 @@ import pytest
 
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.partitions import TraceParts, partition_count
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.stages.ingest import Ingested, ingested_trace
 from sojourn.flows.stages.sampled_features import sampled_features
 from sojourn.flows.stages.whole_window import whole_window
-from sojourn.flows.trace_source import TraceSource
 from sojourn.serving.inputs import HistoryState
 
 
 @pytest.fixture
 def ingested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ingested:
-    monkeypatch.setattr("sojourn.flows.trace_source.PARTS_ABOVE", 3_000)
+    monkeypatch.setattr("sojourn.flows.settings.trace.PARTS_ABOVE", 3_000)
     monkeypatch.setattr(sys.modules[partition_count.__module__], "REQUESTS_PER_PARTITION", 1_000)
     return ingested_trace(tmp_path, TraceSource(None, "synthetic", None, 4_000, 0), "0" * 64)
 

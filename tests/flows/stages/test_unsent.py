@@ -14,13 +14,13 @@ from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.data_window import DataWindow
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.stages import unsent
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.promote import Judged, promote
 from sojourn.flows.stages.unsent import Logged, keep_unsent, send_unsent
 from sojourn.flows.store.lock import is_locked
 from sojourn.flows.store.processes import PROCESS_TAG
-from sojourn.flows.tracking_uri import TrackingUri
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.repair import repair_store
 

@@ -13,7 +13,7 @@ import sojourn
 from sojourn.flows.compare import grid
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.config import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.stages.ingest import input_hash
 from sojourn.flows.store import code_version

@@ -17,9 +17,9 @@ import pytest
 from made_bundles import Made, make
 from made_store import made_store
 from sojourn.flows.outside.pull import ModelUri, find_version, pull
+from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.store import moved
 from sojourn.flows.store.processes import enter_store
-from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.opening import open_store
 from sojourn.flows.versions.reading import read_store
 from sojourn.flows.versions.rollback import roll_back

@@ -9,7 +9,7 @@ import pytest
 
 from made_bundles import Made, make
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 
 
 @pytest.fixture(scope="module")

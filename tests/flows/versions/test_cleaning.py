@@ -18,14 +18,14 @@ from sojourn.flows.cli import app
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.stage_settings import RetentionSettings
+from sojourn.flows.settings.store import RetentionSettings
+from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.stages.candidate import candidate_folder
 from sojourn.flows.stages.ingest import read_into
 from sojourn.flows.stages.promote import Judged, Promotion, promote
 from sojourn.flows.stages.sampled_features import sampled_features
 from sojourn.flows.store.parts_file import parts_file
 from sojourn.flows.store.processes import enter_store
-from sojourn.flows.trace_source import TraceSource
 from sojourn.flows.versions import cleaning as module
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.cleaning import clean, plan_cleaning
@@ -35,7 +35,12 @@ from sojourn.serving import Predictor
 
 NAME = "made"
 OLD, NEW = "0" * 12, "f" * 12
-ONE = RetentionSettings(keep_runs=1, keep_days=0.0, keep_caches=1, keep_parts_days=90.0)
+def retention(keep_runs: int, keep_days: float, keep_caches: int, keep_parts_days: float) -> RetentionSettings:
+    return RetentionSettings(keep_runs=keep_runs, keep_days=keep_days, keep_caches=keep_caches,
+                             keep_parts_days=keep_parts_days)
+
+
+ONE = retention(1, 0.0, 1, 90.0)
 
 
 def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, *, is_passed: bool = True) -> Promotion:
@@ -91,7 +96,7 @@ def test_versions_that_may_be_needed_stay_and_the_others_say_what_became_of_them
 
 
 def test_more_runs_or_days_keep_more(store: Path, four: Tracker) -> None:
-    for kept in (RetentionSettings(2, 0.0, 1, 90.0), RetentionSettings(1, 1.0, 1, 90.0)):
+    for kept in (retention(2, 0.0, 1, 90.0), retention(1, 1.0, 1, 90.0)):
         artifacts = {each.run.tags.get("mlflow.runName") for each in plan_cleaning(store, four, kept).found if each.run}
         assert artifacts == set(), kept  # of four, two passed and two are the newest; all ended today
 
@@ -164,7 +169,7 @@ def test_only_what_sojourn_made_counts_and_goes(store: Path, tracker: Tracker) -
     for part in ("cells", "curves"):
         newer = store / part / f"{'c' * 64 if part == 'cells' else 'hazard-' + 'c' * 24}.npz"
         newer.write_text("newer")
-    done = clean(store, tracker, RetentionSettings(1, 0.0, 0, 90.0))
+    done = clean(store, tracker, retention(1, 0.0, 0, 90.0))
     assert done.failed == ()
     assert all(path.exists() for path in own)
     left = {path for part in module.CACHES for path in (store / part).rglob("*") if path.is_file()}
@@ -172,7 +177,7 @@ def test_only_what_sojourn_made_counts_and_goes(store: Path, tracker: Tracker) -
 
 
 def test_traces_and_features_in_parts_go_whole(store: Path, tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.flows.trace_source.PARTS_ABOVE", 300)
+    monkeypatch.setattr("sojourn.flows.settings.trace.PARTS_ABOVE", 300)
     monkeypatch.setattr(sys.modules[partition_count.__module__], "REQUESTS_PER_PARTITION", 100)
     made = []
     for seed in range(2):
@@ -205,7 +210,7 @@ def test_what_was_read_of_a_growing_source_stays_while_the_source_is_read(store:
     assert set((store / "parts").iterdir()) == {files[0], own}
     assert "0 of 3 parts read, 3 kept" in read_into(store, TraceSource(
         sources[0].file, "parquet-days", 10**6, 0, 0)).report
-    clean(store, tracker, RetentionSettings(1, 0.0, 1, 0.0))
+    clean(store, tracker, retention(1, 0.0, 1, 0.0))
     assert set((store / "parts").iterdir()) == {own}
 
 
@@ -234,9 +239,9 @@ def test_on_a_terminal_the_command_asks_and_removes_what_it_showed(store: Path, 
     refused = CliRunner().invoke(app, wanted, input="\n")
     assert refused.exit_code == 0 and "Remove all this? [y/N]" in refused.output
     assert _held(four, store) == {1: True, 2: True, 3: True, 4: True}
-    shown = plan_cleaning(store, four, RetentionSettings(1, 0.0, 0, 90.0))
+    shown = plan_cleaning(store, four, retention(1, 0.0, 0, 90.0))
     _cached(store)  # after it was shown
-    assert clean(store, four, RetentionSettings(1, 0.0, 0, 90.0), shown=shown).n_bytes == shown.n_bytes
+    assert clean(store, four, retention(1, 0.0, 0, 90.0), shown=shown).n_bytes == shown.n_bytes
     assert len(list((store / "features").iterdir())) == 4
     assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
     assert "removed" in CliRunner().invoke(app, wanted, input="y\n").output

@@ -222,7 +222,7 @@ import os, signal
 from pathlib import Path
 from sojourn.flows.store.processes import enter_store
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.tracking_uri import TrackingUri
+from sojourn.flows.settings.tracking_uri import TrackingUri
 store = Path({store!r})
 tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts", run_tags=enter_store(store).tags())
 parent = tracker.start("parent", {{}})

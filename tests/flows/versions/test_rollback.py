@@ -17,7 +17,6 @@ from made_store import promoted
 from sojourn.flows.outside.pull import ModelUri, find_version
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, LEFT_TAG
 from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.stage_settings import PromoteSettings
 from sojourn.flows.stages.champion import load_rivals
 from sojourn.flows.versions import promotion_journal
 from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
@@ -221,7 +220,7 @@ def test_an_alias_that_points_nowhere_is_named_and_can_be_moved(made: Made, stor
         find_version(two, ModelUri(NAME, "champion", None))
     features: Any = None  # it ends before it reads any
     with pytest.raises(ValueError, match="the alias champion of made must point at a registered version, got 7, which"):
-        load_rivals(PromoteSettings(store, NAME), two, features)
+        load_rivals(store, NAME, two, features)
     before = read_sha256(store / "bundles" / NAME)
     lines: list[str] = []
     repair_store(store, two, [NAME], lines.append)

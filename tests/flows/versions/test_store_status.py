@@ -17,9 +17,9 @@ from made_store import made_store
 from sojourn.flows.cli import app
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.store.lock import is_locked
 from sojourn.flows.store.processes import PROCESSES, enter_store, is_alive
-from sojourn.flows.trace_settings import TraceSettings
 from sojourn.flows.versions.store_status import status_lines
 
 

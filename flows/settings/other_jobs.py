@@ -1,17 +1,21 @@
-"""Settings of `sojourn monitor`, with defaults; from flags, the environment (SOJOURN_*) or a TOML file."""
+"""Settings of `sojourn monitor` and `sojourn train-usage`, with defaults."""
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.trace_settings import MOST_SEED, TraceSettings
+from sojourn.flows.settings.retrain import MODEL_NAME, RunSettings
+from sojourn.flows.settings.store import MOST_SEED
+from sojourn.flows.settings.trace import SharedSettings, TraceSettings
 
 REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
 """What the simulated year was served under (docs/drift.md)."""
+OPTION = bool | int | float | str
 
 
 class MonitorConfig(TraceSettings):
@@ -78,3 +82,52 @@ class MonitorConfig(TraceSettings):
     def resolved(self) -> dict[str, Any]:
         """The settings as JSON values, for the run's log."""
         return self.model_dump(mode="json", exclude={"tracking_uri"})
+
+
+class TrainUsageConfig(RunSettings, SharedSettings):
+    """One run. The trace of usage series has settings of its own: its readers are others than those of requests."""
+
+    usage_trace: Path
+    """File or folder of the series."""
+    usage_reader: str = "parquet"
+    """A name of `USAGE_READERS`."""
+    usage_options: dict[str, OPTION] = Field(default_factory=dict)
+    """The reader's own options."""
+    timezone: str = "UTC"
+    """IANA name; decides the local time of day."""
+    step_s: int = Field(300, ge=1, le=900)
+    """Step of the grid, seconds."""
+    n_classes: int = Field(20, ge=1, le=256)
+    """Workload classes, at most."""
+    observed_s: int = Field(10_800, ge=10_800, le=86_400)
+    """How long a newcomer is observed before it gets a class, seconds."""
+    model_name: str | None = None
+    """Registered model; default: `sojourn-lifetime-FILE-usage`."""
+
+    @field_validator("usage_reader")
+    @classmethod
+    def _known_usage_reader(cls, value: str) -> str:
+        from sojourn.features.usage import USAGE_READERS
+
+        if value not in USAGE_READERS:
+            raise ValueError(f"usage_reader must be one of {', '.join(USAGE_READERS)}, got {value!r}")
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str) -> str:
+        from sojourn.features.readers import checked_timezone
+
+        return checked_timezone(value)
+
+    @property
+    def registered_name(self) -> str:
+        """The registered model's name; it ends in -usage, so that it is no lifetime model's."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.usage_trace.name.lower()).strip("-")
+        name = self.model_name or f"{MODEL_NAME}-{slug}"
+        return name if name.endswith("-usage") else f"{name}-usage"
+
+    def resolved(self) -> dict[str, Any]:
+        """The settings of usage as JSON values, for the run's log; those of a trace of requests play no part."""
+        own = set(type(self).model_fields) - set(TraceSettings.model_fields)
+        return {**self.model_dump(mode="json", include=own), "model_name": self.registered_name}
