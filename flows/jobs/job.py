@@ -1,17 +1,23 @@
-"""A job: a Prefect flow that finds a server, or brings its own, which ends with it."""
+"""A job: a Prefect flow that finds a server, or brings its own, which ends with it, and that opens the store."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from prefect import Flow
 
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.prefect_server import prefect_server
+from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.progress import stage
 from sojourn.flows.settings.trace import SharedSettings, TraceSettings
+from sojourn.flows.versions.opening import open_store
 
 P = ParamSpec("P")
+S = TypeVar("S")
 R = TypeVar("R")
 
 
@@ -37,10 +43,25 @@ class Job(Flow[P, R]):
             return run(given, *args[1:], **kwargs) if args else run(**{**kwargs, next(iter(kwargs)): given})
 
 
-def job(name: str) -> Callable[[Callable[P, R]], Job[P, R]]:
-    """A decorator: the function as a job of that name."""
+def job(name: str, *, is_of_champion: bool = False,
+        ) -> Callable[[Callable[Concatenate[S, Tracker, P], R]], Job[Concatenate[S, P], R]]:
+    """A decorator: the function as a job of that name, which is called without its tracker.
 
-    def decorated(function: Callable[P, R]) -> Job[P, R]:
-        return Job(function, name=name, log_prints=False, persist_result=False)
+    The store is opened when a run begins, and its tracker handed in after the settings. is_of_champion: the champion of
+    the settings' model is then in `bundles`.
+    """
+
+    def decorated(function: Callable[Concatenate[S, Tracker, P], R]) -> Job[Concatenate[S, P], R]:
+        @wraps(function)
+        def opened(settings: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            first: Any = settings[0] if isinstance(settings, Sequence) else settings
+            with stage("open the store"):
+                tracker = open_store(first, (first.registered_name,) if is_of_champion else ())
+            return function(settings, tracker, *args, **kwargs)
+
+        signature = inspect.signature(function, eval_str=True)  # Prefect would look for their names here
+        own = [each for place, each in enumerate(signature.parameters.values()) if place != 1]
+        opened.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return Job(opened, name=name, log_prints=False, persist_result=False)
 
     return decorated

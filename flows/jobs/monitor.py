@@ -41,7 +41,6 @@ from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
-from sojourn.flows.versions.opening import open_store
 from sojourn.models.drift import DAY_S
 from sojourn.publishing import whole_file
 from sojourn.serving.decisions import DecisionLog, read_log
@@ -72,11 +71,9 @@ class Monitored:
 
 
 @job("monitor")
-def monitor(config: MonitorConfig) -> Monitored:
+def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
     """Check a registered model's logged decisions as they were known at one time; report, and act on a fresh alarm."""
-    with stage("open the store"):
-        tracker = open_store(config)
-        versions = _versions(tracker, config)
+    versions = _versions(tracker, config)
     folder = monitor_folder(config.store, config.model_name)
     with alone(folder):
         with stage("read and join"):

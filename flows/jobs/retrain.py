@@ -38,7 +38,6 @@ from sojourn.flows.stages.unsent import Logged, is_ordered, keep_unsent, send_un
 from sojourn.flows.stages.whole_window import score_whole
 from sojourn.flows.versions.cleaning import clean
 from sojourn.flows.versions.judged_on import JUDGED_TAG, keyed
-from sojourn.flows.versions.opening import open_store
 from sojourn.flows.versions.promotion_journal import BUNDLES
 
 
@@ -55,14 +54,12 @@ class Retrained:
     evaluation: Evaluation | None
 
 
-@job("retrain")
-def retrain(config: RetrainConfig) -> Retrained:
+@job("retrain", is_of_champion=True)
+def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate.
 
     Where a finished run of the same trace, code and settings stands, its result is printed and nothing is done.
     """
-    with stage("open the store"):
-        tracker = open_store(config, (config.registered_name,))
     send_unsent(config.store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
     ingested = ingesting(config.source)(config.store, config.source)
     if not config.is_again:

@@ -26,7 +26,6 @@ from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.stages.build_features import build_features
 from sojourn.flows.stages.ingest import ingest
 from sojourn.flows.stages.sampled_features import workers_of
-from sojourn.flows.versions.opening import open_store
 from sojourn.models.lifetime import SEARCH_SPACES, Bounds
 
 if TYPE_CHECKING:
@@ -45,7 +44,8 @@ class Searched:
 
 
 @job("search")
-def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout_s: float) -> Searched:
+def search(configs: Sequence[RetrainConfig], tracker: Tracker, family: str, n_trials: int,
+           timeout_s: float) -> Searched:
     """Search until `n_trials` trials are done in all, or for `timeout_s`; the same store goes on where it stopped.
 
     configs: one per trace; the first names store and seed. ValueError where the family has no search space.
@@ -55,8 +55,7 @@ def search(configs: Sequence[RetrainConfig], family: str, n_trials: int, timeout
     if family not in SEARCH_SPACES:
         raise ValueError(f"family must have a search space ({', '.join(SEARCH_SPACES)}), got {family!r}")
     space, config = SEARCH_SPACES[family], configs[0]
-    with stage("open the store"):
-        tracker = open_store(config)
+    with stage("open the trials"):
         trials_file = ready_trials(config.store)
     materials = [_material(each) for each in configs]
     optuna.logging.set_verbosity(optuna.logging.WARNING)

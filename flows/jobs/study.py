@@ -41,7 +41,6 @@ from sojourn.flows.stages.run_windows import run_windows
 from sojourn.flows.stages.train import fit_family, fit_settings, learner_of, tell_limits, with_fitted
 from sojourn.flows.stages.trained import Trained
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
-from sojourn.flows.versions.opening import open_store
 from sojourn.models.curve_table import CurveTable, HazardTable, online_table
 from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel
 from sojourn.models.measures import (
@@ -116,10 +115,8 @@ class Study:
 
 
 @job("evaluate")
-def study(config: RetrainConfig) -> Study:
+def study(config: RetrainConfig, tracker: Tracker) -> Study:
     """Fit and score every configured family of one trace, log it, and print the tables."""
-    with stage("open the store"):
-        tracker = open_store(config)
     ingested = ingest(config.store, config.source)
     features = build_features(config.store, ingested, config.dask, config.max_requests)
     check_confirmed(features.encoder, config.confirmed_columns)

@@ -25,7 +25,6 @@ from sojourn.flows.stages.usage_by_file import stored_usage
 from sojourn.flows.stages.usage_fit import FittedUsage, Rules, choose_rules, fit_usage, judge_usage, usage_gates
 from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
 from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
-from sojourn.flows.versions.opening import open_store
 from sojourn.flows.versions.promotion_journal import BUNDLES
 from sojourn.publishing import publish_files
 from sojourn.serving.bundle import MANIFEST
@@ -44,11 +43,9 @@ class TrainedUsage:
     scores: Mapping[str, float]
 
 
-@job("train-usage")
-def train_usage(config: TrainUsageConfig) -> TrainedUsage:
+@job("train-usage", is_of_champion=True)
+def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
     """Choose, judge on the last days, fit on all of them, and promote the section if it beats one margin."""
-    with stage("open the store"):
-        tracker = open_store(config, (config.registered_name,))
     place = None if config.dask is None else config.store.resolve()  # workers see the store
     with stage("read series") as report, TemporaryDirectory(prefix=".usage.", dir=place) as folder:
         options = {"timezone": config.timezone, **config.usage_options}

@@ -55,7 +55,7 @@ def test_a_trace_that_is_none_is_refused_before_the_store_is_made(
     monkeypatch.setattr(job, "prefect_server", started)
     store = tmp_path / "store"
     with pytest.raises((ValueError, OSError)) as raised:
-        job.job("any")(lambda config: None)(RetrainConfig(trace=make(tmp_path), reader="swf", store=store))
+        job.Job(lambda config: None, name="any")(RetrainConfig(trace=make(tmp_path), reader="swf", store=store))
     assert words in str(raised.value)
     assert not store.exists()
 
@@ -73,7 +73,7 @@ def test_a_server_that_is_away_is_found_before_prefect_starts(monkeypatch: pytes
     monkeypatch.setattr(job, "prefect_server", started)
     config = RetrainConfig(tracking_uri=TrackingUri("http://me:s3cret@127.0.0.1:9"), store=tmp_path / "store")
     with pytest.raises(TrackingError) as raised:
-        job.job("any")(lambda config: None)(config)
+        job.Job(lambda config: None, name="any")(config)
     assert str(raised.value) == ("the tracking store must answer at http://127.0.0.1:9, got [Errno 111] Connection "
                                  "refused")
     assert not (tmp_path / "store").exists()

@@ -24,15 +24,14 @@ from sojourn.flows.environment import keep_prefect_in
 store = Path(sys.argv[1])
 keep_prefect_in(store)
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.jobs.job import job
+from sojourn.flows.jobs.job import Job
 
-@job("probe")
 def probe(config: RetrainConfig) -> None:
     print("within", flush=True)
     if sys.stdin.readline().strip() == "fail":
         raise ValueError("a word to find")
 
-probe(RetrainConfig(store=store, tracking_uri=sys.argv[2]))
+Job(probe, name="probe")(RetrainConfig(store=store, tracking_uri=sys.argv[2]))
 print("done", flush=True)
 """
 PICKLES = (b"\x80\x04\x95", b"\x80\x05\x95", b"gASV", b"gAWV")
