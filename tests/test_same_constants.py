@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from sojourn.serving.curves import CLASS_BOUNDS_S
 from sojourn.serving.curves import lifetime_class as served_class
@@ -18,20 +17,14 @@ NEAR_EDGES_S = [edge + step for edge in (*EXTENSION_EDGES_S, *UPPER_S) for step 
 
 def test_nilas_has_the_same_buckets_in_the_extender_and_in_the_simulator() -> None:
     assert EXTENSION_EDGES_S == BUCKET_S
-
-
-@pytest.mark.parametrize("extension_s", NEAR_EDGES_S)
-def test_a_node_scores_as_a_simulated_host_does(extension_s: int) -> None:
-    score = node_scores(np.array([10.0]), 10.0 + extension_s).item()
-    assert score == max(BEST_SCORE - bucket_of(extension_s), 1)  # costs 9 and 10 share the score 1
+    scores = node_scores(np.full(len(NEAR_EDGES_S), 10.0), 10.0 + np.array(NEAR_EDGES_S))
+    # costs 9 and 10 share the score 1
+    assert scores.tolist() == [max(BEST_SCORE - bucket_of(extension_s), 1) for extension_s in NEAR_EDGES_S]
 
 
 def test_lifetime_classes_have_the_same_bounds_in_the_predictor_and_in_lava() -> None:
     assert UPPER_S[:-1] == CLASS_BOUNDS_S  # the highest class has no upper bound; its entry sets a deadline
     assert len(CLASS_BOUNDS_S) + 1 == HIGHEST_CLASS == len(CLASS_NAMES)
     assert [10 * deadline for deadline in DEADLINE_S] == [11 * upper for upper in UPPER_S]
-
-
-@pytest.mark.parametrize("remaining_s", [0, *NEAR_EDGES_S])
-def test_a_remaining_time_is_of_the_same_class_in_the_predictor_and_in_lava(remaining_s: int) -> None:
-    assert served_class(remaining_s) == lifetime_class(remaining_s)
+    edges_s = [0, *NEAR_EDGES_S]
+    assert list(map(served_class, edges_s)) == list(map(lifetime_class, edges_s))

@@ -20,10 +20,9 @@ from made_files import (
 )
 from made_growing import days_folder, sql_source
 from made_pods import recording
-from sojourn.features import Trace, readers
+from sojourn.features import Trace
 from sojourn.features.readers import READERS, check_lines, read_trace
 from sojourn.features.trace import TIMES
-from source_imports import export_order
 
 POD_HEADER = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
               "deletion_time,scheduled_time")
@@ -132,7 +131,6 @@ def sample(name: str, folder: Path) -> Path:
 
 
 def test_exported_members() -> None:
-    assert readers.__all__ == sorted(readers.__all__, key=export_order)
     assert list(READERS) == sorted(READERS)
 
 

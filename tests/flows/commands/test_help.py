@@ -46,34 +46,34 @@ def said(parameter: Any) -> str | None:
     return None if found is None else found["value"]
 
 
-ALL = [pytest.param(name, each, id=f"{name} {each.name}") for name, each in options() if each.name != "help"]
+ALL = [(name, each) for name, each in options() if each.name != "help"]
 
 
-@pytest.mark.parametrize(("command", "parameter"), ALL)
-def test_every_option_has_a_line_and_a_default(command: str, parameter: Any) -> None:
-    assert parameter.help, "it must have a help text"
-    if parameter.param_type_name == "argument" or parameter.required or (
-            parameter.is_flag and not parameter.secondary_opts):  # a flag is off
-        return
-    default = parameter.default
-    is_shown = default is not None and default != [] and default != () and parameter.show_default
-    assert is_shown or said(parameter) is not None, f"it must say its default, got {parameter.help!r}"
+def test_every_option_has_a_line_and_a_default() -> None:
+    for command, parameter in ALL:
+        assert parameter.help, f"{command} {parameter.name} must have a help text"
+        if parameter.param_type_name == "argument" or parameter.required or (
+                parameter.is_flag and not parameter.secondary_opts):  # a flag is off
+            continue
+        default = parameter.default
+        is_shown = default is not None and default != [] and default != () and parameter.show_default
+        assert is_shown or said(parameter) is not None, f"{command} {parameter.name} must say its default"
 
 
-@pytest.mark.parametrize(("command", "parameter"), ALL)
-def test_a_default_in_words_is_the_one_of_the_settings(command: str, parameter: Any) -> None:
-    words, kind = said(parameter), SETTINGS.get(command)
-    name = "seeds" if (command, parameter.name) == ("compare", "seed") else parameter.name
-    field = None if kind is None else kind.model_fields.get(_OTHER_NAMES.get(name, name))
-    if words is None or field is None or (command, parameter.name) in TOLD:
-        return
-    default = field.get_default(call_default_factory=True)
-    if default in (None, PydanticUndefined, (), "synthetic"):
-        assert not re.fullmatch(r"[\d.]+", words), words
-        return
-    text = " ".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
-    text = parameter.opts[0].lstrip("-") if default is True else text.removesuffix(".0")
-    assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text
+def test_a_default_in_words_is_the_one_of_the_settings() -> None:
+    for command, parameter in ALL:
+        words, kind = said(parameter), SETTINGS.get(command)
+        name = "seeds" if (command, parameter.name) == ("compare", "seed") else parameter.name
+        field = None if kind is None else kind.model_fields.get(_OTHER_NAMES.get(name, name))
+        if words is None or field is None or (command, parameter.name) in TOLD:
+            continue
+        default = field.get_default(call_default_factory=True)
+        if default in (None, PydanticUndefined, (), "synthetic"):
+            assert not re.fullmatch(r"[\d.]+", words), (command, name, words)
+            continue
+        text = " ".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
+        text = parameter.opts[0].lstrip("-") if default is True else text.removesuffix(".0")
+        assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text, (command, name)
 
 
 def test_every_option_of_the_extender_has_a_line_and_a_default(capsys: pytest.CaptureFixture[str]) -> None:
