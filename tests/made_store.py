@@ -7,6 +7,7 @@ from pathlib import Path
 
 from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
@@ -23,7 +24,7 @@ def promoted(made: Made, store: Path, tracker: Tracker, kind: str, name: str = "
     judged_on = JudgedOn("made", data, "w").key
     tracker.log(run, metrics=keyed(judged_on, {"ages.ibs": 0.25}))
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, name, run)))
-    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    source = log_bundle(tracker, run, folder, made.encoder, made.request(0))
     judged = Judged(name, run, source, BundleBytes.read(folder).sha256, tracker.version_of(name, CHAMPION),
                     (Gate("any", True, "fine"),), kind)
     tags = {"trace": "made", "data_hash": data, "window": "w", JUDGED_TAG: judged_on}

@@ -11,6 +11,7 @@ from sojourn import __version__
 from sojourn.features.split import Examples
 from sojourn.flows.gates.simulation_gate import DEPLOYABLE
 from sojourn.flows.outside.data_window import train_and_test
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracked_names import FAMILY
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
@@ -99,7 +100,7 @@ def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ing
             overview.savefig(temporary, dpi=110, format="png")
         tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), "simulation.csv")
     tracker.log_text(run, ingested.report, "read-report.txt")
-    source = tracker.log_bundle(run, candidate.folder, encoder, _example(encoder, split.test))
+    source = log_bundle(tracker, run, candidate.folder, encoder, _example(encoder, split.test))
     with tempfile.TemporaryDirectory(prefix=".fetch.", dir=config.store) as folder:
         logged = BundleBytes.read(tracker.download(source, Path(folder), f"run {run}"))
     logged.check(candidate.sha256, f"run {run}")

@@ -118,7 +118,7 @@ def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha
     tracker.log_text(run, report, "read-report.txt")
     tracker.log_figure(run, period_figure(fitted.waves.fits, config.usage_trace.name), "figures/periods.png")
     tracker.log_figure(run, class_figure(fitted.classes, config.usage_trace.name), "figures/classes.png")
-    source = tracker.log_section(run, folder)
+    source = tracker.log_folder(run, folder)
     with TemporaryDirectory(prefix=".fetch.", dir=config.store) as fetched:
         BundleBytes.read(tracker.download(source, Path(fetched), f"run {run}")).check(sha256, f"run {run}")
     tracker.tag(run, BUNDLE_TAG, sha256)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sojourn.flows.settings.trace import TraceSource
+if TYPE_CHECKING:
+    from sojourn.flows.settings.trace import TraceSource
 
 TRAIN, TEST, REPLAY = "train", "test", "replay"
 """What a run read a window for."""

@@ -11,14 +11,26 @@ import math
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from sojourn.flows.outside.tracked_names import BUNDLE
+from sojourn.flows.outside.tracking import Tracker
 from sojourn.serving.inputs import Encoder
 from sojourn.serving.pyfunc import HORIZONS_S, NOW, QUANTILES, UPTIME
 
 LOADER = "sojourn.serving.pyfunc"
 _PACKAGES = ("sojourn", "mlflow", "numpy", "onnxruntime", "pandas")
 _EXAMPLE_UPTIMES_S = (0.0, 3_600.0)
+
+
+def log_bundle(tracker: Tracker, run_id: str, folder: Path, encoder: Encoder,
+               request: Mapping[str, float | str]) -> str:
+    """Log a bundle folder, and beside it what makes it a model of MLflow; returns its URI.
+
+    request: an example of one. The bundle's own files stay as they are; the predictor reads only these.
+    """
+    return tracker.log_folder(run_id, folder, files_beside(run_id, BUNDLE, encoder, request))
 
 
 def files_beside(run_id: str, artifact_path: str, encoder: Encoder,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from sojourn.flows.outside.data_window import DataWindow
-from sojourn.flows.outside.logged_model import files_beside
 from sojourn.flows.outside.mlflow_database import ready_database
 from sojourn.flows.outside.mlflow_pages import EXPERIMENT_TAGS
 from sojourn.flows.outside.postgres_database import ready_postgres
@@ -26,7 +25,6 @@ from sojourn.flows.outside.version_registry import VersionRegistry
 from sojourn.flows.progress import console
 from sojourn.flows.settings.tracking_uri import TrackingUri, possible_uri, without_secrets
 from sojourn.flows.termination import exit_on_sigterm
-from sojourn.serving.inputs import Encoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -193,19 +191,11 @@ class Tracker(VersionRegistry):
         """Log what a run reads: MLflow's column *Dataset*."""
         self._client.log_inputs(run_id, datasets=[window.entity() for window in windows])
 
-    def log_bundle(self, run_id: str, folder: Path, encoder: Encoder, request: Mapping[str, float | str]) -> str:
-        """Log a bundle folder, and beside it what makes it a model of MLflow; returns its URI.
-
-        request: an example of one. The bundle's own files stay as they are; the predictor reads only these.
-        """
+    def log_folder(self, run_id: str, folder: Path, beside: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Log the folder of a bundle or of a usage section; returns its URI. beside: further files, texts by name."""
         self._client.log_artifacts(run_id, str(folder), BUNDLE)
-        for name, text in files_beside(run_id, BUNDLE, encoder, request).items():
+        for name, text in beside.items():
             self._client.log_text(run_id, text, f"{BUNDLE}/{name}")
-        return f"{self._client.get_run(run_id).info.artifact_uri}/{BUNDLE}"
-
-    def log_section(self, run_id: str, folder: Path) -> str:
-        """Log a usage section's folder; returns its URI. No model of MLflow: it answers about what was observed."""
-        self._client.log_artifacts(run_id, str(folder), BUNDLE)
         return f"{self._client.get_run(run_id).info.artifact_uri}/{BUNDLE}"
 
     def end(self, run_id: str, status: str = "FINISHED") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sojourn.serving.bundle import FILES, MANIFEST
 from sojourn.serving.errors import BundleError
-from sojourn.serving.usage import USAGE_FILES
 
+MANIFEST = "MANIFEST.json"
+"""The file of a bundle that names the sha256 of each other one."""
 CANDIDATES = "candidates"
 """Folder of a store: the bundles of runs, whether they are promoted or not."""
 BUNDLE_TAG = "manifest_sha256"
 """The tag of a run and of a registered version that says which bundle it has."""
+_PLAIN = re.compile(r"\w[\w.-]*")
+"""Names of files in the folder itself."""
 
 
 class VersionSource(Protocol):
@@ -47,7 +50,9 @@ class BundleBytes:
         files = {MANIFEST: _content(folder, MANIFEST)}
         try:
             hashes = json.loads(files[MANIFEST])["sha256"]
-            names = USAGE_FILES if sorted(hashes) == sorted(USAGE_FILES) else FILES
+            names = sorted(hashes)
+            if not names or not all(_PLAIN.fullmatch(name) for name in names):
+                raise ValueError(names)
             files |= {name: _content(folder, name) for name in names}
             wrong = [name for name in names if hashlib.sha256(files[name]).hexdigest() != hashes[name]]
         except BundleError:

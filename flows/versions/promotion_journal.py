@@ -14,9 +14,8 @@ from pathlib import Path
 from sojourn.flows.outside.tracked_names import CHAMPION, LEFT_TAG, ROLLBACK
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.outside.tracking_client import TrackingError
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, fetched, read_sha256
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, MANIFEST, BundleBytes, fetched, read_sha256
 from sojourn.publishing import publish_files, sync, whole_file
-from sojourn.serving.bundle import MANIFEST
 from sojourn.serving.errors import BundleError
 
 PROMOTIONS, BUNDLES = "promotions", "bundles"

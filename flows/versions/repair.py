@@ -16,10 +16,9 @@ from sojourn.flows.progress import console
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.processes import PROCESS_TAG, PROCESSES, forget, is_alive, since_s, tokens
 from sojourn.flows.store.unsent_runs import unsent_orders
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, CANDIDATES, BundleBytes, fetched, read_sha256
+from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, CANDIDATES, MANIFEST, BundleBytes, fetched, read_sha256
 from sojourn.flows.versions.promotion_journal import BUNDLES, PROMOTIONS, finish_orders
 from sojourn.publishing import publish_files
-from sojourn.serving.bundle import MANIFEST
 
 _FOLDERS = ("bundles", "cells", "curves", "features", "parts", PROCESSES, PROMOTIONS, "traces")
 _TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?|\.[0-9a-f]{32}\.json")

@@ -13,6 +13,7 @@ from made_bundles import Made, make
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.jobs import finished_run as finished_module
 from sojourn.flows.jobs.finished_run import TABLES, finished_run, run_key, run_tags
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.retrain import RetrainConfig
@@ -49,7 +50,7 @@ def finish(made: Made, config: RetrainConfig, tracker: Tracker, kind: str, *, is
     sha256 = BundleBytes.read(folder).sha256
     tracker.tag(run, BUNDLE_TAG, sha256)
     tracker.log_text(run, "a table\n", TABLES)
-    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    source = log_bundle(tracker, run, folder, made.encoder, made.request(0))
     judged = Judged(NAME, run, source, sha256, champion, (Gate("size", is_passed, "2: small"),))
     promote.fn(tracker, config.store, judged, "card\n", {})
     return run

@@ -353,7 +353,7 @@ def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: 
     store = new_store(tmp_path_factory.mktemp("monitored"))
     tracker = open_store(TraceSettings.model_validate({"store": store}))
     with tracker.run("made", {}) as run:
-        source = tracker.log_section(run, logged.bundle)
+        source = tracker.log_folder(run, logged.bundle)
     version = tracker.register(NAME, source, run, "", {BUNDLE_TAG: BundleBytes.read(logged.bundle).sha256})
     tracker.set_alias(NAME, CHAMPION, version)
     return Stored(lambda **changes: MonitorConfig(**{"store": store, "model_name": NAME, "log": logged.log, **changes}),

@@ -30,6 +30,7 @@ from sojourn.flows.jobs.next_times import next_times
 from sojourn.flows.jobs.schedule import _FLOWS, _carry_out, run_on_schedule
 from sojourn.flows.jobs.schedule_settings import JOBS, settings_document
 from sojourn.flows.jobs.scheduled import scheduled_retrain
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
@@ -358,6 +359,6 @@ def _champion(store: Path, folder: Path) -> str:
     tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
     run = tracker.start("made", {"mlflow.parentRunId": "none"})
     own = Path(shutil.copytree(made.folders["hazard"], candidate_folder(store, "m", run)))
-    source = tracker.log_bundle(run, own, made.encoder, made.request(0))
+    source = log_bundle(tracker, run, own, made.encoder, made.request(0))
     promote.fn(tracker, store, Judged("m", run, source, BundleBytes.read(own).sha256, None, ()), "card\n", {})
     return Predictor.load(store / "bundles" / "m").version

@@ -15,6 +15,7 @@ from mlflow.exceptions import MlflowException
 from made_bundles import Made, make
 from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.outside.fsspec_artifacts import FsspecArtifactRepository
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.run_artifacts import artifact_bytes, check_place, remove_artifacts
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.retrain import RetrainConfig
@@ -39,7 +40,7 @@ def config(request: pytest.FixtureRequest, new_store: Callable[[Path], Path], tm
 
 def _registered(tracker: Tracker, made: Made) -> str:
     with tracker.run("run", {}) as run:
-        source = tracker.log_bundle(run, made.folders["hazard"], made.encoder, made.request(0))
+        source = log_bundle(tracker, run, made.folders["hazard"], made.encoder, made.request(0))
         tracker.register("made", source, run, "", {})
     return run
 

@@ -21,6 +21,7 @@ from mlflow.models import Model
 from made_bundles import Made, make
 from made_servers import mlflow_program
 from sojourn.flows.outside.data_window import train_and_test
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.retrain import RetrainConfig
@@ -43,7 +44,7 @@ def tracker(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pyt
     tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
     with tracker.run("made", {}) as run:
         tracker.log_data(run, train_and_test(RetrainConfig().source, "synthetic", "0123456789abcdef", 500, 7, 3))
-        source = tracker.log_bundle(run, made.folders["hazard"], made.encoder, made.request(5))
+        source = log_bundle(tracker, run, made.folders["hazard"], made.encoder, made.request(5))
         tracker.set_alias(NAME, CHAMPION, tracker.register(NAME, source, run, "", {}))
     return tracker
 

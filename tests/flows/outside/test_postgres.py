@@ -18,6 +18,7 @@ from made_bundles import Made, make
 from made_postgres import PASSWORD, PostgresServer
 from sojourn.flows.cli import app
 from sojourn.flows.commands.exit_codes import CHALLENGER
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.mlflow_database import known_revisions
 from sojourn.flows.outside.postgres_database import advisory_lock
 from sojourn.flows.outside.tracked_names import CHAMPION
@@ -132,7 +133,7 @@ def test_a_lock_is_one_for_all_stores_and_ends_with_its_connection(uri: str) -> 
 
 def _registered(tracker: Tracker, made: Made, kind: str) -> int:
     with tracker.run(kind, {}) as run:
-        source = tracker.log_bundle(run, made.folders[kind], made.encoder, made.request(0))
+        source = log_bundle(tracker, run, made.folders[kind], made.encoder, made.request(0))
         return tracker.register(NAME, source, run, "", {})
 
 
@@ -201,7 +202,7 @@ def test_a_server_that_restarts_is_waited_for_and_nothing_is_there_twice(
         finally:
             again.join()
         assert "the tracking store answers again, after" in capsys.readouterr().out
-        source = tracker.log_bundle(run, made.folders["hazard"], made.encoder, made.request(0))
+        source = log_bundle(tracker, run, made.folders["hazard"], made.encoder, made.request(0))
         postgres.stop(is_killed=True)  # pooled connections are dead, and the server is back
         postgres.start()
         version = tracker.register("twice", source, run, "", {})

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from made_bundles import Made, make
 from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.pull import ModelUri, find_version, follow, pull
 from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.outside.tracking import Tracker
@@ -259,7 +260,7 @@ def store(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pytes
     tracker = Tracker(TrackingUri.of_file(folder / "mlflow.db"), folder / "artifacts")
     for kind in ("hazard", "once"):
         run = tracker.start(kind, {})
-        source = tracker.log_bundle(run, made.folders[kind], made.encoder, made.request(0))
+        source = log_bundle(tracker, run, made.folders[kind], made.encoder, made.request(0))
         tracker.set_alias(NAME, CHAMPION, tracker.register(NAME, source, run, "", {}))
     return folder
 

@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 from made_bundles import Made, make
 from sojourn.flows.gates.gate import Gate
 from sojourn.flows.outside.data_window import DataWindow
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
@@ -58,7 +59,7 @@ def _log(made: Made, kind: str, champion: int | None) -> Callable[[Tracker, str]
         with to.run("km", {"family": "km"}, run) as child:
             to.log_by_step(child, {1: {"m": 1.0}, 2: {"m": 2.0}})
         to.log(run, {"p": 1}, {"ages.ibs": 0.25})
-        source = to.log_bundle(run, made.folders[kind], made.encoder, made.request(0))
+        source = log_bundle(to, run, made.folders[kind], made.encoder, made.request(0))
         sha256 = BundleBytes.read(made.folders[kind]).sha256
         return Logged(Judged(NAME, run, source, sha256, champion, (Gate("any", True, "fine"),)), "card\n",
                       {"trace": "made"})

@@ -16,6 +16,7 @@ from made_growing import days_folder
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.gates.gate import Gate
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
 from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.store import RetentionSettings
@@ -49,7 +50,7 @@ def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, *, is_passed
         tracker.log(child, metrics={"a": 1.0})
         tracker.log_text(child, "x" * 100, "table.txt")
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, NAME, run)))
-    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    source = log_bundle(tracker, run, folder, made.encoder, made.request(0))
     judged = Judged(NAME, run, source, BundleBytes.read(folder).sha256, tracker.version_of(NAME, CHAMPION),
                     (Gate("any", is_passed, "found"),))
     return promote.fn(tracker, store, judged, "card\n", {"trace": "made"})

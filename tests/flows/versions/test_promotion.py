@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from mlflow import MlflowClient
 
 from made_bundles import Made
 from sojourn.flows.gates.gate import Gate
+from sojourn.flows.outside.logged_model import log_bundle
 from sojourn.flows.outside.run_artifacts import PROBE
 from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
 from sojourn.flows.outside.tracking import Tracker
@@ -38,7 +40,7 @@ def _judged(made: Made, store: Path, tracker: Tracker, kind: str, gates: tuple[G
     """A run whose candidate has passed its gates."""
     run = tracker.start(kind, {})
     folder = Path(shutil.copytree(made.folders[kind], candidate_folder(store, NAME, run)))
-    source = tracker.log_bundle(run, folder, made.encoder, made.request(0))
+    source = log_bundle(tracker, run, folder, made.encoder, made.request(0))
     return Judged(NAME, run, source, BundleBytes.read(folder).sha256, champion, gates, kind)
 
 
@@ -327,3 +329,13 @@ def test_the_champions_bytes_again_register_nothing(made: Made, store: Path, tra
     assert (worse.version, worse.alias, worse.is_unchanged) == (2, CHALLENGER, False)
     assert not _promote(tracker, store, _judged(made, store, tracker, "once", champion=1)).is_unchanged
     assert _promote(tracker, store, _judged(made, store, tracker, "hazard", champion=3)).version == 4
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "", "a/b", ".hidden"])
+def test_a_manifest_names_only_files_of_its_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"x")
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    (folder / "MANIFEST.json").write_text(json.dumps({"sha256": {name: hashlib.sha256(b"x").hexdigest()}}))
+    with pytest.raises(BundleError, match="must name the sha256 of each file"):
+        BundleBytes.read(folder)
