@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from sojourn.flows.commands.options import with_default
 from sojourn.flows.settings.store import StoreSettings
 
 WIDTH = 110
@@ -27,7 +27,6 @@ EXAMPLES: Mapping[str, Any] = {
     "price_per_host_hour": 1.2, "page": "compare.html", "n_workers": 2,
 }  # fmt: skip
 """Values for settings that have none."""
-_TOLD = re.compile(r"[;.]? [Dd]efault: (?P<value>[^.]+)\.$")
 
 
 def described(kind: type[StoreSettings], besides: type[StoreSettings] | None = None) -> dict[str, str]:
@@ -56,9 +55,9 @@ def rows(kind: type[StoreSettings], besides: type[StoreSettings] | None = None) 
             default = CORES
         elif kind.model_fields[name].is_required():
             default = "required"
-        told = _TOLD.search(text)
-        if default == "" and told is not None:
-            default, text = told["value"], f"{text[:told.start()]}."
+        if default == "":
+            text, words = with_default(text)
+            default = words or ""
         yield f"`{name}`", default, text.replace("|", "\\|")
 
 

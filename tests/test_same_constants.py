@@ -17,9 +17,9 @@ NEAR_EDGES_S = [edge + step for edge in (*EXTENSION_EDGES_S, *UPPER_S) for step 
 
 def test_nilas_has_the_same_buckets_in_the_extender_and_in_the_simulator() -> None:
     assert EXTENSION_EDGES_S == BUCKET_S
-    scores = node_scores(np.full(len(NEAR_EDGES_S), 10.0), 10.0 + np.array(NEAR_EDGES_S))
+    scores = [int(node_scores(np.array([10.0]), 10.0 + extension_s)[0]) for extension_s in NEAR_EDGES_S]
     # costs 9 and 10 share the score 1
-    assert scores.tolist() == [max(BEST_SCORE - bucket_of(extension_s), 1) for extension_s in NEAR_EDGES_S]
+    assert scores == [max(BEST_SCORE - bucket_of(extension_s), 1) for extension_s in NEAR_EDGES_S]
 
 
 def test_lifetime_classes_have_the_same_bounds_in_the_predictor_and_in_lava() -> None:

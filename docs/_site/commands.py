@@ -37,6 +37,7 @@ def default(parameter: Any) -> str:
 def pages(command: Any, name: str) -> Iterator[str]:
     """Markdown of a command and of those below it."""
     children = getattr(command, "commands", {})
+    children = {child: command.get_command(None, child) for child in children}
     if name != "sojourn":
         yield f"## {name}\n\n{with_names(command.help or '')}\n"
     rows = [(f"`{' '.join((*each.opts, *each.secondary_opts)) if each.opts[0].startswith('-') else each.name.upper()}`",

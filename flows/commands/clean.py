@@ -11,7 +11,8 @@ import typer
 
 from sojourn.flows.commands.exit_codes import REFUSED
 from sojourn.flows.commands.interruption import keeps
-from sojourn.flows.commands.options import ConfigFile, StoreFolder, plain_errors
+from sojourn.flows.commands.options import Flags, plain_errors, takes
+from sojourn.flows.settings.store import RetentionSettings, load_settings
 
 if TYPE_CHECKING:
     from sojourn.flows.versions.cleaning import CleaningPlan, Removable
@@ -22,17 +23,9 @@ _N_NAMED = 5
 
 @plain_errors
 @keeps("the champion and all that is kept are as they were; the next `sojourn clean` goes on")
+@takes(RetentionSettings, "store", "config", "keep_runs", "keep_days", "keep_caches", "keep_parts_days")
 def clean(
-    store: StoreFolder = None,
-    config: ConfigFile = None,
-    keep_runs: Annotated[int | None, typer.Option(
-        help="Of each model and kind of run so many of the newest keep their artifacts. [default: 10]")] = None,
-    keep_days: Annotated[float | None, typer.Option(
-        help="So do runs that ended within so many days. [default: 0]")] = None,
-    keep_caches: Annotated[int | None, typer.Option(
-        help="Of each kind of cache so many of the newest entries stay. [default: 1]")] = None,
-    keep_parts_days: Annotated[float | None, typer.Option(
-        help="What was read of a growing source stays if it was last read within so many days. [default: 90]")] = None,
+    flags: Flags,
     is_meant: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:
     """List what the store no longer needs, with sizes, and remove it after asking.
@@ -42,15 +35,13 @@ def clean(
     Sojourn made goes. Exit code 2 where something could not be removed.
     """
     from sojourn.flows.settings.retrain import RetrainConfig
-    from sojourn.flows.settings.store import RetentionSettings, load_settings
     from sojourn.flows.versions.cleaning import clean as run
     from sojourn.flows.versions.cleaning import plan_cleaning
     from sojourn.flows.versions.opening import open_store
     from sojourn.flows.versions.reading import read_store
 
-    kind = RetentionSettings if config is None else RetrainConfig  # a run's file has more than a cleaning reads
-    settings = load_settings(kind, config, store=store, keep_runs=keep_runs, keep_days=keep_days,
-                             keep_caches=keep_caches, keep_parts_days=keep_parts_days)
+    kind = RetentionSettings if flags["file"] is None else RetrainConfig  # a run's file has more than a cleaning reads
+    settings = load_settings(kind, **flags)
     read_store(settings)  # a store that is not there yet is an error, not a reason to make one
     tracker = open_store(settings)
     plan = plan_cleaning(settings.store, tracker, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pwd
 import re
@@ -10,7 +11,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Union, get_args, get_origin
 
 import typer
 
@@ -19,6 +21,9 @@ from sojourn.flows.commands.variables import DEBUG, check_variables
 from sojourn.flows.terminal import end_quietly, is_output_closed
 from sojourn.inflated import toml_of
 from sojourn.publishing import NO_ROOM
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 P = ParamSpec("P")
 
@@ -32,10 +37,23 @@ _N_SIGNS_MAX = 3_000
 """Of an error: a longer one shows a whole table or cell, of which the middle is left out."""
 _DENIED = re.compile(r"permi(?:ssion|tted)|read-?only|unable to open|must start", re.IGNORECASE)
 """An error that another user's files in the store may explain."""
+READER_HELP = "How to read the trace: {readers}."
 _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
-
-READER_HELP = "How to read the trace: {readers}."
+Flags = dict[str, Any]
+"""Settings by name as options gave them, None if they did not, and `file`: the TOML file."""
+_NAMES = {"column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
+          "test_offset_s": "--test-offset", "is_overlap_allowed": "--allow-overlap",
+          "is_shrunk_allowed": "--allow-shrunk", "confirmed_columns": "--confirm", "is_refreshed": "--refresh",
+          "is_simulated": "--simulate"}
+"""Options that are not named as their settings are."""
+_LISTS = {"reader": f"{READER_HELP[:-1]}; default: none: give one with --trace.",
+          "column_map": "Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, "
+                        "submit, status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, "
+                        "known_at_end; default: guessed by plain names."}
+"""Help of options that lists what may be given."""
+_CONFIG = "config"
+_DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>[^.]+)\.$")
 
 
 def is_there(path: Path | None) -> Path | None:
@@ -59,26 +77,10 @@ TracePath = Annotated[Path | None, typer.Option(
 TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
 ReaderName = Annotated[str | None, typer.Option(
     "--reader", help=f"{READER_HELP} [default: none: give one with --trace]")]
-Since = Annotated[str | None, typer.Option(
-    "--since", help="Train on requests from then on: 90d or 12h before the trace's end, or an ISO date. "
-                    "[default: on all]")]
-TestPath = Annotated[Path | None, typer.Option(
-    "--test", help="Later file that judges, all of --trace being for training. [default: none: the trace's own last "
-                   "30 % judge]")]
-TestReader = Annotated[str | None, typer.Option(
-    "--test-reader", help="Reader of the later file. [default: the trace's, with its column map]")]
-TestOffset = Annotated[int | None, typer.Option(
-    "--test-offset", help="When the later file begins on the trace's clock, seconds. [default: by the dates of "
-                          "both files]")]
-Overlap = Annotated[bool | None, typer.Option(
-    "--allow-overlap", help="Take a later file of which more than 5 % of the requests began before the trace's end.")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers. [default: 0]")]
 Threads = Annotated[int | None, typer.Option("--n-threads", help="Threads for training. [default: 2]")]
-Confirmed = Annotated[list[str] | None, typer.Option(
-    "--confirm", help="Column that is known at creation, even if the model relies on it heavily; repeat. "
-                      "[default: none]")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
 Horizon = Annotated[int | None, typer.Option(
     "--horizon", help="When the trace's observation ended: seconds after its begin, or a Unix second if it has dates. "
@@ -101,9 +103,74 @@ HostMemory = Annotated[float | None, typer.Option(
 Dask = Annotated[str | None, typer.Option(
     help="Dask cluster: `local` or `local:N` for N processes here, or tcp://HOST:PORT, whose workers see the store "
          "under the same path. [default: none]")]
-FitWorkers = Annotated[int | None, typer.Option(
-    "--n-fit-workers", min=1,
-    help="Workers of the Dask cluster that grow each of LightGBM's forests together. [default: 1: in this process]")]
+
+
+def takes(kind: type[BaseModel], *names: str) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
+    """A decorator: the command has an option for each of these settings, and gets what they gave as its first argument.
+
+    names: fields of the settings `kind`, or `config`: the TOML file. An option has its field's type, help and default.
+    """
+
+    def decorated(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
+        @wraps(command)
+        def wrapped(*args: Any, **given: Any) -> None:
+            flags: Flags = {name: given.pop(name) for name in names}
+            flags = {name: tuple(value) or None if isinstance(value, list) else value for name, value in flags.items()}
+            if _CONFIG in flags:
+                flags["file"] = flags.pop(_CONFIG)
+            command(flags, *args, **given)
+
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(kind, name))
+                   for name in names]
+        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        signature = inspect.Signature([*own, *options], return_annotation=None)
+        wrapped.__signature__ = signature  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+        return wrapped
+
+    return decorated
+
+
+def with_default(text: str) -> tuple[str, str | None]:
+    """What a setting says of itself, and the default that it says in words; None if it says none.
+
+    >>> with_default("Train on requests from then on; default: on all.")
+    ('Train on requests from then on.', 'on all')
+    """
+    found = _DEFAULT.search(text)
+    return (text, None) if found is None else (f"{text[:found.start()]}.", found["value"])
+
+
+def _option(kind: type[BaseModel], name: str) -> Any:
+    """The annotation of a parameter, as typer reads it."""
+    if name == _CONFIG:
+        return ConfigFile
+    field = kind.model_fields[name]
+    of: Any = field.annotation
+    parts = [each for each in get_args(of) if each is not NoneType] if get_origin(of) in (Union, UnionType) else [of]
+    value: Any = list[str] if get_origin(parts[0]) is tuple and get_args(parts[0])[0] not in (int, float) else parts[0]
+    value = list[get_args(value)[0]] if get_origin(value) is tuple else value  # type: ignore[misc]
+    option = _NAMES.get(name, f"--{name.removeprefix('is_').replace('_', '-')}")
+    if value is bool and field.default is True:
+        option = f"{option}/--no-{option[2:]}"
+    text, default = with_default(" ".join(_LISTS.get(name, field.description or "").split()))
+    if value is bool and field.default is False:
+        default = None
+    elif default is None:
+        default = "none" if field.default in (None, ()) else _shown_default(option, field.default)
+    text += " Repeat for several." * (get_origin(value) is list)
+    callback = is_there if name == "trace" else None
+    return Annotated[value | None, typer.Option(
+        option, callback=callback, help=text if default is None else f"{text} [default: {default}]")]
+
+
+def _shown_default(option: str, value: Any) -> str:
+    """
+    >>> _shown_default("--refresh/--no-refresh", True), _shown_default("--load", 0.8), _shown_default("--n", 7.0)
+    ('refresh', '0.8', '7')
+    """
+    return option.partition("/")[0][2:] if value is True else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def plain_errors(command: Callable[P, None]) -> Callable[P, None]:

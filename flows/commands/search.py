@@ -8,13 +8,18 @@ from typing import Annotated
 import typer
 
 from sojourn.flows.commands.interruption import keeps
-from sojourn.flows.commands.options import Dask, MapFile, MapPairs, Seed, StoreFolder, Threads, Timezone, plain_errors
+from sojourn.flows.commands.options import Flags, plain_errors, takes
 from sojourn.flows.environment import keep_prefect_in
+from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.store import load_settings
+from sojourn.flows.settings.trace import maps_columns, takes_timezone
 
 
 @plain_errors
 @keeps("finished trials are in the store, and the same command goes on from there")
+@takes(RetrainConfig, "column_map", "map_file", "trace_timezone", "store", "n_requests", "seed", "n_threads", "dask")
 def search(
+    flags: Flags,
     on: Annotated[list[str] | None, typer.Option(
         help="Traces, as READER=PATH, or `synthetic`; repeat. [default: synthetic]")] = None,
     family: Annotated[str, typer.Option(
@@ -22,21 +27,11 @@ def search(
     horizon_s: Annotated[list[int] | None, typer.Option(
         "--horizon", help="When a trace's observation ended, seconds on its clock; once for each file of --on, in "
                           "their order. [default: found in the files]")] = None,
-    column_map: MapPairs = None,
-    map_file: MapFile = None,
-    timezone: Timezone = None,
     n_trials: Annotated[int, typer.Option(help="Trials in all, those of earlier runs in the store included.")] = 40,
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
-    store: StoreFolder = None,
-    n_requests: Annotated[int | None, typer.Option(help="Requests of the synthetic trace. [default: 100000]")] = None,
-    seed: Seed = None,
-    n_threads: Threads = None,
-    dask: Dask = None,
 ) -> None:
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
     from sojourn.flows.jobs.preflight import check_before_work
-    from sojourn.flows.settings.retrain import load_config
-    from sojourn.flows.settings.trace import maps_columns, takes_timezone
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)
@@ -44,16 +39,15 @@ def search(
         raise ValueError(f"--horizon must be given once for each of the {n_files} files of --on, or not at all, got "
                          f"{len(horizon_s)}")
     horizons = iter(horizon_s or ())
-    columns = {"column_map": tuple(column_map) if column_map else None, "map_file": map_file}
+    columns, timezone = {name: flags.pop(name) for name in ("column_map", "map_file")}, flags.pop("trace_timezone")
     if any(columns.values()) and not any(maps_columns(reader) for reader, _ in traces):
         raise ValueError("--map and --map-file must be given with a table, as csv=PATH, got none in --on")
     if timezone and not any(takes_timezone(reader) for reader, _ in traces):
         raise ValueError("--timezone must be given with csv=PATH or slurm=PATH, got none in --on")
-    configs = [load_config(None, trace=Path(path) if path else None, reader=reader, store=store,
-                           horizon_s=next(horizons, None) if path else None, n_requests=n_requests, seed=seed,
-                           n_threads=n_threads, dask=dask, **(columns if maps_columns(reader) else {}),
-                           trace_timezone=timezone if takes_timezone(reader) else None)
-               for reader, path in traces]
+    configs = [load_settings(RetrainConfig, trace=Path(path) if path else None, reader=reader,
+                             horizon_s=next(horizons, None) if path else None,
+                             trace_timezone=timezone if takes_timezone(reader) else None,
+                             **(columns if maps_columns(reader) else {}), **flags) for reader, path in traces]
     for each in configs:
         check_before_work(each)
     keep_prefect_in(configs[0].store)

@@ -9,13 +9,17 @@ import typer
 
 from sojourn.flows.commands.exit_codes import CHALLENGER
 from sojourn.flows.commands.interruption import keeps
-from sojourn.flows.commands.options import ConfigFile, Dask, Seed, StoreFolder, plain_errors
+from sojourn.flows.commands.options import Flags, plain_errors, takes
 from sojourn.flows.environment import keep_prefect_in
+from sojourn.flows.settings.other_jobs import TrainUsageConfig
+from sojourn.flows.settings.store import load_settings
 
 
 @plain_errors
 @keeps("the champion is as it was; nothing of this run is")
+@takes(TrainUsageConfig, "config", "store", "n_classes", "seed", "n_threads", "model_name", "dask")
 def train_usage(
+    flags: Flags,
     trace: Annotated[Path, typer.Argument(help="File or folder of usage series; with --reader synthetic any name.")],
     reader: Annotated[str | None, typer.Option(
         help="How to read the usage: {usage_readers}. [default: parquet]")] = None,
@@ -24,26 +28,16 @@ def train_usage(
                       "[default: the reader's own]")] = None,
     timezone: Annotated[str | None, typer.Option(
         help="IANA name; decides the local time of day. [default: UTC]")] = None,
-    config: ConfigFile = None,
-    store: StoreFolder = None,
-    n_classes: Annotated[int | None, typer.Option(help="Workload classes, at most. [default: 20]")] = None,
-    seed: Seed = None,
-    model_name: Annotated[str | None, typer.Option(
-        help="Name in the model registry; it gets the ending -usage. [default: sojourn-lifetime-FILE]")] = None,
-    dask: Dask = None,
 ) -> None:
     """Learn pulse waves and workload classes from usage series, and promote them if they beat one equal margin for all.
 
     Exit code 3 where they do not: the version is then only the challenger.
     """
     from sojourn.flows.commands.usage import reader_options
-    from sojourn.flows.settings.other_jobs import TrainUsageConfig
-    from sojourn.flows.settings.store import load_settings
 
     options = reader_options(reader or "parquet", option) if option else None
-    settings = load_settings(TrainUsageConfig, config, usage_trace=trace, usage_reader=reader, usage_options=options,
-                             timezone=timezone, store=store, n_classes=n_classes, seed=seed, model_name=model_name,
-                             dask=dask)
+    settings = load_settings(TrainUsageConfig, usage_trace=trace, usage_reader=reader, usage_options=options,
+                             timezone=timezone, **flags)
     if settings.usage_reader != "synthetic" and not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)

@@ -102,7 +102,7 @@ class TrainUsageConfig(RunSettings, SharedSettings):
     observed_s: int = Field(10_800, ge=10_800, le=86_400)
     """How long a newcomer is observed before it gets a class, seconds."""
     model_name: str | None = None
-    """Registered model; default: `sojourn-lifetime-FILE-usage`."""
+    """Registered model, which gets the ending -usage; default: sojourn-lifetime-FILE-usage."""
 
     @field_validator("usage_reader")
     @classmethod

@@ -19,9 +19,9 @@ class RunSettings(Group):
     """What all stages that draw or compute share."""
 
     seed: int = Field(0, ge=0, le=MOST_SEED)
-    """Of all random numbers."""
+    """Seed of all random numbers."""
     n_threads: int = Field(2, ge=1, le=MOST_WORKERS)
-    """Threads of LightGBM, and replays at once; the result does not depend on it."""
+    """Threads, and replays at once; the result does not depend on it."""
 
 
 class LaterPartSettings(Group):
@@ -62,7 +62,7 @@ class TrainSettings(WindowSettings, RunSettings):
     long_lived_s: int | None = Field(None, ge=60, le=3_200_000_000)
     """What counts as long-lived, seconds; default: chosen from the training window."""
     is_refreshed: bool = True
-    """Whether a second model is learnt that predicts running requests anew; the bundle has it where it gains."""
+    """Learn a second model, which predicts running requests anew; the bundle has it if it gains."""
 
     @field_validator("families")
     @classmethod
@@ -82,9 +82,9 @@ class HostSettings(Group):
     """Recipe of the simulated workload (`sojourn compare --help` lists them); default: the reader's own where
     that draws requests, else `trace`, the later part."""
     host_cpu_cores: float | None = Field(None, gt=0.0, le=1e9)
-    """Of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
+    """Cores of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
     host_mem_gib: float | None = Field(None, gt=0.0, le=1e9)
-    """Of each simulated host, with `host_cpu_cores`, GiB; default: chosen from the trace."""
+    """Memory of each simulated host, GiB, with `host_cpu_cores`; default: chosen from the trace."""
 
     @model_validator(mode="after")
     def _whole_shape(self) -> HostSettings:
@@ -98,7 +98,7 @@ class PlacementSettings(HostSettings, RunSettings):
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
     is_simulated: bool = True
-    """Whether placements are replayed; without that, no version becomes champion."""
+    """Replay placements; without that, no version becomes champion."""
     n_replicas: int = Field(5, ge=1, le=10_000)
     """Slightly moved copies of the workload that every policy is replayed on."""
     max_replicas: int = Field(20, ge=1, le=10_000)
@@ -111,7 +111,7 @@ class GateSettings(RunSettings):
     max_bundle_mb: float = Field(5.0, gt=0.0)
     """Gate: the bundle's forest may not be larger, MB."""
     confirmed_columns: tuple[str, ...] = ()
-    """Gate: columns that are known when a request is created, however much of the model rests on them."""
+    """Columns that are known at creation, even if the model relies on them heavily."""
     max_curve_ratio: float = Field(1.0, gt=0.0)
     """Gate: the time to build one request's curve, as a share of LightGBM's own `predict` of the same answers."""
 
@@ -126,9 +126,9 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     test_offset_s: int | None = None
     """When the later file begins on the trace's clock, seconds; not needed if both have dates."""
     is_overlap_allowed: bool = False
-    """More than 5 % of the later file's requests may have begun before the trace's end."""
+    """Take a later file of which more than 5 % of the requests began before the trace's end."""
     is_shrunk_allowed: bool = False
-    """A source that grows may hold less than when it was last read."""
+    """Take a source that grows even if it holds less than when it was last read."""
     is_again: bool = False
     """Train even if a finished run of the same trace, code and settings stands."""
     n_requests: int = Field(100_000, ge=1_000, le=100_000_000)
@@ -146,7 +146,7 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     is_system_logged: bool = False
     """Whether MLflow logs what the machine does while the run lasts (CPU, memory, disk, network), each 10 s."""
     model_name: str | None = None
-    """Registered model; default: `sojourn-lifetime`, and `sojourn-lifetime-FILE` for a trace file."""
+    """Registered model; default: sojourn-lifetime, and sojourn-lifetime-FILE for a trace file."""
 
     @model_validator(mode="after")
     def _possible_test(self) -> RetrainConfig:

@@ -107,13 +107,13 @@ class RetentionSettings(StoreSettings):
     """A store, and what a cleaning of it keeps."""
 
     keep_runs: int = Field(10, ge=1)
-    """Cleaning: of each model and kind of run so many of the newest keep their artifacts."""
+    """Of each model and kind of run so many of the newest keep their artifacts."""
     keep_days: float = Field(0.0, ge=0.0)
-    """Cleaning: so do runs that ended within so many days."""
+    """So do runs that ended within so many days."""
     keep_caches: int = Field(1, ge=0)
-    """Cleaning: of each kind of cache so many of the newest entries stay."""
+    """Of each kind of cache so many of the newest entries stay."""
     keep_parts_days: float = Field(90.0, ge=0.0)
-    """Cleaning: what was read of a growing source stays if it was last read within so many days."""
+    """What was read of a growing source stays if it was last read within so many days."""
 
 
 def possible_store(folder: Path) -> Path:

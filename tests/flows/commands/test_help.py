@@ -11,7 +11,7 @@ import typer
 from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
-from sojourn.flows.cli import app
+from sojourn.flows.cli import COMMANDS, app, imported
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
@@ -36,8 +36,8 @@ def options(command: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
     command = typer.main.get_command(app) if command is None else command
     for parameter in command.params:
         yield name, parameter
-    for child, own in getattr(command, "commands", {}).items():
-        yield from options(own, f"{name} {child}".strip())
+    for child in getattr(command, "commands", {}):
+        yield from options(command.get_command(None, child), f"{name} {child}".strip())
 
 
 def said(parameter: Any) -> str | None:
@@ -95,3 +95,8 @@ def test_the_page_shows_the_defaults() -> None:
 def test_the_version_is_printed() -> None:
     done = CliRunner().invoke(app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, "sojourn 0.1.0\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_sentence_of_a_command_is_the_one_of_its_docstring(name: str) -> None:
+    assert " ".join((imported(name).help or "").partition("\n\n")[0].split()) == COMMANDS[name][1]
