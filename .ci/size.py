@@ -50,7 +50,7 @@ def figures() -> Iterator[Figure]:
     for part, budget in (("flows", 7), ("serving", 20)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
-    yield Figure("files under 60 lines", n_short, 92)
+    yield Figure("files under 60 lines", n_short, 94)
     yield Figure("lines of the longest file", max(n_lines([path]) for path in product), 700)
     closure = installed().closure(OPENING).values()
     yield Figure("lines behind opening a store", sum(source.count(b"\n") for source in closure), 3_600)
