@@ -64,8 +64,9 @@ def main() -> None:
         installed(work / "simulator", wheel, "[simulator]", SIMULATOR)
         whole = installed(work / "whole", wheel, "[pipeline]", WHOLE)
         run(str(whole / "python"), "-c", MAKE, str(ROOT / "tests"), cwd=work)
-        check_pull(installed(work / "pull", wheel, "[pull]", BARE), work)
-        serve(bare, work)
+        check_pull(installed(work / "pull", wheel, "[pull,serve]", BARE), work)
+        refused(bare, ("extender", "served"), "sojourn extender needs ", "'sojourn[serve]'")
+        serve(installed(work / "serve", wheel, "[serve]", BARE), work)
     print(f"wheel: {', '.join(PACKAGES)} import from a clean environment, and each extra runs its commands")
 
 

@@ -7,16 +7,17 @@ import traceback
 
 EXTENDER = "extender"
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
+_OF_SERVE = frozenset({"anyio", "click", "h11", "starlette", "uvicorn"})
 
 
 def main() -> None:
     """Run the command that the arguments name; exit code 2 where a library is missing for it."""
     arguments = sys.argv[1:]
-    if arguments[:1] == [EXTENDER]:  # it needs no command line library, and neither does a scheduler's image
-        from sojourn.serving.extender import main as extend
-
-        sys.exit(extend(arguments[1:], f"sojourn {EXTENDER}"))
     try:
+        if arguments[:1] == [EXTENDER]:  # it needs no command line library, and neither does a scheduler's image
+            from sojourn.serving.extender import main as extend
+
+            sys.exit(extend(arguments[1:], f"sojourn {EXTENDER}"))
         from sojourn.flows.cli import app
 
         try:
@@ -51,7 +52,9 @@ def _flush() -> None:
 def _words(missing: str, arguments: list[str]) -> str:
     command = next((each for each in arguments if not each.startswith("-")), "")
     wanted = f"sojourn {command}".strip()
-    if missing in _OF_PULL and command in ("pull", "predict", "export-c"):
+    if missing in _OF_SERVE:
+        extra = "'sojourn[serve]'"
+    elif missing in _OF_PULL and command in ("pull", "predict", "export-c"):
         extra = "'sojourn[pull]'"
     elif missing in _OF_PULL and not command:
         extra = "'sojourn[pull]' (for pull, predict and export-c) or 'sojourn[pipeline]' (for all commands)"

@@ -94,7 +94,7 @@ def pod(name: str, node: str | None = None, **status: Any) -> dict[str, Any]:
 @contextmanager
 def serving(server: JsonServer) -> Iterator[JsonServer]:
     """The server at work in a thread until the block is left."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
         yield server

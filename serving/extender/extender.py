@@ -66,7 +66,7 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
 
     def readiness() -> tuple[int, str, str]:
         missing = "no list of all pods has been received yet (POST /running)" if not calls.is_told else ""
-        missing = "the server is stopping" if server.connections.is_stopping else missing
+        missing = "the server is stopping" if server.is_stopping else missing
         if missing:
             return _told(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=missing,
                          version=predictor.version)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.http import JsonServer, Limits
+from sojourn.serving.extender.http import JsonServer, Limits, _Client, _Server
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n"
 
@@ -27,33 +27,31 @@ class Ticks:
 
 
 @contextmanager
-def staged(limits: Limits, resting: threading.Semaphore | None = None
-           ) -> Iterator[tuple[JsonServer, Ticks, threading.Semaphore]]:
-    """A server on a clock of its own; the semaphore is released once for each request whose first byte it saw.
-
-    resting: released each time that a connection begins to wait for a request.
-    """
-    ticks, seen = Ticks(), threading.Semaphore(0)
-    server = JsonServer("127.0.0.1", 0, {"/echo": lambda document: (200, document)},
+def staged(limits: Limits, **posts: Callable[[Any], tuple[int, Any]]) -> Iterator[tuple[JsonServer, Ticks]]:
+    """A server on a clock of its own."""
+    ticks = Ticks()
+    named = {f"/{name}": post for name, post in posts.items()}
+    server = JsonServer("127.0.0.1", 0, {"/echo": lambda document: (200, document), **named},
                         {"/healthz": lambda: (200, "text/plain", '"text"')}, limits, clock=ticks)
-    really = server.connections.ask
-
-    def spied(connection: socket.socket) -> None:
-        really(connection)
-        seen.release()
-
-    server.connections.ask = spied  # type: ignore[method-assign]
-    if resting is not None:
-        wait = server.connections.wait
-
-        def rested(connection: socket.socket) -> bool:
-            found = wait(connection)
-            resting.release()
-            return found
-
-        server.connections.wait = rested  # type: ignore[method-assign]
     with serving(server):
-        yield server, ticks, seen
+        yield server, ticks
+
+
+def _reached(phase: str, n: int = 1) -> None:
+    """Return once the server has seen so many connections in a phase, in one look at all; n = 0: none in any."""
+    is_seen = threading.Event()
+    look = _Server.on_tick
+
+    async def spied(self: _Server, counter: int) -> bool:
+        is_over = await look(self, counter)
+        phases = [each._phase[0] for each in self.server_state.connections if isinstance(each, _Client)]
+        if phases.count(phase) >= n > 0 or len(phases) == n == 0:
+            is_seen.set()
+        return is_over
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Server, "on_tick", spied)
+        assert is_seen.wait(30)
 
 
 def _client(server: JsonServer) -> socket.socket:
@@ -78,9 +76,9 @@ def _status(server: JsonServer, path: str = "/healthz", document: Any = None) ->
 
 def test_silent_connections_make_room_for_others() -> None:
     limits = Limits(n_connections=32)
-    with staged(limits) as (server, _, _), ExitStack() as stack:
+    with staged(limits) as (server, _), ExitStack() as stack:
         silent = [stack.enter_context(_client(server)) for _ in range(limits.n_connections)]
-        assert _status(server) == 200  # with `Connection: close` or not, it takes a place of theirs
+        assert _status(server) == 200  # it takes a place of theirs
         assert _status(server, "/echo", 1) == 200
         assert _until_closed(silent[0]) == b""  # the first of them was dropped
         silent[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -88,7 +86,7 @@ def test_silent_connections_make_room_for_others() -> None:
 
 
 def test_those_that_asked_before_are_dropped_after_those_that_never_did() -> None:
-    with staged(Limits(n_connections=2)) as (server, _, _), ExitStack() as stack:
+    with staged(Limits(n_connections=2)) as (server, _), ExitStack() as stack:
         kept = connect(server)
         stack.callback(kept.close)
         assert ask(kept, "/echo", 1) == (200, 1)
@@ -101,70 +99,51 @@ def test_those_that_asked_before_are_dropped_after_those_that_never_did() -> Non
 
 
 def test_probes_are_answered_while_every_place_is_taken_by_requests_under_way() -> None:
+    is_free = threading.Event()
+
+    def wait(document: Any) -> tuple[int, Any]:
+        assert is_free.wait(30)
+        return 200, document
+
     limits = Limits(n_connections=4, n_reserved=2)
-    with staged(limits) as (server, _, seen), ExitStack() as stack:
-        for _ in range(limits.n_connections):
-            stack.enter_context(_client(server)).sendall(b"P")
-            seen.acquire()
+    with staged(limits, wait=wait) as (server, _), ExitStack() as stack:
+        stack.callback(is_free.set)
+        at_work = [stack.enter_context(_client(server)) for _ in range(limits.n_connections)]
+        for client in at_work:
+            client.sendall(HEAD.replace(b"/echo", b"/wait").replace(b"900", b"1") + b"Connection: close\r\n\r\n1")
+        _reached("work", limits.n_connections)
         assert _status(server) == 200
         assert _status(server, "/echo", 1) == 503
         assert server.counts["connection", "refused"] == 1
-        # nor do those who fill that room keep probes out
+        # nor do those who fill that room with requests that they do not end keep probes out
         for _ in range(limits.n_reserved):
             stack.enter_context(_client(server)).sendall(b"P")
-            seen.acquire()
         assert _status(server) == 200
+        is_free.set()
+        assert [_until_closed(client)[:13] for client in at_work] == [b"HTTP/1.1 200 "] * limits.n_connections
 
 
-def test_a_place_among_the_reserved_is_for_one_request_and_two_seconds() -> None:
-    with staged(Limits(n_connections=1)) as (server, ticks, seen), _client(server) as slow, ExitStack() as stack:
-        slow.sendall(b"P")
-        seen.acquire()
-        probe = stack.enter_context(_client(server))
-        probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        top = _until_closed(probe)
-        assert top.startswith(b"HTTP/1.1 200 ")
-        assert b"\r\nConnection: close\r\n" in top
-        late = stack.enter_context(_client(server))
-        late.sendall(b"G")
-        for _ in range(2):  # the probe's, and this one's
-            seen.acquire()
-        ticks.now_s += 2.5
-        assert _until_closed(late) == b""
-
-
-@pytest.mark.parametrize("content", [b"P", b"POST /echo HTTP/1.1\r\nHost: x", HEAD + b"\r\n{"])
-def test_a_request_that_stops_midway_is_cut_off(content: bytes) -> None:
-    with staged(Limits()) as (server, ticks, seen), _client(server) as client:
+@pytest.mark.parametrize("content", [b"P", HEAD + b"\r\n{", b"GET /healthz HTTP/1.1\r\nA: ", HEAD + b"\r\n"])
+def test_a_request_that_stops_or_drips_is_cut_off(content: bytes) -> None:
+    with staged(Limits()) as (server, ticks), _client(server) as client:
         client.sendall(content)
-        seen.acquire()
-        ticks.now_s += 10.5
-        assert _until_closed(client) == b""
-        assert _status(server) == 200
-
-
-@pytest.mark.parametrize("head", [b"GET /healthz HTTP/1.1\r\nA: ", HEAD + b"\r\n"])
-def test_one_that_drips_is_cut_off_though_it_never_pauses(head: bytes) -> None:
-    with staged(Limits()) as (server, ticks, seen), _client(server) as client:
-        client.sendall(head)
-        seen.acquire()
+        _reached("ask")
         for _ in range(11):
             with contextlib.suppress(OSError):
                 client.sendall(b"x")
             ticks.now_s += 1.0
         assert _until_closed(client) == b""
+        assert _status(server) == 200
 
 
 def test_an_idle_connection_is_cut_after_its_time() -> None:
-    resting = threading.Semaphore(0)
-    with staged(Limits(), resting) as (server, ticks, _), _client(server) as silent:
+    with staged(Limits()) as (server, ticks), _client(server) as silent:
         kept = connect(server)
         assert ask(kept, "/echo", 1) == (200, 1)
-        for _ in range(3):  # both at their beginning, and the one that was answered
-            resting.acquire()
+        _reached("idle", 2)
         ticks.now_s += 119.0
         assert ask(kept, "/echo", 2) == (200, 2)
-        resting.acquire()
+        _reached("idle", 2)
         ticks.now_s += 2.0
         assert _until_closed(silent) == b""
         assert ask(kept, "/echo", 3) == (200, 3)
@@ -172,38 +151,31 @@ def test_an_idle_connection_is_cut_after_its_time() -> None:
 
 
 def test_the_servers_own_work_is_not_the_clients_time() -> None:
-    ticks = Ticks()
-    is_swept = threading.Event()
-
-    class Sweeping(JsonServer):
-        def service_actions(self) -> None:
-            super().service_actions()
-            if ticks.now_s:
-                is_swept.set()
-
+    """Nor does it keep a probe waiting."""
     def wait(document: Any) -> tuple[int, Any]:
-        ticks.now_s += 100.0
-        assert is_swept.wait(30)
+        ticks.now_s += 1_000.0
+        _reached("work")
+        ticks.now_s += 1_000.0
+        _reached("work")
+        assert _status(server) == 200
         return 200, document
 
-    with serving(Sweeping("127.0.0.1", 0, {"/wait": wait}, {}, clock=ticks)) as server:
+    with staged(Limits(), wait=wait) as (server, ticks):
         assert _status(server, "/wait", "late") == 200
 
 
 def test_one_that_does_not_take_its_answer_is_cut_off() -> None:
     document = b"[" + b"1," * 4_000_000 + b"1]"
-    with staged(Limits()) as (server, ticks, seen), _client(server) as client:
+    with staged(Limits()) as (server, ticks), _client(server) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.sendall(HEAD.replace(b"900", str(len(document)).encode()) + b"\r\n" + document)
-        seen.acquire()
         assert client.recv(15) == b"HTTP/1.1 200 OK"
+        _reached("answer")
         ticks.now_s += 10.5
-        server.connections.wait_until_gone(30.0)
-        assert server.connections.n_now() == 0
+        _reached("answer", 0)
 
 
-@pytest.mark.parametrize("name", ["body_bytes", "n_bodies", "n_connections", "request_s", "idle_s", "n_reserved",
-                                  "reserved_s"])  # fmt: skip
+@pytest.mark.parametrize("name", ["body_bytes", "n_bodies", "n_connections", "request_s", "idle_s", "n_reserved"])
 def test_limits_are_above_zero(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
         Limits(**{name: 0})
@@ -211,7 +183,7 @@ def test_limits_are_above_zero(name: str) -> None:
 
 def test_bytes_of_all_requests_and_answers_together_are_bounded() -> None:
     """Two that send half a body hold it whole; a third finds no room, until one of them is gone."""
-    with staged(Limits(body_bytes=1_000, n_bodies=2)) as (server, _, _), ExitStack() as stack:
+    with staged(Limits(body_bytes=1_000, n_bodies=2)) as (server, _), ExitStack() as stack:
         slow = [stack.enter_context(_client(server)) for _ in range(2)]
         for client in slow:
             client.sendall(HEAD + b"Expect: 100-continue\r\n\r\n")
