@@ -16,20 +16,19 @@ from sojourn.flows.store.code_version import source_hash
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments import BASELINE, pairing_label
 
-_REPLAYED_BY = "sojourn.flows.compare.cell_replay"
-_LEARNT_BY = "sojourn.flows.placement.fitted_curves"
-_CUT_BY = "sojourn.flows.stages.windows"
-"""What makes the three things that are kept; all that these import is in the keys."""
-_FITTED_WITH = ("sojourn.flows.compare.learning", "sojourn.flows.compare.learnt_curves")
-_REPLAYED_WITH = (__name__, "sojourn.flows.compare.replay", "sojourn.flows.compare.learnt_curves")
-"""What calls these; its own text is in the keys, and not what it imports."""
+REPLAYED_BY = ("features", "models", "serving", "simulator", "flows/placement", "flows/compare/cell_replay.py",
+               "flows/compare/cell_store.py", "flows/compare/grid.py", "flows/compare/replay.py",
+               "flows/compare/learnt_curves.py", "flows/compare/migration_arrays.py", "flows/compare/rectifiers.py",
+               "flows/intervals.py")
+CUT_BY = ("flows/stages/windows.py", "flows/compare/learning.py", "flows/compare/learnt_curves.py")
+LEARNT_BY = ("features", "models", "serving", "simulator", "flows/placement")
+"""The rooms that decide what is kept: a cell's result, where its later part begins, a predictor's curves."""
 
 
 def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
     """sha256 hex of all that decides the curves of a learnt predictor on a trace; of "", where the later part begins.
     """
-    makers = (_CUT_BY, _LEARNT_BY) if learnt else (_CUT_BY,)
-    code = source_hash(*makers, alone=_FITTED_WITH)
+    code = source_hash(*CUT_BY, *LEARNT_BY) if learnt else source_hash(*CUT_BY)
     what = REFRESHED * learnt.startswith(REFRESHED) + bundle_version if bundle_version else learnt
     return _digest([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, what,
                     code, feature_code()])
@@ -67,7 +66,7 @@ class Cell:
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
             learnt_key(spec.trace, "", "") if spec.start == "warm" else None, self.policy,
             predictor.name if predictor else None, self.rectifier,
-            source_hash(_REPLAYED_BY, alone=_REPLAYED_WITH),
+            source_hash(*REPLAYED_BY),
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
             parts.append(learnt_key(spec.trace, predictor.learnt_name, predictor.version))

@@ -45,7 +45,7 @@ class Finished:
 def run_key(config: RetrainConfig, ingested: Ingested) -> str:
     """sha256 hex of what decides a retrain besides the champion: the trace, the code, its libraries and settings."""
     settings = {name: value for name, value in config.resolved().items() if name not in _DECIDES_NOTHING}
-    parts = [ingested.data_hash, source_hash("sojourn.flows.jobs.retrain"), settings]
+    parts = [ingested.data_hash, source_hash("features", "models", "serving", "simulator", "flows"), settings]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -51,7 +51,7 @@ class TrialTask:
 
 def trial_code() -> str:
     """sha256 hex of the code that decides a trial's score, with the libraries' versions."""
-    return source_hash(__name__)
+    return source_hash("features", "models", "serving", "flows/stages", "flows/jobs/trial.py")
 
 
 def worker_score(task: TrialTask) -> float | None:

@@ -52,7 +52,7 @@ class Rank:
 
 def boosting_code() -> str:
     """sha256 hex of the code that decides the trees, with the libraries' versions."""
-    return source_hash("sojourn.flows.outside.boost_shard")
+    return source_hash("models", "flows/outside/boost_shard.py")
 
 
 @contextmanager

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from sojourn.features.later_file import with_later
-from sojourn.features.partitions import write_synthetic_parts
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers import READERS, KeptParts, read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.settings.trace import LaterFile, TraceSource
 from sojourn.flows.store.code_version import source_hash
+
+ROOMS = ("features", "serving", "flows/stages/configured_trace.py")
+"""What decides a trace."""
 
 
 def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Trace, ReadReport | None]:
@@ -28,7 +28,7 @@ def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Tra
         return synthesize(source.n_requests, seed=source.seed), None
     if kept is not None and READERS[source.reader].is_growing:
         return read_trace(source.reader, source.file, horizon_s=source.horizon_s,
-                          kept=KeptParts(kept, trace_code(source)), is_shrunk_allowed=source.is_shrunk_allowed)
+                          kept=KeptParts(kept, trace_code()), is_shrunk_allowed=source.is_shrunk_allowed)
     return read_trace(source.reader, source.file, horizon_s=source.horizon_s, **source.columns.keywords())
 
 
@@ -42,11 +42,6 @@ def _of_two_files(source: TraceSource, later: LaterFile, kept: Path | None) -> t
     return joined, of_past.joined(of_test, len(joined), lines)
 
 
-def trace_code(source: TraceSource) -> str:
-    """sha256 hex of the code that makes the trace: the generator's or its own reader's, not that of other readers."""
-    maker: Callable[..., Any] = synthesize if source.file is None else READERS[source.reader].read
-    if source.is_in_parts:
-        maker = write_synthetic_parts
-    if source.later is not None:
-        return source_hash(maker, READERS[source.later.reader].read, with_later, alone=(__name__,))
-    return source_hash(maker, alone=(__name__,))
+def trace_code() -> str:
+    """sha256 hex of the code that makes traces: readers and generator."""
+    return source_hash(*ROOMS)

@@ -15,12 +15,14 @@ from sojourn.flows.store.code_version import source_hash
 from sojourn.publishing import whole_file
 from sojourn.serving.inputs import Encoder, HistoryState
 
+ROOMS = ("features", "serving", "flows/stages/feature_rows.py", "flows/stages/build_features.py")
+"""What decides feature rows."""
 _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 
 
 def feature_code() -> str:
     """sha256 hex of the code that decides feature rows."""
-    return source_hash(__name__, alone=("sojourn.flows.stages.build_features",))
+    return source_hash(*ROOMS)
 
 
 def made_rows(trace: Trace, encoder: Encoder,

@@ -94,7 +94,7 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
         hashes = [hashlib.sha256((fresh / name).read_bytes()).hexdigest()
                   for name in ("requests.parquet", "trace.json")]
         content = _sha256(hashes)
-        data_hash = _sha256([hashes, source.reader, source.horizon_s, trace_code(source)])
+        data_hash = _sha256([hashes, source.reader, source.horizon_s, trace_code()])
         folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
         write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
         _publish(fresh, folder)
@@ -162,7 +162,7 @@ def _publish(fresh: Path, folder: Path) -> None:
 
 def input_hash(source: TraceSource) -> str:
     """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
-    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(source), *_columns(source),
+    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(), *_columns(source),
                     *_later(source, input_hash)])
 
 

@@ -33,6 +33,9 @@ from sojourn.serving.inputs import Encoder, HistoryState
 Chunks = Callable[[tuple[str, ...]], Iterator[RequestChunk]]
 """All requests in the order of decision, with these columns, as often as they are asked for."""
 ROW = "row"
+ROOMS = ("features", "serving", "models", "flows/stages/partitioned_rows.py",
+         "flows/stages/feature_rows.py")
+"""What decides the rows of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Partition:
 
 def partition_code() -> str:
     """sha256 hex of the code that decides a partition's rows, with the libraries' versions."""
-    return source_hash(__name__)
+    return source_hash(*ROOMS)
 
 
 def build_partitions(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owners: tuple[str, ...],

@@ -24,7 +24,7 @@ class Asked:
 
 def reading_code() -> str:
     """sha256 hex of the code that decides a store's bytes, with the libraries' versions."""
-    return source_hash("sojourn.features.usage")
+    return source_hash("features")
 
 
 def done(asked: Asked) -> Any:

@@ -1,47 +1,43 @@
-"""Which code and libraries made a cached thing: derived from the imports of what makes it, never listed."""
+"""Which code and libraries made a cached thing: the source of the rooms that decide it, whole."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
 
 import sojourn
-from sojourn.source_closure import NoSource, installed
 
-Made = str | ModuleType | Callable[..., object]
-"""What makes a thing: a function or class of ours, a module, or a module's name."""
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "sksurv": "scikit-survival"}
 """Libraries that are installed under another name than they are imported by."""
+_DECIDE_NOTHING = frozenset({
+    "dask", "distributed", "matplotlib", "mlflow", "optuna", "plotly", "prefect", "pydantic", "pydantic_settings",
+    "rich", "sojourn", "typer"})
+"""Libraries that draw, report or orchestrate."""
+_IMPORT = re.compile(r"^[ \t]*(?:from|import) (\w+)", re.MULTILINE)
 
 
 @cache
-def source_hash(*makers: Made, alone: tuple[str, ...] = ()) -> str:
-    """sha256 hex of the source of makers' modules and all that these import of ours, with the libraries' versions.
+def source_hash(*rooms: str) -> str:
+    """sha256 hex of all source of these rooms, with the versions of the libraries that it imports. Once a process.
 
-    alone: modules whose own text counts, but not what they import: those that only bring the makers their inputs. An
-    upgrade of a library that is imported there makes kept things anew: a number may change with it. Computed once a
-    process.
+    rooms: folders and files of ours, such as `features` or `flows/compare/grid.py`. An upgrade of a library makes kept
+    things anew: a number may change with it. ValueError for a room that is not there.
 
-    >>> from sojourn.features.creation import augment_uptime
-    >>> source_hash(augment_uptime) == source_hash("sojourn.features.creation")
-    True
+    >>> source_hash("features") == source_hash("models")
+    False
     """
-    names = sorted({_module(maker) for maker in makers})
-    digest = hashlib.sha256()
-    try:
-        digest.update(installed().hash(*names).encode())
-        for name in sorted(alone):
-            digest.update(installed().closure(name)[name])
-        libraries = installed().libraries(*names)
-    except NoSource:
-        return _hash_of_all()
-    for library in libraries:
+    digest, imported = hashlib.sha256(), set[str]()
+    for room in sorted(rooms):
+        for file in _files(room):
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(_folder())} {len(content)}\n".encode() + content)
+            imported |= set(_IMPORT.findall(content.decode(errors="ignore")))
+    for library in sorted(imported - _DECIDE_NOTHING - sys.stdlib_module_names):
         digest.update(f"{library} {_version(library)}\n".encode())
     return digest.hexdigest()
 
@@ -79,12 +75,6 @@ def check_same_code(own: str, asked: str) -> None:
                          f"got those of {own[:12]}")
 
 
-def _module(maker: Made) -> str:
-    if isinstance(maker, str):
-        return maker
-    return maker.__name__ if isinstance(maker, ModuleType) else maker.__module__
-
-
 def _version(library: str) -> str:
     try:
         return version(_DISTRIBUTIONS.get(library, library))
@@ -92,12 +82,16 @@ def _version(library: str) -> str:
         return "none"
 
 
-def _hash_of_all() -> str:
-    """Where only byte code is installed, what imports what can't be read: everything counts, libraries included."""
-    digest = hashlib.sha256(sys.version.encode())
-    for folder in sorted(Path(sojourn.__path__[0]).iterdir()):
-        for file in sorted(folder.rglob("*.pyc")) if folder.is_dir() else []:
-            digest.update(file.read_bytes())
-    for library in sorted({"numpy", "pandas", "numba", "scipy", "lightgbm", *_DISTRIBUTIONS}):
-        digest.update(_version(library).encode())
-    return digest.hexdigest()
+def _folder() -> Path:
+    return Path(sojourn.__path__[0])
+
+
+def _files(room: str) -> list[Path]:
+    """Its source; where only byte code is installed, that."""
+    place = _folder() / room
+    found = [place] if place.is_file() else [path for path in sorted(place.rglob("*.py*"))
+                                             if "__pycache__" not in path.parts]
+    found = found or [path for path in [place.with_suffix(".pyc")] if path.is_file()]
+    if not found:
+        raise ValueError(f"a room must be a folder or file of the package, got {room!r}")
+    return found

@@ -1,6 +1,6 @@
 """Which source of ours decides what a module does: its own, and that of all modules of ours that it imports.
 
-What is stale is derived from this, never listed: compiled kernels, replay loops, and the caches of the flows. A file is
+Which compiled kernels and replay loops are stale is derived from this, never listed. A file is
 read line by line and not parsed: the whole package takes 20 ms, a syntax tree ten times that, and code that stands in a
 string, to be compiled later, counts as well. A test compares it with the syntax trees.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -68,11 +67,6 @@ class SourceTree:
                     self._origins[one] = self._origin(one)
                 waiting.append(self._origins[one])
         return dict(sorted(found.items()))
-
-    def libraries(self, *modules: str) -> list[str]:
-        """Import names of what the closure of modules needs besides us and Python's own library, sorted."""
-        tops = {one.module.partition(".")[0] for name in self.closure(*modules) for one in self._imports_of(name)}
-        return sorted(top for top in tops - {PACKAGE} if top not in sys.stdlib_module_names)
 
     def hash(self, *modules: str) -> str:
         """sha256 hex of the closure of modules, names included."""

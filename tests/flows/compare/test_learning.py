@@ -39,7 +39,7 @@ def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_tra
     from_s = cut_s(spec)
     assert from_s is not None
     assert "must be trained on requests before second" in _learnt(spec, folder, {**own, "to_s": from_s + 1})
-    monkeypatch.setattr(ingesting, "trace_code", lambda config: "edited")
+    monkeypatch.setattr(ingesting, "trace_code", lambda: "edited")
     edited = _spec(tmp_path / "store")
     assert edited.data_hash != spec.data_hash
     assert "must be trained on requests before second" in _learnt(edited, folder, {**own, "to_s": from_s + 1})

@@ -1,4 +1,4 @@
-"""What kept things are kept under: all code and libraries that decide them, and none that only draws."""
+"""What kept things are kept under: all code and libraries that decide them."""
 
 from __future__ import annotations
 
@@ -14,53 +14,29 @@ from sojourn.flows.compare import grid
 from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.stages import configured_trace, feature_rows, partitioned_rows
 from sojourn.flows.stages.feature_rows import feature_code
 from sojourn.flows.stages.ingest import input_hash
 from sojourn.flows.store import code_version
 from sojourn.flows.store.code_version import source_commit, source_hash
-from sojourn.source_closure import NoSource, SourceTree, installed
-
-READS = (
-    "features/describe.py", "features/synthetic.py", "features/synthetic.py", "features/trace.py",
-    "features/readers/swf.py", "features/readers/_rows.py", "features/readers/openb.py", "features/read_report.py",
-    "features/creation.py", "features/split.py", "serving/inputs/owner.py", "serving/predictor.py",
-    "serving/bundle/bundle.py", "simulator/loop/replay.py", "simulator/policies/lava.py", "simulator/page/page.py",
-    "simulator/page/static_figures.py", "simulator/page/figures.py", "simulator/page/comparison_data.py",
-    "models/lifetime/hazard.py", "models/curve_table.py", "models/measures/concordance.py",
-    "flows/stages/configured_trace.py", "flows/stages/windows.py", "flows/compare/learning.py",
-    "flows/compare/replay.py", "flows/stages/build_features.py", "flows/cli.py", "flows/progress.py",
-    "flows/compare/comparison_tables.py", "simulator/measures/columns.py",
-)  # fmt: skip
-"""Files of ours that the tests edit."""
+from sojourn.source_closure import installed
 
 
 @pytest.fixture
-def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    """Appends a text to a file of the package, in a copy that keys are made of from then on."""
+def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Appends a line to a file of the package, in a copy that keys are made of."""
     folder = tmp_path / "copy" / "sojourn"
     shutil.copytree(sojourn.__path__[0], folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_version, "_folder", lambda: folder)
 
-    def append(name: str, text: str) -> None:
+    def append(name: str) -> None:
         with (folder / name).open("a") as file:
-            file.write(text)
-        tree = SourceTree(folder)
-        monkeypatch.setattr(code_version, "installed", lambda: tree)
+            file.write("# an edit\n")
         source_hash.cache_clear()
 
     source_hash.cache_clear()
     yield append
     source_hash.cache_clear()
-
-
-def stale(edit: Callable[[str, str], None], key: Callable[[], str]) -> set[str]:
-    """The files of READS an edit of which changes a key."""
-    found, before = set(), key()
-    for name in READS:
-        edit(name, "# an edit\n")
-        if (after := key()) != before:
-            found.add(name)
-            before = after
-    return found
 
 
 def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "cold") -> Cell:
@@ -70,102 +46,83 @@ def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "
     return next(cell for cell in config.cells() if cell.predictor is not None and cell.predictor.name == predictor)
 
 
-SYNTHETIC = {"features/describe.py", "features/synthetic.py", "features/trace.py"}
-ROWS = {"features/trace.py", "features/creation.py", "serving/inputs/owner.py"}
-REPLAY = SYNTHETIC | {"simulator/loop/replay.py", "simulator/policies/lava.py", "flows/compare/replay.py"}
+def _keys(folder: Path) -> dict[str, Callable[[], str]]:
+    return {"trace": lambda: input_hash(RetrainConfig().source), "features": feature_code,
+            "partitions": partitioned_rows.partition_code, "cell": _cell(folder, "nilas").key,
+            "later cell": _cell(folder, "nilas", start="warm").key,
+            "curves": _cell(folder, "nilas", "km", "warm").key}
 
 
-def test_a_generated_trace_is_made_anew_after_an_edit_of_all_that_its_generator_imports(
-        edit: Callable[[str, str], None]) -> None:
-    assert stale(edit, lambda: input_hash(RetrainConfig().source)) == {*SYNTHETIC, "flows/stages/configured_trace.py"}
+ALL = {"trace", "features", "partitions", "cell", "later cell", "curves"}
 
 
-def test_a_file_is_read_anew_after_an_edit_of_its_own_reader_alone(
-        edit: Callable[[str, str], None], tmp_path: Path) -> None:
-    (tmp_path / "log.swf").write_text("; a log")
-    config = RetrainConfig(trace=tmp_path / "log.swf", reader="swf")
-    assert stale(edit, lambda: input_hash(config.source)) == {
-        "features/readers/swf.py", "features/readers/_rows.py", "features/read_report.py", "features/trace.py",
-        "flows/stages/configured_trace.py"}
+@pytest.mark.parametrize(("name", "stale"), [
+    ("features/synthetic.py", ALL), ("features/readers/swf.py", ALL),
+    ("flows/stages/configured_trace.py", {"trace"}),
+    ("serving/inputs/owner.py", ALL),
+    ("flows/stages/build_features.py", {"features", "later cell", "curves"}),
+    ("flows/stages/windows.py", {"later cell", "curves"}),
+    ("simulator/loop/replay.py", {"cell", "later cell", "curves"}),
+    ("models/lifetime/hazard.py", {"partitions", "cell", "later cell", "curves"}),
+    ("flows/cli.py", set()), ("flows/compare/comparison_tables.py", set()),
+])
+def test_an_edit_makes_what_it_decides_anew(name: str, stale: set[str], edit: Callable[[str], None],
+                                            tmp_path: Path) -> None:
+    keys = _keys(tmp_path)
+    before = {what: key() for what, key in keys.items()}
+    edit(name)
+    assert {what for what, key in keys.items() if key() != before[what]} == stale
 
 
-def test_features_are_built_anew_after_an_edit_of_what_builds_them(edit: Callable[[str, str], None]) -> None:
-    assert stale(edit, feature_code) == {*ROWS, "flows/stages/build_features.py"}
-
-
-def test_a_cell_is_replayed_anew_after_an_edit_of_what_decides_it(
-        edit: Callable[[str, str], None], tmp_path: Path) -> None:
-    cell = _cell(tmp_path, "nilas")
-    assert stale(edit, cell.key) == REPLAY
-
-
-def test_a_later_part_is_replayed_anew_where_its_cut_may_move(
-        edit: Callable[[str, str], None], tmp_path: Path) -> None:
-    cell = _cell(tmp_path, "nilas", start="warm")
-    cut = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py",
-                  "flows/stages/build_features.py"}
-    assert stale(edit, cell.key) == REPLAY | cut
-
-
-def test_a_model_is_fitted_anew_after_an_edit_of_what_it_learns_by(
-        edit: Callable[[str, str], None], tmp_path: Path) -> None:
-    cell = _cell(tmp_path, "nilas", "km", "warm")
-    learnt = ROWS | {"features/split.py", "flows/stages/windows.py", "flows/compare/learning.py",
-                     "flows/stages/build_features.py", "serving/bundle/bundle.py",
-                     "models/lifetime/hazard.py", "models/curve_table.py"}
-    assert stale(edit, cell.key) == REPLAY | learnt
-
-
-def test_a_module_that_a_generator_imports_from_now_on_enters_its_key(edit: Callable[[str, str], None]) -> None:
-    edit("features/new_shapes.py", "SHAPES = 1\n")
-    before = input_hash(RetrainConfig().source)
-    edit("features/new_shapes.py", "MORE = 2\n")
-    assert input_hash(RetrainConfig().source) == before
-    edit("features/synthetic.py", "\n\ndef shapes():\n    from sojourn.features import new_shapes\n")
-    with_it = input_hash(RetrainConfig().source)
-    assert with_it != before
-    edit("features/new_shapes.py", "SHAPES = 3\n")
-    assert input_hash(RetrainConfig().source) != with_it
-
-
-def test_what_draws_reports_or_orchestrates_is_imported_by_nothing_that_is_kept() -> None:
-    for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, grid._CUT_BY, "sojourn.flows.stages.feature_rows"):
-        assert not {"plotly", "matplotlib", "rich", "prefect", "mlflow", "typer", "pydantic"} & set(
-            installed().libraries(maker)), maker
+@pytest.mark.parametrize(("makers", "rooms"), [
+    (("sojourn.flows.stages.configured_trace",), configured_trace.ROOMS),
+    (("sojourn.flows.stages.feature_rows",), feature_rows.ROOMS),
+    (("sojourn.flows.stages.partitioned_rows",), partitioned_rows.ROOMS),
+    (("sojourn.flows.compare.cell_replay",), grid.REPLAYED_BY),
+    (("sojourn.flows.placement.fitted_curves", "sojourn.flows.stages.windows"), (*grid.LEARNT_BY, *grid.CUT_BY)),
+])
+def test_all_that_makes_a_kept_thing_is_in_its_rooms(makers: tuple[str, ...], rooms: tuple[str, ...]) -> None:
+    """Of the files that a maker imports, those below all parts and those that only bring settings decide nothing."""
+    folder, found = Path(sojourn.__path__[0]), set[str]()
+    for maker in makers:
+        for module in installed().closure(maker):
+            place = folder.joinpath(*module.split(".")[1:])
+            file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
+            found.add(str(file.relative_to(folder)))
+    below = {name for name in found if "/" not in name or name.startswith(("flows/store/", "flows/settings/"))
+             or name in ("flows/outside/workers.py", "flows/progress.py", "flows/terminal.py")}
+    assert [name for name in sorted(found - below)
+            if not any(name == room or name.startswith(f"{room}/") for room in rooms)] == []
 
 
 def test_another_version_of_a_library_that_decides_a_thing_is_another_key(
-        edit: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys: dict[str, Callable[[], str]] = {
-        "trace": lambda: input_hash(RetrainConfig().source), "features": feature_code,
-        "cell": _cell(tmp_path, "nilas").key, "curves": _cell(tmp_path, "nilas", "km", "warm").key}
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = _keys(tmp_path)
     before = {name: key() for name, key in keys.items()}
     own, seen = code_version._version, {}
-    for library in ("numpy", "pandas", "numba", "lightgbm", "sksurv", "prefect", "mlflow", "plotly"):
+    for library in ("numpy", "lightgbm", "mlflow", "plotly"):
         monkeypatch.setattr(code_version, "_version", lambda name, up=library: own(name) + "+1" * (name == up))
         source_hash.cache_clear()
         seen[library] = {name for name, key in keys.items() if key() != before[name]}
-    learns, computes = {"curves"}, {"features", "cell", "curves"}
-    assert seen == {"numpy": {*computes, "trace"}, "pandas": {*computes, "trace"}, "numba": computes,
-                    "lightgbm": learns, "sksurv": learns, "prefect": set(), "mlflow": set(), "plotly": set()}
-
-
-@pytest.mark.parametrize("library", sorted({
-    library for maker in (grid._REPLAYED_BY, grid._LEARNT_BY, "sojourn.flows.stages.feature_rows",
-                          "sojourn.features.readers")
-    for library in installed().libraries(maker)}))
-def test_every_library_has_a_version(library: str) -> None:
-    assert code_version._version(library)[0].isdigit()
-
-
-def test_without_source_everything_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Compiled:
-        def hash(self, *names: str) -> str:
-            raise NoSource("sojourn.x must be installed with its source")
-
-    monkeypatch.setattr(code_version, "installed", Compiled)
     source_hash.cache_clear()
-    assert feature_code() == source_hash("sojourn.features.synthetic") != ""
+    learns = {"partitions", "cell", "later cell", "curves"}
+    assert seen == {"numpy": ALL, "lightgbm": learns, "mlflow": set(), "plotly": set()}
+
+
+def test_a_room_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match="a room must be a folder or file of the package, got 'features/none'"):
+        source_hash("features/none")
+
+
+def test_without_source_byte_code_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "a.pyc").write_bytes(b"1")
+    monkeypatch.setattr(code_version, "_folder", lambda: tmp_path)
+    source_hash.cache_clear()
+    before = source_hash("room"), source_hash("room/a.py")
+    (tmp_path / "room" / "a.pyc").write_bytes(b"2")
+    source_hash.cache_clear()
+    assert source_hash("room") != before[0] and source_hash("room/a.py") != before[1]
     source_hash.cache_clear()
 
 
