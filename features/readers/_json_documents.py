@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import codecs
-import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ijson
+
 from sojourn.inflated import inflated, not_utf_8
 
 MAX_ELEMENT = 1 << 26
 """Characters. Kubernetes' objects have at most 1.5 MB."""
+MAX_DEPTH = 100
 _BLOCK_BYTES = 1 << 20
-_BLANKS = " \t\r\n"
 FAULT = "fault"
 _LISTS = frozenset(("items", "events"))
 """Keys whose lists are read element by element."""
-_AT_END = 32
-"""A fault so near to the end of what was read may be a value that goes on."""
-_DIGITS_MAX = 40
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-
-
-def _whole_signs(value: Any) -> Any:
-    """The value with U+FFFD for each half of a sign (a lone surrogate), which no text may hold."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_whole_signs(name): _whole_signs(each) for name, each in value.items()}
-    return [_whole_signs(each) for each in value] if isinstance(value, list) else value
-
-
-def _whole(text: str) -> int | str:
-    return int(text) if len(text) <= _DIGITS_MAX else text
-
-
-_DECODER = json.JSONDecoder(parse_int=_whole, parse_constant=str, strict=False)
+_OBJECT = re.compile(r"^(?= {0,8}\{)", re.MULTILINE)
+"""Where an object may begin, as kubectl and jq indent them: an element begins with a piece of text, and so its line is
+known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +42,8 @@ class JsonPart:
 def json_parts(path: Path) -> Iterator[JsonPart]:
     """The documents of a file in file order: plain or gzipped, UTF-8, with a byte order mark also UTF-16.
 
-    Bytes that are no text, and halves of signs such as "\\ud800", become U+FFFD. A whole number of more than 40 digits
-    is given as its text, NaN and Infinity likewise. Where a document is no JSON, its last part has the key FAULT and
-    the ValueError that names the line; what follows goes on with the next line that begins with a brace.
+    Bytes that are no text become U+FFFD. If a document is no JSON, its last part has the key FAULT and the ValueError
+    that names the line; what follows goes on with the next line that begins with a brace.
 
     Raises OSError where the file cannot be opened, and ValueError where a gzip is damaged.
 
@@ -68,158 +53,126 @@ def json_parts(path: Path) -> Iterator[JsonPart]:
     >>> [(part.key, part.value) for part in json_parts(file)]
     [('items', {'a': 1}), ('items', 2), ('', {'kind': 'List'}), ('[]', 3), ('', None)]
     """
-    text = _Text(path)
-    while text.sign():
-        line = text.line_here()
-        try:
-            yield from _document(text)
-        except _Fault as error:
-            yield JsonPart(line, FAULT, ValueError(str(error)))
-            text.skip_document()
+    reading: _Documents | None = _Documents(path)
+    line, is_line_start, last_line = 1, True, 1
+    for text in _texts(path):
+        for piece in _OBJECT.split(text):
+            if reading is None and is_line_start and piece.startswith("{"):
+                reading = _Documents(path)
+            if reading is not None and piece:
+                yield from reading.take(piece, line)
+                reading = None if reading.is_over else reading
+            if not piece.isspace():
+                last_line = line + piece.rstrip().count("\n")
+            line += piece.count("\n")
+            is_line_start = piece.endswith("\n") if piece else is_line_start
+    if reading is not None:
+        yield from reading.end(last_line)
 
 
-def _document(text: _Text) -> Iterator[JsonPart]:
-    line = text.line_here()
-    if text.sign() == "[":
-        yield from _elements(text, "[]")
-        yield JsonPart(line, "", None)
-        return
-    if text.sign() != "{":
-        raise text.fault("must be a JSON object or list")
-    text.skip()
-    whole: dict[str, Any] = {}
-    while text.sign() != "}":
-        if whole and text.sign() == ",":
-            text.skip()
-        elif whole:
-            raise text.fault("must have , or } here")
-        if text.sign() != '"':
-            raise text.fault("must have a name in quotes here")
-        key = text.value()
-        if text.sign() != ":":
-            raise text.fault("must have : here")
-        text.skip()
-        if key in _LISTS and text.sign() == "[":
-            yield from _elements(text, key)
-            whole[key] = None
-        else:
-            whole[key] = text.value()
-    text.skip()
-    yield JsonPart(line, "", {key: value for key, value in whole.items() if value is not None or key not in _LISTS})
-
-
-def _elements(text: _Text, key: str) -> Iterator[JsonPart]:
-    text.skip()
-    is_first = True
-    while text.sign() != "]":
-        if not is_first:
-            if text.sign() != ",":
-                raise text.fault("must have , or ] here")
-            text.skip()
-            text.sign()
-        line = text.line_here()
-        yield JsonPart(line, key, text.value())
-        is_first = False
-    text.skip()
-
-
-class _Text:
-    """The text of a file from where it is read to; what is behind is forgotten."""
+class _Documents:
+    """Documents up to the first fault: events of ijson become parts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._blocks = _texts(path)
-        self._text, self._at = "", 0
-        self._line, self._counted = 1, 0
-        self._is_over = False
+        self._events: list[tuple[str, Any]] = ijson.sendable_list()
+        self._parser = ijson.basic_parse_coro(self._events, multiple_values=True, use_float=True)
+        self._open: list[Any] = []  # objects and lists that are open, and the names at which they go on
+        self._names: list[str] = []
+        self._line = self._document_line = 1
+        self._n_chars = 0
+        self.is_over = False
 
-    def sign(self) -> str:
-        """The next sign that is no blank; "" at the end of the file."""
-        while True:
-            text, at = self._text, self._at
-            while at < len(text) and text[at] in _BLANKS:
-                at += 1
-            self._at = at
-            if at < len(text):
-                return text[at]
-            if not self._fill():
-                return ""
+    def take(self, piece: str, line: int) -> Iterator[JsonPart]:
+        """The parts that end in a piece of text, which begins in a line."""
+        reason = ""
+        self._n_chars += len(piece)
+        try:
+            self._parser.send(piece.encode())
+        except ijson.JSONError as error:
+            what = str(error.args[0]).splitlines()[0].strip()
+            reason = f"must be JSON ({what})" if self._open or self._events else "must be a JSON object or list"
+        except ValueError as error:  # a number of thousands of digits
+            reason = f"must be JSON ({error})"
+        try:
+            yield from self._parts(line)
+        except _Fault as error:
+            reason = str(error)
+        if not reason and self._n_chars > MAX_ELEMENT:
+            reason = f"must have values of at most {MAX_ELEMENT:,} characters"
+        if reason:
+            got = piece.strip()[:60].split("\n")[0]
+            yield self._fault(f"line {line} {reason}, got {got!r}{_hint(got) if line == 1 else ''}")
 
-    def skip(self) -> None:
-        self._at += 1
+    def end(self, line: int) -> Iterator[JsonPart]:
+        """The file has ended in a line."""
+        try:
+            self._parser.close()
+            yield from self._parts(line)
+        except ijson.JSONError:
+            is_whole = not self._open
+        except _Fault as error:
+            yield self._fault(f"line {line} {error}, got a number")
+            return
+        else:
+            is_whole = True
+        if not is_whole:
+            yield self._fault(f"must hold whole JSON documents, got one cut short in line {line}")
 
-    def value(self) -> Any:
-        """The value that begins at the next sign."""
-        self.sign()
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _AT_END
-                if is_cut and len(self._text) - self._at < MAX_ELEMENT and self._fill():
-                    continue
-                if self._is_over and is_cut:
-                    raise self._cut_short() from None
-                if is_cut:
-                    raise self.fault(f"must have values of at most {MAX_ELEMENT:,} characters") from None
-                self._at = error.pos
-                raise self.fault(f"must be JSON ({error.msg})") from None
-            except RecursionError:
-                raise self.fault("must be nested less deeply") from None
-            if end == len(self._text) and not isinstance(value, dict | list | str) and self._fill():
-                continue  # a number may go on
-            is_odd = "\\ud" in self._text[self._at:end].casefold()
-            self._at = end
-            return _whole_signs(value) if is_odd else value
+    def _fault(self, text: str) -> JsonPart:
+        self.is_over = True
+        return JsonPart(self._document_line, FAULT, ValueError(f"{self._path}: {text}"))
 
-    def line_here(self) -> int:
-        """Number of the line that the next sign is in."""
-        self._line += self._text.count("\n", self._counted, self._at)
-        self._counted = self._at
-        return self._line
+    def _parts(self, line: int) -> Iterator[JsonPart]:
+        stack, names = self._open, self._names
+        for event, value in self._events:
+            if event == "map_key":
+                names[-1] = value
+                continue
+            if event == "start_map" or event == "start_array":
+                value = {} if event == "start_map" else []
+            is_end = event == "end_map" or event == "end_array"
+            if is_end:
+                value = stack.pop()
+                names.pop()
+            elif not stack:
+                if not isinstance(value, dict | list):
+                    self._document_line = line
+                    raise _Fault("must be a JSON object or list")
+                self._document_line = line
+            elif isinstance(stack[-1], dict):
+                stack[-1][names[-1]] = value
+            else:
+                stack[-1].append(value)
+            key = self._list_key()
+            if event.startswith("start"):
+                if key:
+                    self._line = line
+                stack.append(value)
+                names.append("")
+                if len(stack) > MAX_DEPTH:
+                    raise _Fault("must be nested less deeply")
+            elif key:
+                yield JsonPart(self._line if is_end else line, key, stack[-1].pop())
+                self._n_chars = 0
+            elif not stack:
+                rest = {name: each for name, each in value.items() if name not in _LISTS or each not in (None, [])
+                        } if isinstance(value, dict) else None
+                yield JsonPart(self._document_line, "", rest)
+                self._n_chars = 0
+        self._events.clear()
 
-    def fault(self, rule: str) -> _Fault:
-        """What is wrong where the text is read to."""
-        if not self.sign():
-            return self._cut_short()
-        got = self._text[self._at:self._at + 60].split("\n")[0]
-        hint = _hint(got) if self.line_here() == 1 else ""
-        return _Fault(f"{self._path}: line {self.line_here()} {rule}, got {got!r}{hint}")
-
-    def _cut_short(self) -> _Fault:
-        return _Fault(f"{self._path}: must hold whole JSON documents, got one cut short in line {self.line_here()}")
-
-    def skip_document(self) -> None:
-        """On to the next line that begins with a brace."""
-        while True:
-            found = self._text.find("\n{", self._at)
-            if found >= 0:
-                self._at = found + 1
-                return
-            self._at = max(len(self._text) - 1, self._at)
-            if not self._fill():
-                self._at = len(self._text)
-                return
-
-    def _fill(self) -> bool:
-        """Read on; False at the end of the file."""
-        self.line_here()
-        pieces, wanted = [self._text[self._at:]], max(_BLOCK_BYTES, len(self._text) - self._at)
-        self._text, self._at, self._counted = "", 0, 0
-        n_read = 0
-        while n_read < wanted:
-            block = next(self._blocks, "")
-            if not block:
-                self._is_over = True
-                break
-            pieces.append(block)
-            n_read += len(block)
-        self._text = "".join(pieces)
-        return n_read > 0
+    def _list_key(self) -> str:
+        """The list that is read element by element in which the reading is; "" if it is in none."""
+        depth = len(self._open)
+        if depth == 1 and isinstance(self._open[0], list):
+            return "[]"
+        is_in = depth == 2 and self._names[0] in _LISTS and isinstance(self._open[0], dict)
+        return self._names[0] if is_in and isinstance(self._open[1], list) else ""
 
 
 class _Fault(ValueError):
-    """Where the text stops being JSON."""
+    """What is wrong in the text."""
 
 
 def _texts(path: Path) -> Iterator[str]:

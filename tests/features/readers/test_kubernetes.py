@@ -175,7 +175,8 @@ def test_a_pod_of_wrong_types_is_refused_by_place_and_the_others_are_read(tmp_pa
         bad = change
     trace, report = read(tmp_path, listed(pod("a", 0, 60), bad, pod("b", HOUR_S)))
     assert dict(report.refused) == {rule: 1} and len(trace) == 2
-    assert report.rejected["line"].tolist()[0] > 30
+    # a value that is no object has the line of the object before it
+    assert report.rejected["line"].tolist()[0] > (30 if isinstance(change, dict) else 3)
     assert len(report.rejected["raw"].tolist()[0]) < 300
 
 
@@ -267,9 +268,9 @@ def test_a_list_that_is_cut_short_ends_no_pod_and_raises_alone(tmp_path: Path) -
     (json.dumps({"kind": "DeploymentList", "items": [{"kind": "Deployment"}]}), "got 1 objects of other kinds"),
     ("apiVersion: v1\nitems:\n", "line 1 must be a JSON object or list, got 'apiVersion: v1' .YAML: write JSON"),
     ("NAMESPACE   NAME\n", "a table for people: write JSON, with kubectl get pods -A -o json"),
-    ("7", "line 1 must be a JSON object or list, got '7'"),
+    ("7", "line 1 must be a JSON object or list, got a number"),
     ('{"items": [1, 2', "must hold whole JSON documents, got one cut short"),
-    ('{"items": [1 2]}', "must have , or . here"),
+    ('{"items": [1 2]}', "line 1 must be JSON .*after array element, I expect ',' or '.'.*, got "),
     ('{"items": [' + "[" * 200_000, "must be nested less deeply"),
     (listed(pod("a", 0)), "the last time must lie after the first, got one moment alone"),
     (listed(pod("w", None, node="")), "must hold at least one pod that ran"),
