@@ -18,8 +18,8 @@ MAX_ELEMENT = 1 << 26
 MAX_DEPTH = 100
 _BLOCK_BYTES = 1 << 20
 FAULT = "fault"
-_LISTS = frozenset(("items", "events"))
-"""Keys whose lists are read element by element."""
+_LIST = "items"
+"""The key whose list is read element by element."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _OBJECT = re.compile(r"^(?= {0,8}\{)", re.MULTILINE)
 """Where an object may begin, as kubectl and jq indent them: an element begins with a piece of text, and so its line is
@@ -30,7 +30,7 @@ known."""
 class JsonPart:
     """A value of a document. line: of its first sign, from 1.
 
-    key: `items` or `events` for an element of such a list, "[]" for one of a document that is a list; "" for the
+    key: `items` for an element of such a list, "[]" for one of a document that is a list; "" for the
     document itself, which comes after its elements and without them.
     """
 
@@ -156,7 +156,7 @@ class _Documents:
                 yield JsonPart(self._line if is_end else line, key, stack[-1].pop())
                 self._n_chars = 0
             elif not stack:
-                rest = {name: each for name, each in value.items() if name not in _LISTS or each not in (None, [])
+                rest = {name: each for name, each in value.items() if name != _LIST or each not in (None, [])
                         } if isinstance(value, dict) else None
                 yield JsonPart(self._document_line, "", rest)
                 self._n_chars = 0
@@ -167,7 +167,7 @@ class _Documents:
         depth = len(self._open)
         if depth == 1 and isinstance(self._open[0], list):
             return "[]"
-        is_in = depth == 2 and self._names[0] in _LISTS and isinstance(self._open[0], dict)
+        is_in = depth == 2 and self._names[0] == _LIST and isinstance(self._open[0], dict)
         return self._names[0] if is_in and isinstance(self._open[1], list) else ""
 
 

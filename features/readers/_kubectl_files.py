@@ -116,9 +116,6 @@ class _File:
         """Take in one part of the file."""
         if part.key == FAULT:
             self._spoilt(part)
-        elif part.key == "events":
-            raise ValueError(f"{self._path}: must be what kubectl writes, got a list of events in line {part.line} (a "
-                             "trace of SimKube is read alone: give the file itself)")
         elif part.key:
             self._item(part)
         elif self._n_items or part.value is None or _is_list(part.value):

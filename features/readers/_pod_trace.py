@@ -20,7 +20,6 @@ from sojourn.features.readers._ending import (
 )
 from sojourn.features.readers._placement_log import is_placement_log, placement_table
 from sojourn.features.readers._pod_table import TIMES, PodTable, kubectl_table
-from sojourn.features.readers._simkube import is_simkube, simkube_table
 from sojourn.features.readers._stamps import checked_timezone, moment
 from sojourn.features.trace import Roles, Trace
 from sojourn.serving.pods import POD_NAMES
@@ -35,8 +34,6 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
     zone = checked_timezone(timezone) if timezone else None
     if is_placement_log(source):
         table = placement_table(source, seed, ledger)
-    elif is_simkube(source):
-        table = simkube_table(source, ledger)
     else:
         table = kubectl_table(source, zone, seed, ledger)
     requests = all_requests([table.requests], source, "pod that ran", ledger)

@@ -1,4 +1,4 @@
-"""Reads recordings of a Kubernetes cluster's pods: by kubectl, by the scheduler extender, or by SimKube."""
+"""Reads recordings of a Kubernetes cluster's pods: by kubectl or by the scheduler extender."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     Arrival is when the pod's node took it (`status.startTime`), since that is when it takes room; departure is when the
     last of its containers ended, or when a watch told that it was deleted. A pod that is in a list and not in the next
     one ended between the two: a time is drawn uniformly between them. Pods of DaemonSets and static pods belong to
-    their node and are no requests. A folder that the extender logged to (`--log-to`) and a file that SimKube exported
-    are read, too. docs/traces.md says the rest.
+    their node and are no requests. A folder that the extender logged to (`--log-to`) is read, too.
+    docs/traces.md says the rest.
 
     timezone: IANA name of the zone of stamps in file names; None = UTC. seed: of the times that are drawn. horizon_s:
     when observation ended, seconds on the trace's clock.
@@ -41,7 +41,7 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
 KUBERNETES = Reader(
     read_kubernetes,
     path="what `kubectl get pods -A -o json` writes: a list or several, a watch, or a folder of such files; the folder "
-         "that the extender logs to; a trace that SimKube exported",
+         "that the extender logs to",
     arrival="start of the pod (`status.startTime`)",
     departure="end of its last container, or its deletion; drawn between two lists where only they tell; none where it "
               "still runs",
