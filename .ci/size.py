@@ -42,8 +42,8 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 553)
-    yield Figure("product lines", n_lines(product), 84_000)
+    yield Figure("product files", len(product), 552)
+    yield Figure("product lines", n_lines(product), 83_000)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 269 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 25_600 if part == "flows" else None)
