@@ -21,7 +21,7 @@ def test_the_docs_and_the_example_files_have_what_the_registries_hold() -> None:
 
 
 def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(ValueError, match="the markers of readers must stand once in its page, got 0"):
+    with pytest.raises(ValueError, match=r"the markers of readers must .*, got 0"):
         with_table("# Traces\n", "readers", "")
 
 

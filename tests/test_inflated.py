@@ -31,7 +31,7 @@ def test_all_bytes_are_read_in_any_portions(tmp_path: Path, is_gzip: bool) -> No
         portions = [source.read(1), source.read(900_000), source.read1(7), source.read(10**9), source.read(5)]
     assert b"".join(portions) == text == inflated_bytes(path, len(text))
     assert list(map(len, portions)) == [1, 900_000, 7, len(text) - 900_008, 0]
-    with pytest.raises(ValueError, match="file: must hold at most 1 MiB of text, got more"):
+    with pytest.raises(ValueError, match=r"file: must .*, got more"):
         inflated_bytes(path, len(text) - 1)
 
 

@@ -46,7 +46,7 @@ def test_a_file_of_the_user_s_own_is_not_removed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     publish_files(target, {"MANIFEST": b"1", "old": b"1"}, "MANIFEST")
     (target / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"target must hold nothing but MANIFEST, old, got 'notes\.txt'"):
+    with pytest.raises(ValueError, match=r"target must .*, got 'notes\.txt'"):
         publish_files(target, {"MANIFEST": b"2", "old": b"2"}, "MANIFEST", others=())
     assert ((target / "notes.txt").read_text(), (target / "old").read_text()) == ("mine", "1")
     (target / "notes.txt").unlink()

@@ -129,7 +129,7 @@ def test_what_is_no_module_of_ours_is_refused(made: Path) -> None:
 
 def test_a_module_without_source_is_told(made: Path) -> None:
     (made / "lazily.py").rename(made / "lazily.pyc")
-    with pytest.raises(NoSource, match=r"sojourn\.lazily must be installed with its source, got lazily\.pyc alone"):
+    with pytest.raises(NoSource, match=r"sojourn\.lazily must .*, got lazily\.pyc alone"):
         SourceTree(made).hash("sojourn.maker")
 
 

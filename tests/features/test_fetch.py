@@ -151,7 +151,7 @@ def test_a_hash_that_is_not_published_is_that_of_the_first_fetch(publisher: Publ
     with pytest.raises(ValueError, match=rf"{HASH} \(that of the first fetch, in {NAME}\.sha256\)"):
         get(publisher, tmp_path, None)
     (tmp_path / f"{NAME}.sha256").write_text("?")
-    with pytest.raises(ValueError, match=r"sha256 must begin with 64 hexadecimal digits, got '\?'"):
+    with pytest.raises(ValueError, match=r"sha256 must .*, got '\?'"):
         get(publisher, tmp_path, None)
 
 

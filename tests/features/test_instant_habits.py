@@ -146,7 +146,7 @@ def test_what_cannot_be_told_from_the_rows_is_refused() -> None:
     trace = instant_trace(300, 0.2, 0)
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
-    with pytest.raises(ValueError, match="instant_s of the encoder's history must be a number of seconds, got None"):
+    with pytest.raises(ValueError, match=r"instant_s of the encoder's history must .*, got None"):
         apart_rows(rows, encoder)
     small = with_instants_apart(replace(encoder, history=replace(encoder.history, n_keys_max=10)), 1)
     with pytest.raises(ValueError, match="owners of 'user' must be at most 10, got 60"):

@@ -168,7 +168,7 @@ def test_bad_files_are_refused() -> None:
         with_later(past, early, offset_s=0)
     other = _trace([("d", 5, 20, "ann", "x")], 60)
     lacking = Trace(other.requests.drop(columns="zone"), 60, Roles(owners=("user",)))
-    with pytest.raises(ValueError, match="test must have the trace's columns, got none called 'zone'"):
+    with pytest.raises(ValueError, match=r"test must .*, got none called 'zone'"):
         with_later(past, lacking, offset_s=100)
 
 

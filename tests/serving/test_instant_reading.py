@@ -146,7 +146,7 @@ def test_a_call_that_began_before_the_reload_is_answered_by_the_new_version(made
 
 def test_a_shadow_must_have_the_champions_reading(made: Made, kind: str, folder: Path) -> None:
     predictor = Predictor.load(made.folders[kind])
-    with pytest.raises(BundleError, match=r"a shadow's instant_s must be that of the champion.*\(None\), got 1"):
+    with pytest.raises(BundleError, match=r"a shadow's instant_s must .*, got 1"):
         predictor.reload_shadow(folder)
     predictor.reload_shadow(made.folders["once"])
     predictor.reload(folder)  # the shadow stays, and can't be asked any longer

@@ -132,7 +132,7 @@ def test_a_corrupted_bundle_leaves_the_old_one_serving(made: Made, folder: Path,
     with pytest.raises(BundleError, match=name):
         predictor.reload()
     shutil.rmtree(folder)
-    with pytest.raises(BundleError, match=r"MANIFEST\.json must be a readable file of the bundle, got No such file"):
+    with pytest.raises(BundleError, match=r"MANIFEST\.json must .*, got No such file"):
         predictor.reload()
     assert predictor.version == version
     assert predictor.predict(made.request(0), NOW_S).version == version

@@ -89,7 +89,7 @@ def test_a_row_is_refused_by_its_rule(tmp_path: Path, old: str, new: str, rule: 
 def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"must hold batch_task\.csv or"):
         read_trace("alibaba-2018", tmp_path)
-    with pytest.raises(ValueError, match=r"t\.csv: line 1 must have 9 columns .* or 8 .*, got 2 in 'a,b'"):
+    with pytest.raises(ValueError, match=r"t\.csv: line 1 must .*, got 2 in 'a,b'"):
         read_trace("alibaba-2018", batch_task_file(tmp_path / "t.csv", "a,b"))
     with pytest.raises(ValueError, match="got an empty file"):
         read_trace("alibaba-2018", batch_task_file(tmp_path / "t.csv", ""))

@@ -135,7 +135,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
         read_trace(NAME, tmp_path)
     with pytest.raises(FileNotFoundError, match=r"batch_task\.csv\.gz \(its containers .* alibaba-2018-containers"):
         read_trace("alibaba-2018", container_folder(tmp_path / "c"))
-    with pytest.raises(ValueError, match=r"table\.csv: line 1 must have 8 columns \(container_id .*\), got 2"):
+    with pytest.raises(ValueError, match=r"table\.csv: line 1 must .*, got 2"):
         read_lines(tmp_path, "a,b")
     with pytest.raises(ValueError, match="one started or allocated container and a time after 0, got none"):
         read_lines(tmp_path, GOOD.replace("started", "stopped"))

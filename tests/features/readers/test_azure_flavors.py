@@ -97,7 +97,7 @@ def test_rows_after_a_given_end_are_refused(tmp_path: Path) -> None:
     folder = flavors_folder(tmp_path / "f", flavors_table(censored=[False] * 6))
     _, report = read_trace("azure-flavors", folder, end_s=10_500)
     assert dict(report.refused) == {"arrival at or after the end": 1}
-    with pytest.raises(ValueError, match="end_s must be above the first arrival 3600, got 300"):
+    with pytest.raises(ValueError, match=r"end_s must .*, got 300"):
         read_trace("azure-flavors", folder, end_s=300)
 
 

@@ -61,7 +61,7 @@ def test_a_row_is_refused_by_its_rule(tmp_path: Path, old: str, new: str, rule: 
 def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"must hold vmtable\.csv or"):
         read_trace("azure-vm", tmp_path)
-    with pytest.raises(ValueError, match=r"v\.csv: line 1 must have 11 columns \(vm .*\), got 2"):
+    with pytest.raises(ValueError, match=r"v\.csv: line 1 must .*, got 2"):
         read_trace("azure-vm", vm_table(tmp_path / "v.csv", "a,b"))
     with pytest.raises(ValueError, match="one VM deleted after time 0, got none"):
         read_trace("azure-vm", vm_table(tmp_path / "v.csv", GOOD.replace(",300,600,", ",0,0,")))

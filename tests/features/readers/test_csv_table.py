@@ -62,7 +62,7 @@ def test_parquet_gives_the_same_trace(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "vms.parquet")
     trace, report = read_trace("csv", tmp_path / "vms.parquet")
     assert rows_of(trace) == AS_READ and report.n_refused == 0
-    with pytest.raises(ValueError, match=r"the column 'tags' must hold texts, numbers or times, got list"):
+    with pytest.raises(ValueError, match=r"the column 'tags' must .*, got list"):
         read_trace("csv", tmp_path / "vms.parquet", columns=["category=tags"])
 
 
@@ -145,7 +145,7 @@ def test_zones_are_taken_as_given_and_the_rest_as_said(tmp_path: Path) -> None:
     assert rows_of(trace, "arrival_s", "departure_s") == [
         [ten_s, ten_s + 3_600], [ten_s + 7_200, ten_s + 10_800]]
     assert "start: ISO 8601, 1 without a zone taken as Europe/Berlin" in report.notes
-    with pytest.raises(ValueError, match="timezone must be an IANA name such as UTC or Europe/Berlin, got 'CEST'"):
+    with pytest.raises(ValueError, match=r"timezone must .*, got 'CEST'"):
         read(tmp_path, *lines, timezone="CEST")
 
 

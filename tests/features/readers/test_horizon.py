@@ -241,7 +241,7 @@ def test_a_horizon_before_a_dated_file_is_refused(name: str, tmp_path: Path) -> 
         "openstack": "uuid,created_at,launched_at,deleted_at,deleted,vcpus,memory_mb\n"
                      "a,2026-11-01 00:00:00,2026-11-01 00:00:00,2026-11-01 02:00:00,1,1,1024\n"
                      "b,2026-11-01 00:00:00,2026-11-01 00:00:00,2026-11-01 03:00:00,2,1,1024\n"}[name])
-    with pytest.raises(ValueError, match=r"horizon_s must be .* Unix second after it, 2026-11-01 .*, got 1700000000$"):
+    with pytest.raises(ValueError, match=r"horizon_s must .*, got 1700000000$"):
         read_trace(name, path, horizon_s=1_700_000_000)
 
 

@@ -257,7 +257,7 @@ def test_a_list_that_is_cut_short_ends_no_pod_and_raises_alone(tmp_path: Path) -
     cut = listed(pod("a", 0), pod("b", HOUR_S))[:-900]
     (tmp_path / "1.json").write_text(whole)
     (tmp_path / "2.json").write_text(cut)
-    with pytest.raises(ValueError, match=r"2\.json: must hold whole JSON documents, got one cut short in line \d+"):
+    with pytest.raises(ValueError, match=r"2\.json: must .*, got one cut short in line \d+"):
         read_trace("kubernetes", tmp_path / "2.json")
 
 

@@ -70,7 +70,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"must hold planetlab_cpu_5min\.parquet"):
         read_trace("planetlab", tmp_path)
     path = tmp_path / "p.parquet"
-    with pytest.raises(ValueError, match=r"p\.parquet: cpu_pct must be a column of lists of numbers, got int64"):
+    with pytest.raises(ValueError, match=r"p\.parquet: cpu_pct must .*, got int64"):
         read_trace("planetlab", planetlab_file(path, cpu_pct=[1, 2, 3]))
     with pytest.raises(ValueError, match="must hold at least one VM, got days 20110303, 20110306; refused"):
         read_trace("planetlab", planetlab_file(path, vm=["", "", ""]))

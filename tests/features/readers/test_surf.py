@@ -48,7 +48,7 @@ def test_a_table_without_fragments_lists_what_had_ended(tmp_path: Path) -> None:
     # The trace ends 150 s before 360: task 14 comes after, task 13 still runs.
     assert (trace.begin_s, trace.horizon_s) == (60, 210) and trace.is_event().tolist() == [True, True, False]
     assert dict(report.refused) == {"submitted in the tail that is cut": 1}
-    with pytest.raises(ValueError, match="cut_tail_s must leave some of the 300 s, got 300"):
+    with pytest.raises(ValueError, match=r"cut_tail_s must .*, got 300"):
         read_trace("surf", path, cut_tail_s=300)
     with pytest.raises(ValueError, match="cut_tail_s must be at least 0, got -1"):
         read_trace("surf", path, cut_tail_s=-1)

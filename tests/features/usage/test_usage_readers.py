@@ -90,7 +90,7 @@ def test_planetlab_reads_one_day(tmp_path: Path) -> None:
     assert len(found) == 576 and found[95] == ("a_x", 95 * 300, 0.95) and found[-1] == ("b_x", 86_100, 0.0)
     assert planetlab_days(path) == ["20110303", "20110306"]
     assert kept(read_usage("planetlab", path, day="20110306"))[-1] == ("a_x", 86_100, 0.99)
-    with pytest.raises(ValueError, match="day must be one of 20110303, 20110306, got '20110304'"):
+    with pytest.raises(ValueError, match=r"day must .*, got '20110304'"):
         read_usage("planetlab", path, day="20110304")
 
 

@@ -68,7 +68,7 @@ def test_a_trace_on_another_clock_gives_the_same_rows(learnt: Learnt) -> None:
 
 def test_a_trace_that_ended_before_the_bundles_began_is_refused(learnt: Learnt) -> None:
     old = learnt.trace.moved(-100 * DAY_S, learnt.trace.begin_s - 100 * DAY_S)
-    with pytest.raises(ValueError, match="trace must end after the bundle's training trace began, got one that ended"):
+    with pytest.raises(ValueError, match=r"trace must .*, got one that ended"):
         Replayed.of(load_bundle(learnt.folder), old)
 
 

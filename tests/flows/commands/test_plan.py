@@ -120,5 +120,5 @@ def test_the_later_runs_are_held_out() -> None:
     both, same, _ = split_history(day, 0.0)
     assert both.jobs[0].durations.tolist() == same[0].durations.tolist() == list(range(1, 11))
     late = Instance((Job("c", 0, 0, 5, np.array([9, 9, 3]), np.ones(3)),))
-    with pytest.raises(ValueError, match=r"held_out must leave runs that meet the deadlines, got 0.3 \(deadline of"):
+    with pytest.raises(ValueError, match=r"held_out must .*, got 0.3 \(deadline of"):
         split_history(late, 0.3)

@@ -22,7 +22,7 @@ def test_seeds_are_listed_or_counted() -> None:
     assert CompareConfig.model_validate({"n_seeds": "2"}).seeds == (0, 1)
     assert CompareConfig.model_validate({"preset": "ab-pool", "n_seeds": 2}).seeds == (0, 1)
     assert CompareConfig.model_validate({"seeds": [9, 4]}).seeds == (9, 4)
-    with pytest.raises(ValueError, match=r"n_seeds must not be given with seeds, got 2 and \[9, 4\]"):
+    with pytest.raises(ValueError, match=r"n_seeds must .*, got 2 and \[9, 4\]"):
         CompareConfig.model_validate({"seeds": [9, 4], "n_seeds": 2})
 
 

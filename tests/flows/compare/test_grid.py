@@ -108,7 +108,7 @@ def test_a_shape_of_hosts_is_obeyed_or_refused(tmp_path: Path) -> None:
     assert cell.workload.recipe == "trace"
     hosts = replaying.workload_of(cell.workload).hosts
     assert {*hosts["cpu_cores"]} == {16.0} and {*hosts["mem_gib"]} == {64.0}
-    with pytest.raises(ValueError, match="recipe must be trace with host_cpu_cores and host_mem_gib, got 'synthetic'"):
+    with pytest.raises(ValueError, match=r"recipe must .*, got 'synthetic'"):
         _config(tmp_path, recipe="synthetic", **shape).cells()
 
 

@@ -112,10 +112,10 @@ def test_curves_of_a_day_are_the_same_whatever_comes_later(tmp_path: Path) -> No
 
 def test_bad_input_is_refused(tmp_path: Path) -> None:
     task = PlanEvaluation(None, "swf", 1, 1.0)
-    with pytest.raises(ValueError, match=r"name must be one of synthetic, tight, .*, got 'x'"):
+    with pytest.raises(ValueError, match=r"name must .*, got 'x'"):
         run_evaluation("x", task, tmp_path, tmp_path)
     for name in ("recurring", "short-history"):
-        with pytest.raises(ValueError, match="trace must be given for recurring jobs, got none"):
+        with pytest.raises(ValueError, match=r"trace must .*, got none"):
             EVALUATIONS[name](task)
 
 

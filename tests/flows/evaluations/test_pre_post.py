@@ -61,7 +61,7 @@ def test_the_warm_up_is_left_out() -> None:
 
 
 def test_a_launch_too_near_an_end_is_refused() -> None:
-    with pytest.raises(ValueError, match="from_s must leave 20 bins or more on either side, got 19 before and 281"):
+    with pytest.raises(ValueError, match=r"from_s must .*, got 19 before and 281"):
         pre_post(made(0), 19 * BIN_S)
     with pytest.raises(ValueError, match="got 281 before and 19 after"):
         pre_post(made(0), 281 * BIN_S)
@@ -99,7 +99,7 @@ def test_experiments_on_a_policy_that_differs(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_unknown_policy_is_named() -> None:
-    with pytest.raises(ValueError, match=r"policy must be one of aligned-fit, .*, got 'wizard'"):
+    with pytest.raises(ValueError, match=r"policy must .*, got 'wizard'"):
         run_ab_pool(workload_of_seed, "wizard", sim.Oracle, [0])
 
 

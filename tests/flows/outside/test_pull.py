@@ -139,7 +139,7 @@ def test_a_file_of_the_users_beside_a_bundle_is_not_removed_by_the_next_version(
     pull(MemoryRegistry(made), NAME, 1, folder)
     (folder / "notes.txt").write_text("mine")
     before = (folder / MANIFEST).read_bytes()
-    with pytest.raises(ValueError, match=r"served must hold nothing but .*MANIFEST\.json.*, got 'notes\.txt'"):
+    with pytest.raises(ValueError, match=r"served must .*, got 'notes\.txt'"):
         pull(MemoryRegistry(made), NAME, 2, folder)
     assert (folder / "notes.txt").read_text() == "mine" and (folder / MANIFEST).read_bytes() == before
     assert _siblings(folder) == ["served"]

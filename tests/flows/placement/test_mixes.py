@@ -95,7 +95,7 @@ def test_grids_that_are_refused(bad: list[UsageGrid]) -> None:
 
 
 def test_no_request_within_the_time_is_refused() -> None:
-    with pytest.raises(ValueError, match="a mix must have a service and a batch request, got 1 and 0"):
+    with pytest.raises(ValueError, match=r"a mix must .*, got 1 and 0"):
         real_mix([grid(np.zeros((1, DAY)), np.zeros((1, DAY)), [1.0], [1.0])],
                  tasks([("M1", 86_400, 86_500, 1.0, 1.0, 1)]), np.random.default_rng(0))
 

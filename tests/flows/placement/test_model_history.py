@@ -38,7 +38,7 @@ def test_a_job_with_few_runs_has_the_quantiles_of_its_curve() -> None:
     assert b.durations.tolist() == list(range(1, 8))  # enough of its own
     every = with_model_history(day(), table, 100)
     assert every.jobs[1].durations.mean() > every.jobs[0].durations.mean()
-    with pytest.raises(ValueError, match="table must have a curve for each of the 2 jobs, got 3"):
+    with pytest.raises(ValueError, match=r"table must .*, got 3"):
         with_model_history(day(), curves(3), 5)
 
 

@@ -99,7 +99,7 @@ def test_one_request_decides_nothing_and_no_score_is_no_reason() -> None:
     # without a score, though it is the simplest
     some = {**_briers(trees=[0.1, 0.2, 0.3]), "lookup": nothing["lookup"]}
     assert simplest_within_error(some, ORDER, OwnerDraws(np.arange(3), seed=0))[0] == "trees"
-    with pytest.raises(ValueError, match="families must hold at least one to choose from, got none"):
+    with pytest.raises(ValueError, match=r"families must .*, got none"):
         simplest_within_error({}, ORDER, one)
 
 

@@ -122,7 +122,7 @@ def test_a_query_is_asked_each_time_and_its_trace_kept_by_its_content(tmp_path: 
     write_rows(tmp_path / "sql" / "requests.db", "2026-11-04 02:00:00", [DAYS["2026-11-01"][0]])
     assert read_into(tmp_path / "store", source).data_hash != first.data_hash
     assert len(list((tmp_path / "store" / "traces").iterdir())) == 2
-    with pytest.raises(ValueError, match="reader must be one of files that stay, got 'sql'"):
+    with pytest.raises(ValueError, match=r"reader must .*, got 'sql'"):
         input_hash(source)
 
 

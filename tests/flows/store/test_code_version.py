@@ -110,7 +110,7 @@ def test_another_version_of_a_library_that_decides_a_thing_is_another_key(
 
 
 def test_a_room_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match="a room must be a folder or file of the package, got 'features/none'"):
+    with pytest.raises(ValueError, match=r"a room must .*, got 'features/none'"):
         source_hash("features/none")
 
 

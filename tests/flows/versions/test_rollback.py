@@ -216,10 +216,10 @@ def test_an_alias_that_points_nowhere_is_named_and_can_be_moved(made: Made, stor
         database.execute("UPDATE registered_model_aliases SET version = 7 WHERE alias = 'champion'")
     assert lost_aliases(two, NAME) == {"champion": 7}
     assert [line.aliases for line in version_lines(two, NAME)] == [(), ()]
-    with pytest.raises(ValueError, match="the alias champion of made must point at a registered version, got 7, which"):
+    with pytest.raises(ValueError, match=r"the alias champion of made must .*, got 7, which"):
         find_version(two, ModelUri(NAME, "champion", None))
     features: Any = None  # it ends before it reads any
-    with pytest.raises(ValueError, match="the alias champion of made must point at a registered version, got 7, which"):
+    with pytest.raises(ValueError, match=r"the alias champion of made must .*, got 7, which"):
         load_rivals(store, NAME, two, features)
     before = read_sha256(store / "bundles" / NAME)
     lines: list[str] = []

@@ -190,7 +190,7 @@ def test_the_printed_reading_learns_the_alarms_day_twice() -> None:
 
 
 def test_class_shares_need_shares() -> None:
-    with pytest.raises(ValueError, match="a day must have some class shares, got 0"):
+    with pytest.raises(ValueError, match=r"a day must .*, got 0"):
         ClassShares().update(DriftDay(1.0, 1.0, 1.0))
 
 

@@ -136,7 +136,7 @@ def test_what_is_refused(change: dict[str, np.ndarray], message: str) -> None:
 
 
 def test_days_and_bands_out_of_order_are_refused() -> None:
-    with pytest.raises(ValueError, match="last_day must be at or after first_day 3, got 2"):
+    with pytest.raises(ValueError, match=r"last_day must .*, got 2"):
         daily_exits(drawn(0), 3, 2)
     with pytest.raises(ValueError, match="bands_s must rise from 0"):
         daily_exits(drawn(0), 0, 2, (0.0, 5.0, 5.0))

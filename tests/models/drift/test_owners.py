@@ -111,7 +111,7 @@ def test_impossible_settings_are_refused(made: type) -> None:
 
 def test_a_last_day_before_the_first_is_refused() -> None:
     none = np.zeros(0, np.int64)
-    with pytest.raises(ValueError, match="last_day must be at or after first_day 3, got 2"):
+    with pytest.raises(ValueError, match=r"last_day must .*, got 2"):
         own_exits(none, none, none, none.astype(bool), none, 3, 2)
-    with pytest.raises(ValueError, match="last_day must be at or after first_day 3, got 2"):
+    with pytest.raises(ValueError, match=r"last_day must .*, got 2"):
         new_owner_days(none, none, 3, 2)

@@ -55,7 +55,7 @@ def test_weights_are_clipped_and_say_how_many() -> None:
 
 def test_an_age_past_the_threshold_is_refused() -> None:
     rows = _rows([5.0], [True])
-    with pytest.raises(ValueError, match=r"age_s must be from 0 to below threshold_s 3\.0, got 3\.0"):
+    with pytest.raises(ValueError, match=r"age_s must .*, got 3\.0"):
         outliving_weights(censoring_curve(rows), rows, 3.0, 3.0)
 
 

@@ -77,7 +77,7 @@ def test_at_an_age_the_bound_is_of_those_that_reached_it() -> None:
 def test_a_row_that_is_younger_than_the_age_is_refused() -> None:
     with pytest.raises(ValueError, match=r"age_s must be outlived .* got 10\.0 for 2 rows, 1 of them not"):
         BoundedRows.of(_exponential(np.ones(2)), _rows(np.array([5.0, 20.0]), np.ones(2, bool)), np.ones(2), 0.9, 10.0)
-    with pytest.raises(ValueError, match="level must be above 0 and below 1, got 1"):
+    with pytest.raises(ValueError, match=r"level must .*, got 1"):
         BoundedRows.of(_exponential(np.ones(1)), _rows(np.ones(1), np.ones(1, bool)), np.ones(1), 1)
 
 

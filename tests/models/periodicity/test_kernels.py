@@ -50,7 +50,7 @@ def test_a_low_cut_off_equals_scipys() -> None:
 
 
 def test_a_cut_off_of_two_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cutoff_s must be above two steps of 300 s, got 600\.0"):
+    with pytest.raises(ValueError, match=r"cutoff_s must .*, got 600\.0"):
         LowPass(4, 600.0, 300)
 
 

@@ -175,7 +175,7 @@ def test_the_error_is_that_of_equation_4() -> None:
 
 def test_memory_is_fitted_where_the_grid_has_it() -> None:
     grid = usage_grid(np.zeros((1, 30)))
-    with pytest.raises(ValueError, match="resource must be cpu or mem, and in the grid, got 'mem'"):
+    with pytest.raises(ValueError, match=r"resource must .*, got 'mem'"):
         fit_waves(grid, resource="mem")
 
 

@@ -61,7 +61,7 @@ def test_a_grid_that_does_not_follow_is_refused() -> None:
     values = known_waves(2, 4 * DAY, (36.0, 72.0), snr=3.0, seed=4).values
     grid = part(values, 0, 2)
     fits = fit_waves(grid)
-    with pytest.raises(ValueError, match="newer must begin where grid ends, at 172800 s, got 259200"):
+    with pytest.raises(ValueError, match=r"newer must .*, got 259200"):
         refit_waves(fits, grid, part(values, 3, 4))
     with pytest.raises(ValueError, match="newer must have the step, the clock and the resources of grid"):
         refit_waves(fits, grid, replace(part(values, 2, 4), step_s=600))

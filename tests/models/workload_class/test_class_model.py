@@ -63,7 +63,7 @@ def test_hours_that_no_window_reaches_get_the_highest_or_the_whole_reservation()
     assert (table[0, 6, 1:17] == table[0].max()).all()  # after 18:00 the day has only 6 hours left
     nothing = SlotMaxima(np.arange(1), np.full((1, 96), np.nan, np.float32), np.full((1, 96), np.nan, np.float32), 0)
     assert all((table == 1.0).all() for table in class_surplus(nothing, np.full((1, 96), 0.2)))
-    with pytest.raises(ValueError, match="quantile must be above 0 and below 1, got 1"):
+    with pytest.raises(ValueError, match=r"quantile must .*, got 1"):
         class_surplus(seen, np.full((1, 96), 0.2), 1)
 
 

@@ -102,7 +102,7 @@ def test_extra_keys_and_files_do_no_harm(folder: Path) -> None:
 
 def test_a_history_of_another_definition_is_refused(folder: Path) -> None:
     rewrite_schema(folder, lambda schema: schema["history"].update(window=1))
-    with pytest.raises(BundleError, match=r"history.npz must hold the schema's history, got ValueError"):
+    with pytest.raises(BundleError, match=r"history.npz must .*, got ValueError"):
         load_bundle(folder)
 
 

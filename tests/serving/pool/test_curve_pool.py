@@ -189,7 +189,7 @@ def test_refusals_name_what_is_wrong(is_compiled: bool) -> None:
         pool.survival(-1.0, [slot], [0.0])
     with pytest.raises(ValueError, match="uptimes_s must have 1 elements, got 2"):
         remaining_of([vm_of(HAZARD)], [0.0, 1.0])
-    with pytest.raises(TypeError, match=r"curve must be a HazardCurve, .+ or OnceCurve, got OtherCurve"):
+    with pytest.raises(TypeError, match=r"curve must .*, got OtherCurve"):
         pool.add(vm_of(OtherCurve()))
     for capacity in (0, -1, 2.0):
         with pytest.raises(ValueError, match=f"capacity must be a whole number >= 1, got {capacity}"):

@@ -170,6 +170,6 @@ def test_refusals_name_what_is_wrong() -> None:
     for n_hosts in (0, -1, 2.0):
         with pytest.raises(ValueError, match=f"n_hosts must be a whole number >= 1, got {n_hosts}"):
             HostExits(n_hosts)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"curve must be a HazardCurve, .+ or OnceCurve, got OtherCurve"):
+    with pytest.raises(TypeError, match=r"curve must .*, got OtherCurve"):
         exits.place(0, vm_of(OtherCurve()))
     assert len(exits) == 1

@@ -146,7 +146,7 @@ def test_arrays_that_grow_are_refused_before_they_are_held(folder: Path) -> None
     content = packed.getvalue().replace(b"\x00\x00\x00\x02", b"\x00\x00\x00\x09")  # sizes say 144 MiB
     (folder / "usage.npz").write_bytes(content)
     rehash(folder)
-    with pytest.raises(BundleError, match=r"usage\.npz must hold the section's arrays, got ValueError: arrays of"):
+    with pytest.raises(BundleError, match=r"usage\.npz must .*, got ValueError: arrays of"):
         load_usage(folder)
 
 

@@ -136,7 +136,7 @@ def test_slacks_of_0_start_at_once_or_not_at_all_and_slacks_above_1_wait() -> No
         deadline = deadlines_of(submission, processing, drawn_slacks(3, slack, 0.0, np.random.default_rng(0)))
         jobs = AdmissionJobs(submission, processing, np.ones(3, np.int64), deadline)
         assert CoreEnds(1, "best-fit").offer(jobs).start_s.tolist() == starts
-    with pytest.raises(ValueError, match=r"slack must be above 0 and at most 1 with threshold acceptance, got 2.5"):
+    with pytest.raises(ValueError, match=r"slack must .*, got 2.5"):
         CoreEnds(1, "best-fit", "threshold", 2.5)
 
 
@@ -150,11 +150,11 @@ def test_without_cores_the_decisions_are_the_same() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="n_cores must be a whole number of at least 1"):
         CoreEnds(0, "best-fit")
-    with pytest.raises(ValueError, match=r"allocation must be one of balanced, best-fit, min-idle, got 'worst'"):
+    with pytest.raises(ValueError, match=r"allocation must .*, got 'worst'"):
         CoreEnds(1, "worst")
-    with pytest.raises(ValueError, match=r"policy must be one of greedy, threshold, got 'all'"):
+    with pytest.raises(ValueError, match=r"policy must .*, got 'all'"):
         CoreEnds(1, "balanced", "all")
     with pytest.raises(ValueError, match="slack must be given with threshold acceptance"):
         CoreEnds(1, "balanced", "threshold")
-    with pytest.raises(ValueError, match=r"cores must be 1 with threshold acceptance, got 2 \(job 1\)"):
+    with pytest.raises(ValueError, match=r"cores must .*, got 2 \(job 1\)"):
         CoreEnds(2, "balanced", "threshold", 0.5).offer(_of((0, 1, 1, 9), (0, 1, 2, 9)))

@@ -161,5 +161,5 @@ def test_equal_submissions_by_the_thousand_and_parts_decide_as_at_once() -> None
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="n_cores must be a whole number of at least 1"):
         FreeIntervals(0, "best-fit")
-    with pytest.raises(ValueError, match=r"allocation must be one of balanced, best-fit, min-idle, got 'worst'"):
+    with pytest.raises(ValueError, match=r"allocation must .*, got 'worst'"):
         FreeIntervals(1, "worst")

@@ -78,5 +78,5 @@ def test_a_target_of_0_draws_slacks_of_0_and_one_above_1_is_taken() -> None:
 def test_what_is_no_slack_is_refused(target: float, sigma: float, mean: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         drawn_slacks(2, target, sigma, np.random.default_rng(0), mean=mean)
-    with pytest.raises(ValueError, match=r"slack must be finite and at least 0, got -0.5"):
+    with pytest.raises(ValueError, match=r"slack must .*, got -0.5"):
         deadlines_of(np.zeros(1), np.ones(1), np.array([-0.5]))

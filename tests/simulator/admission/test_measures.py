@@ -79,15 +79,15 @@ def test_energy_is_linear_between_idle_and_busy() -> None:
     """One core for an hour: 50 W idle, 100 W busy, 75 W half the time busy."""
     watt_hours = [1_000 * energy_kwh(busy, 3_600, idle_w=50, busy_w=100) for busy in (0, 1_800, 3_600)]
     assert watt_hours == pytest.approx([50, 75, 100])
-    with pytest.raises(ValueError, match="idle_w must be at least 0 and at most busy_w, got 80 and 70"):
+    with pytest.raises(ValueError, match=r"idle_w must .*, got 80 and 70"):
         energy_kwh(0, 1, idle_w=80, busy_w=70)
-    with pytest.raises(ValueError, match="busy_s must be at least 0 and at most on_s, got 2 and 1"):
+    with pytest.raises(ValueError, match=r"busy_s must .*, got 2 and 1"):
         energy_kwh(2, 1)
 
 
 def test_the_bound_of_theorem_1() -> None:
     assert competitive_bound(1, 1.0) == pytest.approx(3.3095)
-    with pytest.raises(ValueError, match=r"slack must be above 0 and at most 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"slack must .*, got 1.5"):
         competitive_bound(3, 1.5)
     with pytest.raises(ValueError, match="n_cores must be at least 1, got 0"):
         competitive_bound(0, 0.5)

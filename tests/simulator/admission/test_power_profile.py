@@ -28,7 +28,7 @@ def test_rows_hold_until_the_next_and_the_last_as_long_as_the_one_before(tmp_pat
 def test_watts_are_cores_that_can_all_be_busy(tmp_path: Path) -> None:
     path = _file(tmp_path, "hour,time_s,watts\na,0,299.9\nb,60,300\n")
     assert read_power_profile(path, busy_w=100).cores.tolist() == [2, 3]
-    with pytest.raises(ValueError, match="busy_w must be above 0 with a profile in watts, got None"):
+    with pytest.raises(ValueError, match=r"busy_w must .*, got None"):
         read_power_profile(path)
 
 
@@ -67,7 +67,7 @@ def test_a_gap_is_held_over_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_bad_arrays_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"end_s of a power profile must be a whole number after .* 10, got 10"):
+    with pytest.raises(ValueError, match=r"end_s of a power profile must .*, got 10"):
         PowerProfile(np.array([10]), np.array([1]), 10)
     with pytest.raises(ValueError, match="power profile must have rows"):
         PowerProfile(np.array([]), np.array([]), 10)

@@ -54,5 +54,5 @@ def test_a_slack_of_1_counts_the_least_loaded_core_alone() -> None:
 def test_other_slacks_are_refused(slack: float) -> None:
     with pytest.raises(ValueError, match=f"slack must be above 0 and at most 1 with threshold acceptance, got {slack}"):
         threshold_constants(5, slack)
-    with pytest.raises(ValueError, match="n_cores must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"n_cores must .*, got 0"):
         threshold_constants(0, 0.5)

@@ -128,15 +128,15 @@ def test_bad_orders_names_and_hosts_are_refused() -> None:
         place(colocation, "squares", np.array([0, 0]))
     with pytest.raises(ValueError, match="policy must be one of random, best-fit"):
         place(colocation, "worst", np.arange(2))
-    with pytest.raises(ValueError, match="n_hosts must be a whole number, at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"n_hosts must .*, got 0"):
         Colocation(np.ones((2, 1)), 0, 4.0)
-    with pytest.raises(ValueError, match=r"n_hosts must be a whole number, at least 1, got 2\.5"):
+    with pytest.raises(ValueError, match=r"n_hosts must .*, got 2\.5"):
         Colocation(np.ones((2, 1)), 2.5, 4.0)  # type: ignore[arg-type]
     for order, words in (([0.0, 1.0], "order must be whole numbers"), ([0], "order must be whole numbers of the shape"),
                          (["a", "b"], "order must be numbers"), ([0, 2], "order must hold each")):
         with pytest.raises(ValueError, match=words):
             place(colocation, "random", order)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="seed must be a whole number, at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"seed must .*, got -1"):
         place(colocation, "random", np.arange(2), -1)
     with pytest.raises(ValueError, match="model must be numbers"):
         Colocation(np.ones((2, 1)), 1, 4.0, model=np.array([["a"], ["b"]]))

@@ -42,9 +42,9 @@ def test_cost_is_lost_progress_and_the_way_back() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="threshold must be above 0"):
         Evictor(threshold=0.0)
-    with pytest.raises(ValueError, match="order must be one of shortest-runtime, largest-excess, random, got 'x'"):
+    with pytest.raises(ValueError, match=r"order must .*, got 'x'"):
         Evictor(order="x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"weights must be 0 or more, finite and not all 0, got \(nan, 1\.0\)"):
+    with pytest.raises(ValueError, match=r"weights must .*, got \(nan, 1\.0\)"):
         Evictor(weights=(float("nan"), 1.0))
     with pytest.raises(ValueError, match="must agree in shape"):
         evicted(np.zeros((2, 2)), np.zeros(1), np.zeros(2), np.zeros(2))

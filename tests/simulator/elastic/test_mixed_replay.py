@@ -269,20 +269,20 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 def test_what_a_replay_refuses() -> None:
     workload, rng = mix([(80, 20)], [(0, 60, 50, 50)]), np.random.default_rng(0)
-    with pytest.raises(ValueError, match="scheduler must be one of trace, k8s, demand-blind, ctcl, got 'x'"):
+    with pytest.raises(ValueError, match=r"scheduler must .*, got 'x'"):
         replay_mixed(workload, "x", rng=rng)
-    with pytest.raises(ValueError, match="n_machines must be a whole number, at least 1 for a fixed pool, got 0"):
+    with pytest.raises(ValueError, match=r"n_machines must .*, got 0"):
         replay_mixed(workload, "trace", rng=rng)
-    with pytest.raises(ValueError, match=r"needs must have the shape \(1, 4, 2\), got None"):
+    with pytest.raises(ValueError, match=r"needs must .*, got None"):
         replay_mixed(workload, "ctcl", rng=rng)
-    with pytest.raises(ValueError, match=r"needs must be 0 or more and below 2\^40, or NaN, got -1\.0"):
+    with pytest.raises(ValueError, match=r"needs must .*, got -1\.0"):
         replay_mixed(workload, "ctcl", np.full((1, 4, 2), -1.0), rng=rng)
     with pytest.raises(ValueError, match="needs must be None for a scheduler that reads none"):
         replay_mixed(workload, "demand-blind", np.ones((1, 4, 2)), rng=rng)
     with pytest.raises(ValueError, match="cycle_ms must divide the interval"):
         replay_mixed(workload, replace(SCHEDULERS["demand-blind"], timing=Timing(cycle_ms=7000)), rng=rng)
     placed = replace(workload, services=replace(workload.services, machine=np.array([3])))
-    with pytest.raises(ValueError, match="machine must be below n_machines, 3, got 3"):
+    with pytest.raises(ValueError, match=r"machine must .*, got 3"):
         replay_mixed(placed, "trace", rng=rng, n_machines=3)
     with pytest.raises(ValueError, match="fill must be above 0"):
         MixedScheduler("odd", fill=0.0)

@@ -62,7 +62,7 @@ def test_use_above_the_capacity_is_overload_and_not_counted() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"machine must be 0 .. n_machines - 1, 2, got 3 to 3"):
+    with pytest.raises(ValueError, match=r"machine must .*, got 3 to 3"):
         replay_recorded(workload(1), runs((0, 3, 0, 10, 1)), TEN)
     unknown = replace(workload(1), services=replace(workload(1).services, machine=np.array([-1])))
     with pytest.raises(ValueError, match="machine must be"):
@@ -71,7 +71,7 @@ def test_what_is_refused() -> None:
         runs((1, 0, 0, 10, 1), (0, 0, 0, 10, 1))
     with pytest.raises(ValueError, match="end_ms must not be before start_ms"):
         runs((0, 0, 10, 5, 1))
-    with pytest.raises(ValueError, match="request must be below the number of batch requests, 1, got 1"):
+    with pytest.raises(ValueError, match=r"request must .*, got 1"):
         replay_recorded(workload(1), runs((1, 1, 0, 10, 1)), TEN)
     with pytest.raises(ValueError, match="machine must be whole numbers"):
         replace(runs((0, 1, 0, 10, 1)), machine=np.array([0.5]))

@@ -43,9 +43,9 @@ def test_the_margin_is_added_and_truth_is_truth() -> None:
         own_maximum(one, 0)
     with pytest.raises(ValueError, match="margin must be 0 or more"):
         own_maximum(one, 1, float("nan"))
-    with pytest.raises(ValueError, match="margin must be 0 or more and finite, got inf"):
+    with pytest.raises(ValueError, match=r"margin must .*, got inf"):
         own_maximum(one, 1, float("inf"))
-    with pytest.raises(ValueError, match=r"n_observed must be a whole number, at least 1, got 1\.5"):
+    with pytest.raises(ValueError, match=r"n_observed must .*, got 1\.5"):
         own_maximum(one, 1.5)  # type: ignore[arg-type]
 
 

@@ -157,7 +157,7 @@ def test_rescores_of_the_warm_up_do_not_count() -> None:
 
 def test_bad_input_is_refused() -> None:
     workload = workload_of([(0, 9, 1.0, 1.0)], 10, hosts_of((4.0, 4.0)))
-    with pytest.raises(ValueError, match=r"policy must be one of aligned-fit, best-fit, .*, got 'worst'"):
+    with pytest.raises(ValueError, match=r"policy must .*, got 'worst'"):
         sim.simulate(workload, "worst")
     with pytest.raises(ValueError, match="source must be given for policy 'nilas'"):
         sim.simulate(workload, "nilas")
@@ -174,7 +174,7 @@ def test_bad_input_is_refused() -> None:
         def curves(self, requests: pd.DataFrame) -> sim.Curves:
             return sim.one_step(np.zeros(0, np.int64))
 
-    with pytest.raises(ValueError, match=r"curves must be one per request \(1\), got 0"):
+    with pytest.raises(ValueError, match=r"curves must .*, got 0"):
         sim.simulate(workload, "nilas", TooFew())
 
 

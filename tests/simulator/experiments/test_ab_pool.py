@@ -67,7 +67,7 @@ def test_a_trial_is_the_two_replays_and_their_difference() -> None:
 
 
 def test_what_can_not_be_split_is_refused() -> None:
-    with pytest.raises(ValueError, match="hosts must be at least 2 to be split, got 1"):
+    with pytest.raises(ValueError, match=r"hosts must .*, got 1"):
         halves(workload_of(n=2, n_hosts=1), np.random.default_rng(0))
     bound = replace(workload_of(), constraints=sim.Constraints(apart_by="cpu_cores"))
     with pytest.raises(ValueError, match="workload must have no constraints on hosts"):

@@ -16,5 +16,5 @@ def test_a_policy_that_is_not_registered_stands_under_its_own_name() -> None:
     mine = sim.Policy("mine", POLICIES["first-fit"].scorers)
     found = sim.compare(workload, [(mine, "", None), ("first-fit", "", None)])
     assert found.table["policy"].tolist() == found.table.index.tolist() == ["best-fit", "mine", "first-fit"]
-    with pytest.raises(ValueError, match="pairings must differ in policy or predictor, got 'mine' twice"):
+    with pytest.raises(ValueError, match=r"pairings must .*, got 'mine' twice"):
         sim.compare(workload, [(mine, "", None), (mine, "", None)])

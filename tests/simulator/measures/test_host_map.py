@@ -48,5 +48,5 @@ def test_lava_recycles_where_a_host_is_full() -> None:
 
 
 def test_a_result_of_other_hosts_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"result must be of this workload \(3 hosts\), got 2"):
+    with pytest.raises(ValueError, match=r"result must .*, got 2"):
         sim.host_map(workload_of(3), sim.simulate(workload_of()))

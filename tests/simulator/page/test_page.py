@@ -448,7 +448,7 @@ def test_static_pictures(tmp_path: Path) -> None:
     for path in (write_heat_map_png(data, tmp_path / "maps.png", ["best-fit", "plain"]),
                  write_sensitivity_png(data, tmp_path / "sweeps.png")):
         assert path.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"labels must be among best-fit, plain, got \['lava'\]"):
+    with pytest.raises(ValueError, match=r"labels must .*, got \['lava'\]"):
         write_heat_map_png(data, tmp_path / "maps.png", ["lava"])
     with pytest.raises(ValueError, match="summary must vary recall, noise or load"):
         write_sensitivity_png(replace(data, summary=summary_of({})), tmp_path / "sweeps.png")

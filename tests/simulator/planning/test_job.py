@@ -57,7 +57,7 @@ def test_a_bad_instance_is_refused_by_the_name_of_the_job(jobs: tuple[Job, ...],
 
 
 def test_a_job_wider_than_the_capacity_is_refused() -> None:
-    with pytest.raises(ValueError, match="usage of job 'a' must fit the capacity of 3 cpu_cores, got 4"):
+    with pytest.raises(ValueError, match=r"usage of job 'a' must .*, got 4"):
         Instance((GOOD,), capacity=np.array([3.0]))
     assert len(Instance((GOOD,), capacity=np.array([4.0]))) == 1
     with pytest.raises(ValueError, match=r"capacity must be 1 finite number.s. above 0"):

@@ -68,7 +68,7 @@ def test_refusals_name_the_rule() -> None:
     for recall in (-0.1, 1.1, np.nan):
         with pytest.raises(ValueError, match=r"recall must be in 0\.\.1, got"):
             sim.LongAsShort(workload, recall)
-    with pytest.raises(ValueError, match="long_s must leave some of the requests short, got 1"):
+    with pytest.raises(ValueError, match=r"long_s must .*, got 1"):
         sim.LongAsShort(workload, 0.5, long_s=1)
     with pytest.raises(KeyError, match="request_id must be in the workload"):
         sim.NoisyOracle(workload, 1.0).curves(workload.trace.requests.assign(request_id="x"))

@@ -46,7 +46,7 @@ def test_a_traces_own_hosts_are_taken_as_they_are() -> None:
     assert workload.load == 0.5
     with pytest.raises(ValueError, match="cpu_cores and mem_gib must be given for a trace without hosts"):
         sim.build_workload("trace", plain)
-    with pytest.raises(ValueError, match=r"workload must be one of azure-flavors, dlrm, openb, .*, got 'borg'"):
+    with pytest.raises(ValueError, match=r"workload must .*, got 'borg'"):
         sim.build_workload("borg", plain)
 
 
