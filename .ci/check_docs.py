@@ -225,7 +225,7 @@ def make_files(made: Path) -> None:
     from made_jobs import swf_log
     from made_store import made_store
     from made_usage import made_section
-    from sojourn.flows.outside.mlflow_database import ready_database
+    from sojourn.flows.tracking.databases import ready_database
 
     train(made / "bundle")
     log = swf_log(made / "jobs.swf", 1_200, days=14)
@@ -241,7 +241,7 @@ def make_files(made: Path) -> None:
 
 def check(pages: Sequence[Path], options: Sequence[str]) -> int:
     """Each page in a process and a folder of its own."""
-    from sojourn.flows.outside.prefect_server import prefect_server
+    from sojourn.flows.workers.prefect import prefect_server
 
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as root, prefect_server(Path(root) / "prefect"):

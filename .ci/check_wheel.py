@@ -23,7 +23,7 @@ assert not loaded, f"sojourn.serving must not load {{loaded}}"
 """
 FAST = "import sojourn.serving.jitable, numba"
 SIMULATOR = "import sojourn.simulator"
-WHOLE = "".join(f"import sojourn.{package}\n" for package in (*PACKAGES, "flows.cli", "flows.jobs.retrain"))
+WHOLE = "".join(f"import sojourn.{package}\n" for package in (*PACKAGES, "flows.cli", "flows.retrain.job"))
 MAKE = """
 import sys
 from pathlib import Path

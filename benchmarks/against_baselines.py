@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.tracking.tracker import Tracker
 
 MEASURES = {"Brier ages": ("ages.ibs", 1.0), "MAE at 10m": ("age_10m.mae_log10_remaining", 1.0),
             "MAE at 1h": ("age_1h.mae_log10_remaining", 1.0), "MAE at 6h": ("age_6h.mae_log10_remaining", 1.0),

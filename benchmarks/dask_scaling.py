@@ -19,14 +19,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.comparison import run_cells
-from sojourn.flows.jobs.trial import TrialTask, trial_code, worker_score
-from sojourn.flows.outside.dask_workers import cluster, dask_client, dask_workers
-from sojourn.flows.outside.workers import run_grouped
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.retrain.features import stored_features
+from sojourn.flows.retrain.ingest import Ingested, read_into
 from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
-from sojourn.flows.stages.build_features import stored_features
-from sojourn.flows.stages.ingest import Ingested, read_into
+from sojourn.flows.study.search import TrialTask, trial_code, worker_score
+from sojourn.flows.workers.cells import run_grouped
+from sojourn.flows.workers.dask import cluster, dask_client, dask_workers
 from sojourn.models.lifetime import SEARCH_SPACES
 
 Work = Callable[[Path, str, int], Callable[[], None]]

@@ -25,9 +25,8 @@ import numpy as np
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
+from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.train import fit_family
-from sojourn.flows.stages.windows import windows
 from sojourn.models import FitSettings, write_bundle
 from sojourn.models.measures import choose_threshold
 from sojourn.serving import Predictor

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare.cell_store import CellResult, CellStore
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.cells import CellResult, CellStore
 from sojourn.flows.compare.comparison import run_cells
-from sojourn.flows.compare.comparison_tables import cells_table
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.intervals import t_half_width
-from sojourn.flows.outside.workers import local_workers
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import cells_table
+from sojourn.flows.placement.workloads import t_half_width
+from sojourn.flows.workers.cells import local_workers
 from sojourn.simulator.experiments import BASELINE, pairing_label
 
 EMPTY, DENSITY = "empty_hosts_pct", "packing_density_pct"

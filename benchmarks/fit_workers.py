@@ -18,8 +18,8 @@ from pathlib import Path
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.outside.dask_boosting import dask_learner
-from sojourn.flows.outside.dask_workers import cluster
+from sojourn.flows.workers.dask import cluster
+from sojourn.flows.workers.dask_boosting import dask_learner
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures import BrierOverAges
 

@@ -12,12 +12,10 @@ from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import SEEN_FROM, SEEN_TO
-from sojourn.flows.placement.asked_rows import asked_rows
-from sojourn.flows.placement.simulation import later_workload
-from sojourn.flows.placement.sources import TableSource
+from sojourn.flows.placement.learnt_curves import TableSource, asked_rows
+from sojourn.flows.placement.workloads import later_workload
+from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.train import fit_family
-from sojourn.flows.stages.windows import windows
 from sojourn.models import FitSettings
 from sojourn.models.measures import choose_threshold
 

@@ -22,12 +22,10 @@ import pandas as pd
 import sojourn.simulator as sim
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.asked_rows import asked_rows
-from sojourn.flows.placement.simulation import later_part
-from sojourn.flows.placement.sources import held_curves
+from sojourn.flows.placement.learnt_curves import asked_rows, held_curves
+from sojourn.flows.placement.workloads import later_part
+from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.train import fit_family
-from sojourn.flows.stages.windows import windows
 from sojourn.models import FitSettings
 from sojourn.models.measures import choose_threshold
 

@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.features.split import Split
-from sojourn.flows.jobs.trial import without_test
+from sojourn.flows.retrain.features import build_features
+from sojourn.flows.retrain.ingest import ingest
+from sojourn.flows.retrain.train import fit_settings, windows
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.build_features import build_features
-from sojourn.flows.stages.ingest import ingest
-from sojourn.flows.stages.train import fit_settings
-from sojourn.flows.stages.windows import windows
+from sojourn.flows.study.search import without_test
 from sojourn.models import FitSettings
 from sojourn.models.lifetime import HazardModel
 from sojourn.models.measures import Assessment, OwnerDraws, assess, choose_threshold, coarsest_owner, interval

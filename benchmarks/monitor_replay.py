@@ -20,11 +20,10 @@ import numpy as np
 from sojourn.features import Trace
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.outside.pull import ModelUri, find_version
 from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import load_config
-from sojourn.flows.versions.bundle_bytes import fetched
-from sojourn.flows.versions.reading import read_store
+from sojourn.flows.tracking.pull import ModelUri, find_version
+from sojourn.flows.versions.promotion import fetched, read_store
 from sojourn.serving import Lifetime, Predictor
 
 N_FLUSHED = 5_000
@@ -88,7 +87,7 @@ def main() -> None:
     outcomes = {} if asked.from_log or asked.trace is None else {"trace": asked.trace, "reader": asked.reader}
     settings = MonitorConfig(store=asked.store, model_name=name, log=folder, alias=asked.alias, as_of_s=asked.as_of_s,
                              **outcomes)
-    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.monitor.job import monitor
 
     started = time.perf_counter()
     found = monitor(settings)

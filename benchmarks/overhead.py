@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _measure(store: Path, n_requests: int) -> None:
-    from sojourn.flows.environment import keep_prefect_in
+    from sojourn.flows.process import keep_prefect_in
 
     keep_prefect_in(store)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -52,11 +52,11 @@ def _measure(store: Path, n_requests: int) -> None:
     with spending("import MLflow"):
         import mlflow
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
-    from sojourn.flows.jobs.retrain import retrain
-    from sojourn.flows.outside.mlflow_database import ready_database
-    from sojourn.flows.outside.prefect_server import prefect_server
-    from sojourn.flows.outside.tracking_client import TrackingClient
+    from sojourn.flows.retrain.job import retrain
     from sojourn.flows.settings.retrain import RetrainConfig
+    from sojourn.flows.tracking.client import TrackingClient
+    from sojourn.flows.tracking.databases import ready_database
+    from sojourn.flows.workers.prefect import prefect_server
 
     with spending("make MLflow's database"):
         ready_database(store / "mlflow.db", store / "artifacts")

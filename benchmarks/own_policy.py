@@ -5,7 +5,7 @@
     python -m benchmarks.own_policy --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
 
 The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
-trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/replicas.py): the
+trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/workloads.py): the
 same requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other
 shifts of the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays
 the readings of LAVA (simulator/policies/lava.py) instead of ours. Gains are percentage points of empty hosts
@@ -28,8 +28,8 @@ from scipy.stats import t
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
-from sojourn.flows.placement.replicas import replica
-from sojourn.flows.placement.truth_source import truth_source
+from sojourn.flows.placement.predictors import truth_source
+from sojourn.flows.placement.workloads import replica
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator import PACKING, Cluster, Policy, Request
 from sojourn.simulator.policies import free_share_left

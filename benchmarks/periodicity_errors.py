@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.usage import UsageGrid, UsageStore, read_usage, store_usage
-from sojourn.flows.reports.periodicity_figures import (
+from sojourn.flows.usage.report import (
     error_figure,
     error_lines,
     host_figure,

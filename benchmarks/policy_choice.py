@@ -25,7 +25,7 @@ from benchmarks.later_parts import known_by, later_from_s, later_parts, of_file
 import sojourn.simulator as sim
 from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.replicas import replica
+from sojourn.flows.placement.workloads import replica
 from sojourn.flows.settings.retrain import RetrainConfig
 
 CANDIDATES = ("best-fit", "nilas-expected", "joint-fit", "joint-exact")

@@ -18,13 +18,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.learning import learn
-from sojourn.flows.compare.learnt_curves import learnt_source
-from sojourn.flows.compare.replay import workload_of
-from sojourn.flows.intervals import t_half_width
-from sojourn.flows.placement.predictor_text import parse_predictor
-from sojourn.flows.stages.ingest import ingested_trace
+from sojourn.flows.compare.cells import learnt_source, workload_of
+from sojourn.flows.compare.comparison import learn
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.placement.predictors import parse_predictor
+from sojourn.flows.placement.workloads import t_half_width
+from sojourn.flows.retrain.ingest import ingested_trace
 from sojourn.models.measures import time_label
 from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, simulate
 

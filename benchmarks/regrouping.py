@@ -19,7 +19,7 @@ from benchmarks.later_parts import later_parts
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import Drift, synthesize
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.settings.retrain import RetrainConfig
 
 WINDOW_DAYS = 14

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sojourn.flows.commands.exit_codes import CHALLENGER
+from sojourn.flows.commands.options import CHALLENGER
 
 SIZES = (10_000, 100_000, 1_000_000)
 TOTAL = "whole run"

@@ -5,7 +5,7 @@
 Of each stretch 70 % are fitted and chosen on (the last 15 % of them validate); at least 800 requests after it score.
 No request of the test window is read. A figure is by how much the Brier score over ages of the family that is taken
 lies above that of the best one, mean over stretches, %: lower = better. `lowest`: the lowest validation score. `rule`:
-`flows.stages.choice`. `reversed`: the same with the order of simplicity turned around. Default: the synthetic trace.
+`flows.retrain.train`. `reversed`: the same with the order of simplicity turned around. Default: the synthetic trace.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.features.split import Examples
+from sojourn.flows.retrain.features import build_features
+from sojourn.flows.retrain.ingest import ingest
+from sojourn.flows.retrain.train import fit_settings, simplest_within_error, windows
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.build_features import build_features
-from sojourn.flows.stages.choice import simplest_within_error
-from sojourn.flows.stages.ingest import ingest
-from sojourn.flows.stages.train import fit_settings
-from sojourn.flows.stages.windows import windows
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures import BrierOverAges, OwnerDraws, drawn_owners
 from sojourn.serving.inputs import HistoryDefinition

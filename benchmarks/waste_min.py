@@ -15,7 +15,7 @@ from scipy.stats import t
 import sojourn.simulator as sim
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.replicas import replica
+from sojourn.flows.placement.workloads import replica
 
 N_REPLICAS = 8
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.features.usage import UsageGrid, read_usage, store_usage
-from sojourn.flows.reports.class_figures import class_figure, newcomer_figure
+from sojourn.flows.usage.report import class_figure, newcomer_figure
 from sojourn.models.workload_class import (
     METHODS,
     ClassModel,

@@ -3,7 +3,7 @@
 Importing it sets the environment of the libraries that it uses, before any of them is imported.
 """
 
-from sojourn.flows.environment import be_quiet
+from sojourn.flows.process import be_quiet
 
 __all__: list[str] = []
 

@@ -10,48 +10,33 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sojourn import __version__
-from sojourn.flows.terminal import show_what_can_be_shown
+from sojourn.flows.console import show_what_can_be_shown
 
 show_what_can_be_shown()
 
 
 def _capacity() -> dict[str, Any]:
-    from sojourn.flows.commands.admit import admit
-    from sojourn.flows.commands.plan import plan, plan_evaluate
-    from sojourn.flows.commands.rectify import rectify
-    from sojourn.flows.commands.simulate import compare, simulate
+    from sojourn.flows.commands.pool import admit, compare, plan, plan_evaluate, rectify, simulate
 
     return {"simulate": simulate, "compare": compare, "rectify": rectify, "admit": admit, "plan": plan,
             "plan-evaluate": plan_evaluate}
 
 
 def _models() -> dict[str, Any]:
-    from sojourn.flows.commands.evaluate import evaluate
-    from sojourn.flows.commands.monitor import monitor
-    from sojourn.flows.commands.retrain import retrain
-    from sojourn.flows.commands.schedule import schedule
-    from sojourn.flows.commands.search import search
-    from sojourn.flows.commands.train_usage import train_usage
+    from sojourn.flows.commands.models import evaluate, monitor, retrain, schedule, search, train_usage
 
     return {"retrain": retrain, "train-usage": train_usage, "evaluate": evaluate, "search": search,
             "monitor": monitor, "schedule": schedule}
 
 
 def _served() -> dict[str, Any]:
-    from sojourn.flows.commands.annotate import annotate
-    from sojourn.flows.commands.export_c import export_c
-    from sojourn.flows.commands.predict import predict
-    from sojourn.flows.commands.pull import pull
+    from sojourn.flows.commands.serve import annotate, export_c, predict, pull
 
     return {"predict": predict, "pull": pull, "annotate": annotate, "export-c": export_c}
 
 
 def _store() -> dict[str, Any]:
-    from sojourn.flows.commands.clean import clean
-    from sojourn.flows.commands.results import results
-    from sojourn.flows.commands.status import status
-    from sojourn.flows.commands.ui import ui
-    from sojourn.flows.commands.versions import rollback, sync, versions
+    from sojourn.flows.commands.store import clean, results, rollback, status, sync, ui, versions
 
     return {"results": results, "status": status, "versions": versions, "rollback": rollback, "sync": sync,
             "clean": clean, "ui": ui}
@@ -65,7 +50,7 @@ def _traces() -> dict[str, Any]:
 
 
 def _extender() -> dict[str, Any]:
-    from sojourn.flows.commands.extender import extender
+    from sojourn.flows.commands.serve import extender
 
     return {"extender": extender}
 
@@ -139,7 +124,7 @@ class ImportedCommands(TyperGroup):
 
 def imported(name: str) -> Any:
     """A command, or a group of commands, as typer makes it."""
-    from sojourn.flows.commands.registry_help import RegistryCommand
+    from sojourn.flows.commands.options import RegistryCommand
 
     command = COMMANDS[name][0]()[name]
     if not isinstance(command, typer.Typer):

@@ -6,15 +6,15 @@ import shutil
 from pathlib import Path
 
 from made_bundles import Made
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.tracked_names import CHAMPION
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.promote import Judged, Promotion, promote
-from sojourn.flows.versions.bundle_bytes import BundleBytes
-from sojourn.flows.versions.judged_on import JUDGED_TAG, JudgedOn, keyed
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BundleBytes
+from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
 
 
 def promoted(made: Made, store: Path, tracker: Tracker, kind: str, name: str = "made",

@@ -16,8 +16,8 @@ FILES = sorted(file for part in FOLDER.iterdir() for file in (part.rglob("*.py")
                if file.suffix == ".py")
 
 KEPT_UNDER = ("sojourn.serving.forest.mask_kernels", "sojourn.features.synthetic", "sojourn.features.readers.swf",
-              "sojourn.flows.stages.feature_rows", "sojourn.flows.stages.windows",
-              "sojourn.flows.placement.fitted_curves", "sojourn.flows.compare.cell_replay")
+              "sojourn.flows.retrain.features", "sojourn.flows.retrain.train",
+              "sojourn.flows.placement.learnt_curves", "sojourn.flows.compare.cells")
 
 
 def name_of(file: Path) -> str:

@@ -18,7 +18,7 @@ from benchmarks.drift.logs import run_logs
 from benchmarks.drift.table import SCALED, run_table
 from benchmarks.drift.year import run_years
 
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.workloads import t_half_width
 
 
 def main() -> None:

@@ -125,7 +125,7 @@ class Launcher:
                 arguments()
                 return
             from sojourn.flows.cli import app
-            from sojourn.flows.commands.exit_codes import ALARM, CHALLENGER
+            from sojourn.flows.commands.options import ALARM, CHALLENGER
 
             try:
                 app(list(arguments))
@@ -194,7 +194,7 @@ def _decide_gates(is_every_passed: bool) -> None:
 
     Not so the gate that a person decided, which is about no figure.
     """
-    from sojourn.flows.gates.gate import Gate, Reason
+    from sojourn.flows.retrain.gate import Gate, Reason
 
     made = Gate.__init__
 
@@ -212,7 +212,7 @@ def launcher(folder: Path) -> Iterator[Launcher]:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     os.environ["PREFECT_HOME"] = str(folder / "prefect")
     os.environ["OMP_NUM_THREADS"] = "1"
-    from sojourn.flows.environment import be_quiet
+    from sojourn.flows.process import be_quiet
 
     be_quiet()
     server = Server(folder)
@@ -282,7 +282,7 @@ def _import_everything() -> None:
     import sklearn  # noqa: F401
 
     import sojourn.flows.cli
-    import sojourn.flows.jobs.retrain
+    import sojourn.flows.retrain.job
     import sojourn.models.lifetime
     import sojourn.simulator.admission  # noqa: F401
 

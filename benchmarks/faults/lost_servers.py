@@ -179,10 +179,9 @@ def _lost(bench: Bench, server: _Mlflow, uri: str, event: str, wait_s: float) ->
 
 def registered(store: Path) -> list[str]:
     """What does not hold after the run: two versions, the later one champion and served, and no run under way."""
-    from sojourn.flows.outside.tracked_names import CHAMPION
     from sojourn.flows.settings.trace import TraceSettings
-    from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
-    from sojourn.flows.versions.reading import read_store
+    from sojourn.flows.tracking.registry import CHAMPION
+    from sojourn.flows.versions.promotion import BundleBytes, read_sha256, read_store
 
     tracker = read_store(TraceSettings(store=store))
     found = served_problems(store / "bundles" / NAME)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import psutil
 from benchmarks.faults.tries import KILLED, Bench, Try, timed
 
-from sojourn.flows.commands.exit_codes import CHALLENGER
+from sojourn.flows.commands.options import CHALLENGER
 
 PASSWORD = "zAq7/secret!Wsx8"
 _QUOTED = quote(PASSWORD, safe="")

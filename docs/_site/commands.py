@@ -11,7 +11,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from sojourn.flows.cli import app as commands
-from sojourn.flows.commands.registry_help import with_names
+from sojourn.flows.commands.options import with_names
 
 _TOLD = re.compile(r" ?\[default: (?P<value>.+)\]$")
 

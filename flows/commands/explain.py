@@ -11,8 +11,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.flows.progress import console
-from sojourn.flows.reports.curve_figure import curve_figure, duration
+from sojourn.flows.console import console
+from sojourn.flows.reports.figures import curve_figure, duration
 from sojourn.serving import Bundle, Predictor
 from sojourn.serving.answers import ARRIVAL, Attribution, background_of
 from sojourn.serving.inputs import HistoryDefinition, HistoryKey, Parsed

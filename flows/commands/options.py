@@ -1,24 +1,38 @@
-"""What the commands share: options, and one line for bad input."""
+"""What the commands share: options, and one line for bad input.
+
+Which environment variables are read: `SOJOURN_` with a setting's name, and a few that are no settings.
+
+Commands whose help names what the registries hold: `{readers}` in a help text becomes the readers' names.
+
+A registry is loaded when help is asked for, not when a command runs.
+
+Ctrl-C in a command: one line that says what is kept, in place of a traceback.
+
+What the exit codes of commands say; 0 is all else.
+
+JSON objects that a command is given, one a line.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import pwd
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Union, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from sojourn.flows.commands.exit_codes import REFUSED
-from sojourn.flows.commands.variables import DEBUG, check_variables
-from sojourn.flows.terminal import end_quietly, is_output_closed
+from sojourn.flows.console import end_quietly, is_output_closed
 from sojourn.inflated import toml_of
 from sojourn.publishing import NO_ROOM
 
@@ -42,7 +56,7 @@ _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 Flags = dict[str, Any]
 """Settings by name as options gave them, None if they did not, and `file`: the TOML file."""
-_NAMES = {"column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
+_OPTION_NAMES = {"column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
           "test_offset_s": "--test-offset", "is_overlap_allowed": "--allow-overlap",
           "is_shrunk_allowed": "--allow-shrunk", "confirmed_columns": "--confirm", "is_refreshed": "--refresh",
           "is_simulated": "--simulate"}
@@ -54,27 +68,6 @@ _LISTS = {"reader": f"{READER_HELP[:-1]}; default: none: give one with --trace."
 """Help of options that lists what may be given."""
 _CONFIG = "config"
 _DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>[^.]+)\.$")
-
-
-def is_there(path: Path | None) -> Path | None:
-    """The path of what is read; one that is not there ends the command before it loads any library."""
-    if path is not None and not _is_data(path):
-        typer.echo(f"error: trace must be a file or folder, got {str(path)!r}", err=True)
-        raise typer.Exit(REFUSED)
-    return path
-
-
-def _is_data(path: Path) -> bool:
-    """False for a pipe, too: a reader goes through a file more than once."""
-    try:
-        return path.is_file() or path.is_dir()
-    except OSError:  # a name that is too long, a folder that may not be entered
-        return False
-
-
-TracePath = Annotated[Path | None, typer.Option(
-    "--trace", callback=is_there, help="Trace file or folder. [default: none: a synthetic trace]")]
-TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
 ReaderName = Annotated[str | None, typer.Option(
     "--reader", help=f"{READER_HELP} [default: none: give one with --trace]")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
@@ -103,6 +96,44 @@ HostMemory = Annotated[float | None, typer.Option(
 Dask = Annotated[str | None, typer.Option(
     help="Dask cluster: `local` or `local:N` for N processes here, or tcp://HOST:PORT, whose workers see the store "
          "under the same path. [default: none]")]
+PREFIX = "SOJOURN_"
+DEBUG = "SOJOURN_DEBUG"
+"""Set to 1, it has tracebacks printed."""
+SQL_URL = "SOJOURN_SQL_URL"
+"""With what may follow: databases that the reader `sql` reads."""
+_OF_A_SERVICE = re.compile(r"SOJOURN_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
+"""What Kubernetes sets in every pod beside a Service whose name begins with `sojourn`."""
+CLAIM_FAILED = 1
+"""A preset of `sojourn compare` found that something which it checks does not hold."""
+REFUSED = 2
+"""Bad input, or what an outside system reports: one line on standard error says which."""
+CHALLENGER = 3
+"""The run is whole, and its version is not the champion: a gate did not hold."""
+ALARM = 4
+"""A check of logged decisions found a fresh alarm, and nothing was put in the champion's place since."""
+INTERRUPTED = 130
+"""Ctrl-C, as a shell shows it."""
+
+
+def is_there(path: Path | None) -> Path | None:
+    """The path of what is read; one that is not there ends the command before it loads any library."""
+    if path is not None and not _is_data(path):
+        typer.echo(f"error: trace must be a file or folder, got {str(path)!r}", err=True)
+        raise typer.Exit(REFUSED)
+    return path
+
+
+def _is_data(path: Path) -> bool:
+    """False for a pipe, too: a reader goes through a file more than once."""
+    try:
+        return path.is_file() or path.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
+
+
+TracePath = Annotated[Path | None, typer.Option(
+    "--trace", callback=is_there, help="Trace file or folder. [default: none: a synthetic trace]")]
+TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
 
 
 def takes(kind: type[BaseModel], *names: str) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
@@ -151,7 +182,7 @@ def _option(kind: type[BaseModel], name: str) -> Any:
     parts = [each for each in get_args(of) if each is not NoneType] if get_origin(of) in (Union, UnionType) else [of]
     value: Any = list[str] if get_origin(parts[0]) is tuple and get_args(parts[0])[0] not in (int, float) else parts[0]
     value = list[get_args(value)[0]] if get_origin(value) is tuple else value  # type: ignore[misc]
-    option = _NAMES.get(name, f"--{name.removeprefix('is_').replace('_', '-')}")
+    option = _OPTION_NAMES.get(name, f"--{name.removeprefix('is_').replace('_', '-')}")
     if value is bool and field.default is True:
         option = f"{option}/--no-{option[2:]}"
     text, default = with_default(" ".join(_LISTS.get(name, field.description or "").split()))
@@ -284,3 +315,234 @@ def _first_problem(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return f"memory must suffice for what was given, got: {error or 'none left'}"
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def check_variables(environment: Mapping[str, str]) -> None:
+    """ValueError for a variable that begins with `SOJOURN_` and that nothing reads; it names those spelt like it.
+
+    The value is not shown: it may be a password.
+
+    >>> check_variables({"SOJOURN_LOAD": "0.7", "SOJOURN_SERVICE_HOST": "10.0.0.1", "HOME": "/root"})
+    >>> check_variables({"SOJOURN_N_TREADS": "4"})
+    Traceback (most recent call last):
+    ValueError: a variable SOJOURN_... must be a setting (such as SOJOURN_N_THREADS), got SOJOURN_N_TREADS
+    """
+    given = sorted(name for name in environment if name.upper().startswith(PREFIX) and not _is_no_setting(name.upper()))
+    if not given:
+        return
+    known = _settings()
+    odd = [name for name in given if name.upper() not in known]
+    if odd:
+        from_others = _settings_of_evaluations()  # they load the simulator
+        if from_others is None:
+            return
+        known, odd = known | from_others, [name for name in odd if name.upper() not in from_others]
+    if odd:
+        near = get_close_matches(odd[0].upper()[len(PREFIX):], sorted(name[len(PREFIX):] for name in known), n=1)
+        hint = f" (such as {PREFIX}{near[0]})" if near else ""
+        raise ValueError(f"a variable {PREFIX}... must be a setting{hint}, got {odd[0]}")
+
+
+def _is_no_setting(name: str) -> bool:
+    return name == DEBUG or name.startswith(SQL_URL) or _OF_A_SERVICE.fullmatch(name) is not None
+
+
+def _settings() -> set[str]:
+    from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+    from sojourn.flows.settings.retrain import RetrainConfig
+
+    return _variables(name for kind in (MonitorConfig, RetrainConfig, TrainUsageConfig) for name in kind.model_fields)
+
+
+def _settings_of_evaluations() -> set[str] | None:
+    """None where their libraries are not installed, as with `sojourn[pull]`: nothing can be told then."""
+    try:
+        from sojourn.flows.compare.settings import CompareConfig
+        from sojourn.flows.evaluations.admit_config import AdmitConfig
+    except ModuleNotFoundError:
+        return None
+    return _variables((*AdmitConfig.model_fields, *CompareConfig.model_fields))
+
+
+def _variables(names: Iterable[str]) -> set[str]:
+    return {f"{PREFIX}{name.upper()}" for name in names}
+
+
+def _readers() -> Iterable[str]:
+    from sojourn.features.readers import READERS
+
+    return READERS
+
+
+def _usage_readers() -> Iterable[str]:
+    from sojourn.features.usage import USAGE_READERS
+
+    return USAGE_READERS
+
+
+def _recipes() -> Iterable[str]:
+    from sojourn.simulator import WORKLOADS
+
+    return WORKLOADS
+
+
+def _policies() -> Iterable[str]:
+    from sojourn.simulator import POLICIES
+
+    return POLICIES
+
+
+def _families() -> Iterable[str]:
+    from sojourn.models.lifetime import LIFETIME_MODELS
+
+    return LIFETIME_MODELS
+
+
+def _searched() -> Iterable[str]:
+    from sojourn.models.lifetime import SEARCH_SPACES
+
+    return SEARCH_SPACES
+
+
+def _presets() -> Iterable[str]:
+    from sojourn.flows.compare.presets import PRESETS
+
+    return PRESETS
+
+
+def _partial_presets() -> Iterable[str]:
+    from sojourn.flows.compare.presets.reading import partial_presets
+
+    return partial_presets()
+
+
+def _acceptances() -> Iterable[str]:
+    from sojourn.simulator.admission import ACCEPTANCES
+
+    return ACCEPTANCES
+
+
+def _allocations() -> Iterable[str]:
+    from sojourn.simulator.admission import ALLOCATIONS
+
+    return ALLOCATIONS
+
+
+def _planners() -> Iterable[str]:
+    from sojourn.simulator.planning import PLANNERS
+
+    return PLANNERS
+
+
+def _rectifiers() -> Iterable[str]:
+    from sojourn.simulator.rectification import RECTIFIERS
+
+    return RECTIFIERS
+
+
+def _estimators() -> Iterable[str]:
+    from sojourn.simulator.planning import ESTIMATORS
+
+    return ESTIMATORS
+
+
+def _plan_evaluations() -> Iterable[str]:
+    from sojourn.flows.evaluations.planning_run import EVALUATIONS
+
+    return EVALUATIONS
+
+
+def _consumers() -> Iterable[str]:
+    from sojourn.flows.annotation.annotate import CONSUMERS
+
+    return CONSUMERS
+
+
+_NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
+    "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
+    "presets": _presets, "partial_presets": _partial_presets, "usage_readers": _usage_readers,
+    "acceptances": _acceptances, "allocations": _allocations, "planners": _planners,
+    "estimators": _estimators, "plan_evaluations": _plan_evaluations,
+    "consumers": _consumers, "rectifiers": _rectifiers,
+})  # fmt: skip
+
+
+class RegistryCommand(TyperCommand):
+    """A command with such help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.params:
+            text = getattr(parameter, "help", None)
+            if text:
+                parameter.help = with_names(text)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+class CommandGroup(TyperGroup):
+    """Commands, each with the whole of its first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, " ".join((command.help or "").partition("\n\n")[0].split()))
+                for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def with_names(text: str) -> str:
+    """The text with the names of each registry that it asks for.
+
+    >>> with_names("A named comparison: {presets}.")[:49]
+    'A named comparison: lava-table, recall-sweep, loa'
+    """
+    for key, names in _NAMES.items():
+        if f"{{{key}}}" in text:
+            text = text.replace(f"{{{key}}}", ", ".join(names()))
+    return text
+
+
+def keeps(what: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """A decorator: Ctrl-C ends the command with exit code 130 and this line. what: is kept, or is as it was."""
+
+    def decorated(command: Callable[P, None]) -> Callable[P, None]:
+        @wraps(command)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                command(*args, **kwargs)
+            except KeyboardInterrupt:
+                typer.echo(f"\ninterrupted: {what}", err=True)
+                raise typer.Exit(INTERRUPTED) from None
+
+        return wrapped
+
+    return decorated
+
+
+def json_objects(text: str, what: str) -> dict[str, dict[str, Any]]:
+    """The objects of the lines of a text that are not blank, each by its place: `what` and the line's number.
+
+    >>> json_objects('{"a": 1}\\n\\n7', "request")
+    Traceback (most recent call last):
+    ValueError: request 3 must be a JSON object, got '7'
+    """
+    found = {}
+    for number, line in enumerate(text.split("\n"), 1):  # JSON's texts may hold other signs that end lines
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line, object_pairs_hook=_named_once)
+        except RecursionError:
+            raise ValueError(f"{what} {number} must be nested less deeply, got {line[:80]!r}") from None
+        except ValueError as error:  # a number of many digits, too
+            raise ValueError(f"{what} {number} must be a JSON object, got {line[:80]!r} ({error})") from error
+        if not isinstance(document, dict):
+            raise ValueError(f"{what} {number} must be a JSON object, got {line[:80]!r}")
+        found[f"{what} {number}"] = document
+    return found
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return found

@@ -8,9 +8,18 @@ from typing import Annotated
 
 import typer
 
-from sojourn.flows.commands.interruption import keeps
-from sojourn.flows.commands.options import Horizon, MapFile, MapPairs, Reader, Timezone, TraceArgument, plain_errors
-from sojourn.flows.commands.registry_help import CommandGroup, RegistryCommand
+from sojourn.flows.commands.options import (
+    CommandGroup,
+    Horizon,
+    MapFile,
+    MapPairs,
+    Reader,
+    RegistryCommand,
+    Timezone,
+    TraceArgument,
+    keeps,
+    plain_errors,
+)
 
 LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
@@ -135,7 +144,7 @@ def trace_synth(
     """Write a synthetic trace in our own format; the same options give the same rows."""
     from sojourn.features.synthetic import synthesize
     from sojourn.features.synthetic_usage import with_usage
-    from sojourn.flows.progress import stage
+    from sojourn.flows.console import stage
 
     if n_requests < 1_000:
         raise ValueError(f"n_requests must be at least 1,000 (shares of fewer mean little), got {n_requests!r}")
@@ -168,7 +177,7 @@ def trace_fetch(
         return
     if name is None:
         raise ValueError("NAME must be given, got none (--list shows the known traces)")
-    from sojourn.flows.progress import stage
+    from sojourn.flows.console import stage
 
     with stage(f"fetch {name}") as report:
         path = fetch(name, folder, progress=report)

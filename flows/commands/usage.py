@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import TraceArgument, plain_errors
-from sojourn.flows.commands.registry_help import CommandGroup, RegistryCommand
+from sojourn.flows.commands.options import CommandGroup, RegistryCommand, TraceArgument, plain_errors
 
 if TYPE_CHECKING:
-    from sojourn.flows.stages.describe_usage import UsageDescription
+    from sojourn.flows.usage.describe_usage import UsageDescription
 
 _FILES = ("classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png")
 """What `describe` writes beside the store `usage`."""
@@ -42,9 +41,9 @@ def usage_describe(
 ) -> None:
     """Which requests are periodic and how, and which classes of days there are."""
     from sojourn.features.usage import read_usage
-    from sojourn.flows.progress import console, stage
-    from sojourn.flows.reports.usage_report import summary_lines, usage_tables
-    from sojourn.flows.stages.describe_usage import MAX_STEP_S, describe_usage
+    from sojourn.flows.console import console, stage
+    from sojourn.flows.usage.describe_usage import MAX_STEP_S, describe_usage
+    from sojourn.flows.usage.report import summary_lines, usage_tables
 
     stream = read_usage(reader, path, timezone=timezone, **reader_options(reader, option or []))
     if not 1 <= step_s < MAX_STEP_S:
@@ -111,8 +110,7 @@ def _is_written(name: str) -> bool:
 
 def _written(found: UsageDescription, out: Path) -> list[Path]:
     """Write the pictures and the table; the store is there already."""
-    from sojourn.flows.reports.periodicity_figures import period_figure, request_figure
-    from sojourn.flows.reports.usage_figures import classes_figure, errors_figure, examples_figure
+    from sojourn.flows.usage.report import classes_figure, errors_figure, examples_figure, period_figure, request_figure
     from sojourn.models.periodicity import PeriodicitySettings
     from sojourn.publishing import whole_file
 

@@ -1,4 +1,11 @@
-"""The comparison: a grid's cells run in parallel, resumed where it stopped, then printed, logged and drawn."""
+"""The comparison: a grid's cells run in parallel, resumed where it stopped, then printed, logged and drawn.
+
+Models fitted on the earlier part of a trace as `retrain` does, for their curves of the later part.
+
+A model is fitted once per trace, whatever the policies, loads and seeds that it meets.
+
+Some placements of a comparison's cells, explained, for its page.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +14,39 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from sojourn.flows.compare.cell_decisions import explained
-from sojourn.flows.compare.cell_store import CellResult, CellStore
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import as_document, log_comparison
-from sojourn.flows.compare.comparison_tables import cells_table, differences_table, summary_table
+from sojourn.flows.compare.cells import (
+    CellResult,
+    CellStore,
+    cut_s,
+    keep_curves,
+    keep_cut,
+    kept_curves,
+    migration_table,
+    replay,
+    source_of,
+    workload_of,
+)
 from sojourn.flows.compare.grid import Cell, by_workload
-from sojourn.flows.compare.migration_arrays import migration_table
 from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.replay import replay
-from sojourn.flows.outside.workers import NewWorker, local_workers, run_grouped
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import as_document, cells_table, differences_table, log_comparison, summary_table
+from sojourn.flows.console import console, stage, tell_doubts
+from sojourn.flows.placement.learnt_curves import Learning, fitted_curves
 from sojourn.flows.placement.predictors import PredictorSpec
-from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.progress import console, stage, tell_doubts
-from sojourn.flows.reports.bundle_labels import folder_lines, shortened
-from sojourn.flows.reports.comparison_report import comparison_tables
-from sojourn.flows.stages.ingest import ingested_trace
-from sojourn.flows.versions.opening import open_store
-from sojourn.simulator import KNOWN_POLICIES
+from sojourn.flows.placement.workloads import TraceSpec
+from sojourn.flows.reports.comparison_report import comparison_tables, folder_lines, shortened
+from sojourn.flows.retrain.features import stored_features
+from sojourn.flows.retrain.ingest import content_hash, ingested_trace
+from sojourn.flows.retrain.train import windows
+from sojourn.flows.versions.promotion import open_store
+from sojourn.flows.workers.cells import NewWorker, local_workers, run_grouped
+from sojourn.simulator import KNOWN_POLICIES, Explanation, explain
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
 from sojourn.simulator.page import ComparisonData, Pool, in_hosts
 
@@ -37,6 +54,10 @@ MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
 _SERIES = ("time_s", "empty_hosts_pct", "bound_empty_hosts_pct", *VIOLATION_SERIES)
 _Found = Sequence[tuple[Cell, CellResult]]
+N_PLACEMENTS = 3
+"""Of each cell: the same requests for all."""
+MAX_CELLS = 6
+"""Cells explained at most: the first with different policies, then the others."""
 
 
 def run_comparison(config: CompareConfig) -> int:
@@ -131,7 +152,6 @@ def _learn(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, st
     later = [cell for cell in cells if cell.workload.start == "warm"]
     if not later:
         return {}
-    from sojourn.flows.compare.learning import learn
 
     jobs = [[(spec, tuple(wanted[spec].values()))] for spec in dict.fromkeys(cell.workload.trace for cell in later)]
     task = partial(learn, n_threads=max(len(workers) // len(jobs), 1))
@@ -209,7 +229,7 @@ def _workers(dask: str | None, n_workers: int) -> Iterator[list[NewWorker]]:
     if dask is None:
         yield local_workers(n_workers)
         return
-    from sojourn.flows.outside.dask_workers import cluster, dask_workers
+    from sojourn.flows.workers.dask import cluster, dask_workers
 
     with cluster(dask) as address, dask_workers(address) as workers:
         yield workers
@@ -226,3 +246,63 @@ def _write_page(path: Path, data: ComparisonData) -> None:
 
     write_page(path, data)
     console.print(f"page     {path}", soft_wrap=True)
+
+
+def learn(asked: tuple[TraceSpec, Sequence[PredictorSpec]], n_threads: int) -> dict[str, str]:
+    """Fit and keep what is not kept yet; returns why by `learnt_name` for those that failed, "" for the trace."""
+    trace, predictors = asked
+    missing = [one for one in predictors if kept_curves(trace, one) is None]
+    if not missing and cut_s(trace) is not None:
+        return {}
+    try:
+        ingested = ingested_trace(trace.store, trace.source, trace.data_hash)
+        features = stored_features(trace.store, ingested)
+        split = windows(features.rows, trace.test_share, trace.valid_share)
+        keep_cut(trace, split.test_from_s)
+        known = Learning(features.trace, content_hash(trace.source), features.encoder, features.rows, split,
+                         trace.source.seed)
+    except Exception as error:  # not all of them survive the way to another process
+        return {"": f"{type(error).__name__}: {error}"}
+    failed = {}
+    for predictor in missing:
+        try:
+            keep_curves(trace, predictor, *fitted_curves(predictor, known, n_threads))
+        except Exception as error:
+            failed[predictor.learnt_name] = f"{type(error).__name__}: {error}"
+    return failed
+
+
+def explained(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Placements as the page takes them (see `simulator.page.comparison_data`); the cells are of one workload.
+
+    The requests are spread over the time after the warm-up, drawn by the workload's seed.
+    """
+    cells = [cell for cell in cells if not cell.rectifier]  # the same decisions in another pool
+    if not cells:
+        return []
+    spec = cells[0].workload
+    workload = workload_of(spec)
+    rows = np.flatnonzero(workload.placed_s >= workload.warmup_s)
+    drawn = np.sort(np.random.default_rng(spec.seed).choice(rows, min(N_PLACEMENTS, len(rows)), replace=False))
+    first = list({cell.policy: cell for cell in reversed(cells)}.values())[::-1]
+    chosen = [*first, *(cell for cell in cells if cell not in first)][:MAX_CELLS]
+    found = []
+    for cell in (cell for cell in cells if cell in chosen):
+        source = None if cell.predictor is None else source_of(spec, cell.predictor)
+        for row in drawn.tolist():
+            request_id: Any = workload.request_ids[row]
+            found.append(_as_document(cell, explain(workload, cell.policy, source, request_id)))
+    return found
+
+
+def _as_document(cell: Cell, explanation: Explanation) -> dict[str, Any]:
+    request = {"request_id": str(explanation.request_id), **explanation.need}
+    if explanation.remaining_s is not None:
+        request["predicted to remain, s"] = explanation.remaining_s
+    table = explanation.table.astype(object).where(explanation.table.notna(), None)
+    return {
+        "policy": cell.policy, "predictor": cell.predictor.name if cell.predictor else "", "request": request,
+        "time_s": explanation.time_s, "chosen": explanation.host_id,
+        "columns": [{"name": name, "meaning": meaning} for name, meaning in explanation.meanings.items()],
+        "hosts": table.to_numpy().tolist(),
+    }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.flows.evaluations.pre_post import pre_post
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.simulator import Policy, Workload, simulate
 from sojourn.simulator.engine import named_policy
 from sojourn.simulator.experiments import BASELINE, SourceFor, ab_trial

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import log_sections
-from sojourn.flows.compare.replay import workload_of
+from sojourn.flows.compare.cells import workload_of
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
 from sojourn.flows.evaluations.ab_estimates import ab_summary, run_ab_pool
 from sojourn.flows.evaluations.pre_post import pre_post, pre_post_figure
-from sojourn.flows.placement.workload_spec import WorkloadSpec
-from sojourn.flows.progress import console, stage
+from sojourn.flows.placement.workloads import WorkloadSpec
 from sojourn.flows.reports.section import Section
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import Oracle, Workload, simulate
 from sojourn.simulator.engine import named_policy
 from sojourn.simulator.policies.wrappers import switched

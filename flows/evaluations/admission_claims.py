@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
 
 _Days = Callable[[pd.DataFrame], "pd.Series[float] | None"]

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.outside.workers import local_workers, run_grouped
 from sojourn.flows.placement.submitted_jobs import SubmittedJobs
+from sojourn.flows.workers.cells import local_workers, run_grouped
 from sojourn.simulator.admission import (
     AdmissionJobs,
     PowerProfile,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
 
 _MEANS = ("n_jobs", "n_cores", "ratio", "accepted_load_pct", "accepted_jobs_pct", "used_pct", "kwh_per_core_h", "bound",

@@ -10,7 +10,8 @@ import pandas as pd
 
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
-from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.evaluations.admission_claims import claims_section, judged_claims, ratios_section
 from sojourn.flows.evaluations.admission_figures import predicted_figure, ratios_figure
 from sojourn.flows.evaluations.admission_paper_figures import paper_figures
@@ -30,12 +31,10 @@ from sojourn.flows.evaluations.admission_tables import admission_section, summar
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.placement.predicted_processing import bundle_predictor, fitted_predictor
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
-from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.progress import console, stage, tell_doubts
-from sojourn.flows.reports.section import Section
-from sojourn.flows.reports.section_page import pngs, section_page
-from sojourn.flows.stages.ingest import content_hash, input_hash
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.placement.workloads import TraceSpec
+from sojourn.flows.reports.section import Section, pngs, section_page
+from sojourn.flows.retrain.ingest import content_hash, input_hash
+from sojourn.flows.versions.promotion import open_store
 from sojourn.publishing import publish_files, whole_file
 
 if TYPE_CHECKING:

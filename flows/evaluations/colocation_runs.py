@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.usage_case import UsageCase
 from sojourn.flows.placement.usage_models import USAGE_MODELS
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.simulator.colocation import COLOCATION_POLICIES, Colocation, place, violations
 
 VMS_PER_HOST = 10

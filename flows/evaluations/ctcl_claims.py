@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
 
 BEST = "ctcl 20c-24h"

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
 from sojourn.flows.evaluations.ctcl_claims import claims_section, steps_section
 from sojourn.flows.evaluations.ctcl_figure import figure_5_to_7
 from sojourn.flows.evaluations.mix_source import MixSource, mix_source
-from sojourn.flows.intervals import t_half_width
 from sojourn.flows.placement.mixed_needs import class_needs, fixed_pool, service_grid
 from sojourn.flows.placement.usage_needs import DailyClasses, daily_classes
-from sojourn.flows.progress import console, stage
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator.elastic import (
     OUTCOMES,
     SCHEDULERS,

@@ -15,18 +15,16 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import log_sections
-from sojourn.flows.compare.learning import learn
-from sojourn.flows.compare.replay import source_of, workload_of
+from sojourn.flows.compare.cells import source_of, workload_of
+from sojourn.flows.compare.comparison import learn
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
 from sojourn.flows.evaluations.elastic_figure import elastic_figure
-from sojourn.flows.intervals import t_half_width
-from sojourn.flows.placement.predictor_text import parse_predictor
-from sojourn.flows.placement.predictors import PredictorSpec
-from sojourn.flows.placement.workload_spec import WorkloadSpec
-from sojourn.flows.progress import console, stage
+from sojourn.flows.placement.predictors import PredictorSpec, parse_predictor
+from sojourn.flows.placement.workloads import WorkloadSpec, t_half_width
 from sojourn.flows.reports.section import Section
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, Workload
 from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
 

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import log_sections
-from sojourn.flows.compare.replay import workload_of
-from sojourn.flows.intervals import t_half_width
-from sojourn.flows.progress import console, stage
+from sojourn.flows.compare.cells import workload_of
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import (
     Defragmentation,
     LifetimeSource,

@@ -17,15 +17,14 @@ import pandas as pd
 from sojourn import __version__
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import log_sections
-from sojourn.flows.intervals import t_half_width
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
 from sojourn.flows.placement.usage_profiles import overcommitted, own_profile, owner_profile
-from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.progress import console, stage
+from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.section import Section
 from sojourn.flows.settings.trace import TraceSource
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import Oracle, Policy, Workload, build_workload, simulate
 from sojourn.simulator.measures import usage_metrics
 from sojourn.simulator.policies.usage import WEIGHTS, lifetime_period, period_aware, squares, violation_fit

@@ -19,8 +19,9 @@ import pandas as pd
 
 from sojourn import __version__
 from sojourn.features.usage import USAGE_READERS, UsageGrid, planetlab_days, read_usage, store_usage
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.comparison_log import log_sections
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
 from sojourn.flows.evaluations.colocation_runs import (
     VMS_PER_HOST,
     Entry,
@@ -42,11 +43,10 @@ from sojourn.flows.placement.usage_case import (
     pulse_case,
 )
 from sojourn.flows.placement.usage_models import wave_profile, waves_of_day, waves_of_history
-from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.progress import console, stage
+from sojourn.flows.placement.workloads import TraceSpec
 from sojourn.flows.reports.section import Section
 from sojourn.flows.settings.trace import TraceSource
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator.colocation import Colocation, Optimum, Violations, optimum, place, violations
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.flows.reports.plan_table import plan_row
+from sojourn.flows.reports.plan import plan_row
 from sojourn.simulator.planning import Instance, PlanSettings, Runs, execute, planner
 
 

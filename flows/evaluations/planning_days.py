@@ -9,9 +9,9 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
+from sojourn.flows.console import Report
 from sojourn.flows.evaluations.planner_rows import planner_rows
-from sojourn.flows.intervals import t_half_width
-from sojourn.flows.progress import Report
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.simulator.planning import (
     PLANNERS,
     Instance,

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import Trace
+from sojourn.flows.console import Report
 from sojourn.flows.evaluations.planner_rows import planner_rows
-from sojourn.flows.progress import Report
 from sojourn.simulator.planning import (
     Instance,
     Limits,

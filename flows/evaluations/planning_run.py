@@ -14,6 +14,7 @@ from rich.table import Table
 
 from sojourn import __version__
 from sojourn.features.readers import read_trace
+from sojourn.flows.console import console, stage
 from sojourn.flows.evaluations.planning_days import (
     BASELINE,
     READINGS,
@@ -26,9 +27,8 @@ from sojourn.flows.evaluations.planning_days import (
 from sojourn.flows.evaluations.planning_figures import differences_figure, grid_figure, planners_figure, sizes_figure
 from sojourn.flows.evaluations.planning_recurring import recurring_days, recurring_rows
 from sojourn.flows.evaluations.planning_short import short_rows
-from sojourn.flows.progress import console, stage
 from sojourn.flows.settings.store import StoreSettings, load_settings
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 from sojourn.publishing import whole_file
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pandas as pd
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import known_at, split_by_time
 from sojourn.features.trace import Trace
+from sojourn.flows.console import Report
 from sojourn.flows.evaluations.planner_rows import planner_rows
 from sojourn.flows.evaluations.planning_recurring import DAY_S, cut_history, recurring_days
-from sojourn.flows.placement.model_history import with_model_history
-from sojourn.flows.progress import Report
+from sojourn.flows.placement.job_table import with_model_history
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.serving.inputs import Encoder

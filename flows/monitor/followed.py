@@ -1,17 +1,23 @@
-"""Decisions with what became of them: joined by id, never by guess, and everything that could not be joined counted."""
+"""Decisions with what became of them: joined by id, never by guess, and everything that could not be joined counted.
+
+Logged curves as one table, whichever versions answered: measures ask it like any other.
+
+How requests ended, as far as it was known at a time: from the decision log itself, or from a trace of outcomes.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from sojourn.features.split import Examples
-from sojourn.flows.monitor.joined_table import JoinedTable, logged_table
-from sojourn.flows.monitor.outcomes import Handle, LoggedEnds, Outcome, heard_to_s
+from sojourn.features.trace import Trace
+from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
 from sojourn.models.measures import coarsest_owner
 from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel, Loss
 from sojourn.serving.inputs import HISTORY_OF, WEEK_S
@@ -36,6 +42,96 @@ COUNTS: Mapping[str, str] = {
     "later": "records from after the time of the check, not read",
 }
 """What is counted, in words."""
+Handle = tuple[int, int]
+"""Token and number of an admission."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedKind:
+    """n_numbers: how many numbers the log holds of a curve. table: the curves from them, float64 (n, n_numbers)."""
+
+    n_numbers: Callable[[LoggedModel], int]
+    table: Callable[[LoggedModel, np.ndarray], CurveTable]
+
+
+def _hazard_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    edges = np.array(model.edges)
+    return HazardTable.from_hazards(edges, curves * np.diff(edges), model.tail_s, np.array(model.grid))
+
+
+def _limit_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    rates, uppers_s = np.hsplit(curves, 2)
+    edges = np.column_stack([np.zeros(len(curves)), uppers_s])
+    return HazardTable.from_hazards(edges, rates * np.diff(edges, axis=1), model.tail_s, np.array(model.grid))
+
+
+def _n_limit(model: LoggedModel) -> int:
+    return 2 * (len(model.edges) - 1 + len(model.shares) - 1)
+
+
+def _uptime_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    return PointTable(np.array(model.thresholds), curves, model.smearing, np.array(model.residuals))
+
+
+def _once_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    return OnceTable(curves[:, 0], model.smearing, np.array(model.residuals))
+
+
+_LOGGED_KINDS: Mapping[str, _LoggedKind] = MappingProxyType({
+    "hazard": _LoggedKind(lambda model: len(model.edges) - 1, _hazard_table),
+    "hazard-limit": _LoggedKind(_n_limit, _limit_table),
+    "uptime": _LoggedKind(lambda model: len(model.thresholds) + 1, _uptime_table),
+    "once": _LoggedKind(lambda model: 1, _once_table),
+})
+"""Name in schema.json -> kind, as in `serving.curves.KINDS`."""
+
+
+def logged_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
+    """The curves that a version served, from what the log holds of them, float64 (n, k); ValueError for another k."""
+    kind = _LOGGED_KINDS.get(model.kind)
+    n_own = None if kind is None else kind.n_numbers(model)
+    if kind is None or curves.shape[1] != n_own:
+        raise ValueError(f"curves of version {model.version} must have {n_own} numbers, got {curves.shape[1]}")
+    return kind.table(model, curves)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTable:
+    """A `CurveTable` of rows of several tables. table, row: int64 (n,), whose row each one is."""
+
+    tables: tuple[CurveTable, ...]
+    table: np.ndarray
+    row: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, idx: np.ndarray) -> JoinedTable:
+        return JoinedTable(self.tables, self.table[idx], self.row[idx])
+
+    def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
+        return self._asked(lambda table, at: table.remaining(_of(uptime_s, at)))
+
+    def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
+        return self._asked(lambda table, at: table.quantile(q, _of(uptime_s, at)))
+
+    def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
+        return self._asked(lambda table, at: table.survival(_of(horizon_s, at), _of(uptime_s, at)))
+
+    def held_uptimes(self) -> np.ndarray:
+        return np.unique(np.concatenate([table.held_uptimes() for table in self.tables]))
+
+    def _asked(self, ask: Callable[[CurveTable, np.ndarray], np.ndarray]) -> np.ndarray:
+        answers = np.empty(len(self))
+        for place, table in enumerate(self.tables):
+            at = np.flatnonzero(self.table == place)
+            if len(at):
+                answers[at] = ask(table.take(self.row[at]), at)
+        return answers
+
+
+def _of(values: np.ndarray | float, at: np.ndarray) -> np.ndarray | float:
+    return values[at] if isinstance(values, np.ndarray) and values.ndim else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +353,69 @@ def _shadow(log: DecisionLog, handles: list[Handle]) -> tuple[tuple[np.ndarray, 
     versions = tuple(block.model.version for block in log.shadows)
     joined = JoinedTable(tables, np.array(table)[order], np.array(row)[order])
     return (np.array(rows)[order], joined), versions
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known of one request. begin_s: when it began to run; end_s: its end, or up to when it was followed."""
+
+    begin_s: int
+    end_s: int
+    is_event: bool
+
+
+def traced_outcomes(trace: Trace, as_of_s: int) -> dict[str, Outcome]:
+    """By request id, those of known begin that had begun; what ended after `as_of_s` still ran then."""
+    known_to_s = min(as_of_s, trace.horizon_s)
+    is_known = trace.is_start_known() & (trace.start_s() <= known_to_s)
+    ids = trace.requests["request_id"].astype(str).tolist()
+    columns = (ids, is_known.tolist(), trace.start_s().tolist(), trace.end_s().tolist(), trace.is_event().tolist())
+    return {name: Outcome(begin_s, min(end_s, known_to_s), is_event and end_s <= known_to_s)
+            for name, is_taken, begin_s, end_s, is_event in zip(*columns, strict=True) if is_taken}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEnds:
+    """Ends by handle. conflicting: handles of which the log tells two different ends: none of them is believed."""
+
+    ends: dict[Handle, tuple[int, int]]
+    conflicting: frozenset[Handle]
+    n_repeated: int
+
+    @classmethod
+    def of(cls, log: DecisionLog) -> LoggedEnds:
+        """The ends that a log tells: end and begin, seconds."""
+        ends: dict[Handle, tuple[int, int]] = {}
+        conflicting, n_repeated = set(), 0
+        for token, number, end_s, begin_s in log.ends.tolist():
+            known = ends.setdefault((token, number), (end_s, begin_s))
+            n_repeated += known == (end_s, begin_s)
+            if known != (end_s, begin_s):
+                conflicting.add((token, number))
+        return cls({handle: end for handle, end in ends.items() if handle not in conflicting}, frozenset(conflicting),
+                   n_repeated - len(ends))
+
+
+def heard_to_s(log: DecisionLog, session: np.ndarray, now_s: np.ndarray, handles: list[Handle],
+               as_of_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to when each admission's end would have been logged, and up to when nothing is lost; float64 (n,), seconds.
+
+    The first is the latest second that its process told of, or of the process that took it over at a restart. The
+    second, inf without a loss, is the last second before records of these processes were lost: whether what ran then
+    ended is not known for all, so that none of it is followed further, not even what is known to have ended later (to
+    follow these alone would count ends without those who ran on).
+    """
+    taken_s: dict[Handle, float] = {}
+    taken_lost_s: dict[Handle, float] = {}
+    for one in log.sessions:
+        lost_s = min((loss.from_s for loss in one.losses), default=np.inf)
+        for handle in one.running:
+            taken_s[handle] = max(taken_s.get(handle, -np.inf), one.clock_s)
+            taken_lost_s[handle] = min(taken_lost_s.get(handle, np.inf), lost_s)
+    heard, whole = np.empty(len(handles)), np.empty(len(handles))
+    for idx, handle in enumerate(handles):
+        own = log.sessions[int(session[idx])]
+        lost = [loss.from_s for loss in own.losses if loss.to_s >= now_s[idx]]
+        whole[idx] = max(min([taken_lost_s.get(handle, np.inf), *lost]), now_s[idx])
+        heard[idx] = min(max(own.clock_s, taken_s.get(handle, -np.inf)), whole[idx], as_of_s)
+    return heard, whole

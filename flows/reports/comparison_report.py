@@ -1,9 +1,13 @@
-"""Comparisons as tables: on the terminal, and as the sections "Placement" of a trace's results page."""
+"""Comparisons as tables: on the terminal, and as the sections "Placement" of a trace's results page.
+
+Short labels of bundles for printed tables: the last parts of their folders, as many as distinguish them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
@@ -14,7 +18,13 @@ from sojourn.simulator.experiments import caveats, is_rejecting_more
 from sojourn.simulator.measures import COLUMNS
 
 FoundComparison = Mapping[str, Any]
-"""A comparison as logged: `flows.compare.comparison_log.as_document`."""
+"""A comparison as logged: `flows.compare.tables.as_document`."""
+_Columns = tuple[tuple[str, str, str], ...]
+"""Title, name in a summary, format."""
+_STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
+_MAX_LETTERS = 32
+"""Of the longest policy and predictor, beside all columns and an interval on a line of 120."""
+_BUNDLE = "bundle:"
 
 
 def _words(table: str) -> tuple[str, ...]:
@@ -30,8 +40,6 @@ PLACED_WORDS = (
 MEASURE_WORDS = _words("further")
 USAGE_WORDS = _words("where known")
 DEBT_WORDS = _words("debt")
-_Columns = tuple[tuple[str, str, str], ...]
-"""Title, name in a summary, format."""
 
 
 def _columns(table: str) -> _Columns:
@@ -136,11 +144,6 @@ def _text(row: Mapping[Any, Any], name: str, form: str) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:{form}}"
 
 
-_STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
-_MAX_LETTERS = 32
-"""Of the longest policy and predictor, beside all columns and an interval on a line of 120."""
-
-
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     """Policies x predictors with their gains in empty hosts, and below it what must be held against them."""
     has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
@@ -171,3 +174,39 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
 
 def _number(value: float, digits: int = 1) -> str:
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def short_labels(predictors: Iterable[str]) -> dict[str, str]:
+    """Label by predictor, of those that are bundles: `bundle:` and the shortest end of the folder that no other has.
+
+    >>> short_labels(["km", "bundle:/data/a/lifetime", "one-shot:bundle:/data/a/lifetime", "bundle:/data/b/lifetime"])
+    {'bundle:/data/a/lifetime': 'bundle:a/lifetime', 'one-shot:bundle:/data/a/lifetime': 'one-shot:bundle:a/lifetime', \
+'bundle:/data/b/lifetime': 'bundle:b/lifetime'}
+    """
+    named = {text: text.partition(_BUNDLE)[::2] for text in predictors if _BUNDLE in text}
+    folders = dict.fromkeys(folder for _, folder in named.values())
+    ends = {folder: _ends(folder) for folder in folders}
+    short = {folder: next((end for end in ends[folder] if sum(end in ends[other] for other in folders) == 1), folder)
+             for folder in folders}
+    return {text: f"{before}{_BUNDLE}{short[folder]}" for text, (before, folder) in named.items()}
+
+
+def shortened(summary: pd.DataFrame) -> pd.DataFrame:
+    """A comparison's summary with short labels in `predictor` and `label`."""
+    short = short_labels(dict.fromkeys(summary["predictor"]))
+    labels = [label.replace(predictor, short.get(predictor, predictor)) if predictor else label
+              for label, predictor in zip(summary["label"], summary["predictor"], strict=True)]
+    return summary.assign(predictor=summary["predictor"].replace(short), label=labels)
+
+
+def folder_lines(summary: pd.DataFrame) -> list[str]:
+    """One line a shortened label: which folder it is."""
+    short = short_labels(dict.fromkeys(summary["predictor"]))
+    pairs = {label.partition(_BUNDLE)[2]: text.partition(_BUNDLE)[2] for text, label in short.items()}
+    return [f"{_BUNDLE}{end} is the folder {folder}" for end, folder in pairs.items() if end != folder]
+
+
+def _ends(folder: str) -> list[str]:
+    """The folder's last part, its last two and so on."""
+    parts = PurePath(folder).parts
+    return [str(PurePath(*parts[-n:])) for n in range(1, len(parts) + 1)]

@@ -1,13 +1,22 @@
-"""Pictures of a run, in matplotlib: logged to MLflow, saved beside the bundle, shown in the README."""
+"""Pictures of a run, in matplotlib: logged to MLflow, saved beside the bundle, shown in the README.
+
+Labels written on lines, each in its line's colour: no legend to look up.
+
+The picture of one request's lifetime curve: remaining time and its band against uptime.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import AGES_S, UPTIME_SHARES, time_label
+from sojourn.serving.curves import LifetimeCurve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +30,20 @@ COLOURS: Mapping[str, str] = dict(zip(LIFETIME_MODELS, _PALETTE, strict=False))
 _STYLES: Mapping[str, Mapping[str, Any]] = {"hazard": {"linewidth": 3.0}, "mixture": {"linestyle": "--"}}
 """What differs from a plain line, by family: a mixture that is all hazard lies on its line, and both are to be seen."""
 _GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
+_N_PLACES = 41
+_LINE_HEIGHT = 0.055
+"""Of a label, as a share of a panel of about 3 inches."""
+_APART = 0.16
+"""Labels keep so far from each other, as a share of the panel, as long as there is room."""
+TICKS_S = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d",
+           604_800: "7 d", 2_592_000: "30 d", 15_552_000: "180 d", 94_608_000: "3 y"}  # fmt: skip
+FINE_TICKS_S = {1: "1 s", 2: "2 s", 5: "5 s", 10: "10 s", 30: "30 s", 60: "1 min", 120: "2 min", 300: "5 min",
+                600: "10 min", 1_800: "30 min", 3_600: "1 h", 7_200: "2 h", 21_600: "6 h", 43_200: "12 h",
+                86_400: "1 d", 172_800: "2 d", 345_600: "4 d", 604_800: "7 d", 1_209_600: "14 d", 2_592_000: "30 d",
+                5_184_000: "60 d", 15_552_000: "180 d", 31_536_000: "1 y", 94_608_000: "3 y"}  # fmt: skip
+"""Ticks of an axis that would have fewer than four of the others."""
+_COLOUR = "#1b7f79"
+_N_POINTS = 600
 
 
 def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> Figure:
@@ -176,3 +199,105 @@ def plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.set_axisbelow(True)
+
+
+def label_lines(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], colours: Mapping[str, str]) -> None:
+    """Write each name on its line where the others are far away. lines: by name, points (x, y) with x rising.
+
+    Limits of the axes must stand. A line without points has no label.
+    """
+    drawn = {name: np.array(points) for name, points in lines.items() if len(points)}
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    places = np.linspace(left + 0.08 * (right - left), right - 0.08 * (right - left), _N_PLACES)
+    heights = {name: np.interp(places, points[:, 0], points[:, 1], np.nan, np.nan) for name, points in drawn.items()}
+    taken: list[tuple[float, float]] = []
+    for name, points in drawn.items():
+        own = heights[name]
+        others = np.array([each for other, each in heights.items() if other != name]).reshape(-1, _N_PLACES)
+        gaps = np.abs(others - own) / (top - bottom)
+        room = np.where(np.isnan(gaps), 1.0, gaps).min(axis=0, initial=1.0)
+        for x, y in taken:
+            away = np.hypot((places - x) / (right - left), (own - y) / (top - bottom))
+            room = np.where(away < _APART, room - 1.0, room)
+        room = np.where(np.isnan(own), -np.inf, room)
+        at = int(room.argmax())
+        x, y = (places[at], own[at]) if np.isfinite(room[at]) else points[-1]
+        taken.append((x, y))
+        axes.text(x, y, name, color=colours.get(name, "#444444"), fontsize=8.5, fontweight="bold", ha="center",
+                  va="center", clip_on=True, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75,
+                                                   "pad": 0.6})
+
+
+def label_ends(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], colours: Mapping[str, str]) -> None:
+    """Write each name to the right of its line's last point, moved up or down where two would overlap.
+
+    Limits of the axes must stand, with room at the right. A line without points has no label.
+    """
+    ends = sorted((points[-1][1], points[-1][0], name) for name, points in lines.items() if points)
+    bottom, top = axes.get_ylim()
+    apart = _LINE_HEIGHT * (top - bottom)
+    heights = [y for y, _, _ in ends]
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + apart)
+    if heights and heights[-1] > top:  # moved down again from the top
+        heights[-1] = top
+        for k in range(len(heights) - 2, -1, -1):
+            heights[k] = min(heights[k], heights[k + 1] - apart)
+    for height, (_, x, name) in zip(heights, ends, strict=True):
+        axes.text(x, height, f"  {name}", va="center", fontsize=8.5, fontweight="bold",
+                  color=colours.get(name, "#444444"))
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it: two or three digits and a unit.
+
+    >>> [duration(s) for s in (0.4, 45, 600, 5_400, 93_600, 864_000)]
+    ['0.4 s', '45 s', '10 min', '1.5 h', '26 h', '10 d']
+    """
+    for unit, size, until_s in (("s", 1.0, 120.0), ("min", 60.0, 5_400.0), ("h", 3_600.0, 172_800.0),
+                                ("d", 86_400.0, np.inf)):  # fmt: skip
+        if seconds < until_s:
+            amount = seconds / size
+            return f"{amount:.1f}".removesuffix(".0") + f" {unit}" if amount < 10.0 else f"{amount:.0f} {unit}"
+    raise ValueError(f"seconds must be a finite number, got {seconds!r}")
+
+
+def curve_figure(curve: LifetimeCurve, title: str) -> Figure:
+    """Mean and median remaining time with the 10-90 % band against uptime, both axes logarithmic.
+
+    From 1 min (1 s where the median at creation is below 10 min) to the uptime that 1 in 100 outlives. Times
+    below 1 s are drawn at 1 s.
+    """
+    from matplotlib.figure import Figure
+
+    first_s = 60.0 if curve.quantile(0.5, 0.0) >= 600.0 else 1.0
+    last_s = max(curve.quantile(0.99, 0.0), 60.0 * first_s)
+    uptimes_s = np.geomspace(first_s, last_s, _N_POINTS)
+    low, median, high = (np.array([max(curve.quantile(q, float(uptime_s)), 1.0) for uptime_s in uptimes_s])
+                         for q in (0.1, 0.5, 0.9))
+    mean = np.array([max(curve.remaining(float(uptime_s)), 1.0) for uptime_s in uptimes_s])
+    figure = Figure(figsize=(8.5, 5.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.fill_between(uptimes_s, low, high, color=_COLOUR, alpha=0.18, linewidth=0.0,
+                      label="10-90 %: 8 in 10 such requests")
+    axes.plot(uptimes_s, median, color=_COLOUR, linewidth=2.2, label="median")
+    axes.plot(uptimes_s, mean, color="#333333", linewidth=1.4, linestyle=(0, (5, 2)), label="mean")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(first_s, last_s)
+    axes.set_ylim(max(low.min() / 1.5, 1.0), max(high.max(), mean.max()) * 1.5)
+    for axis, (least, most) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        kept = {time_s: label for time_s, label in TICKS_S.items() if least <= time_s <= most}
+        if len(kept) < 4:
+            kept = {time_s: label for time_s, label in FINE_TICKS_S.items() if least <= time_s <= most}
+        axis.set_ticks(list(kept), list(kept.values()))
+        axis.set_ticks([], minor=True)
+    axes.set_xlabel("uptime: how long it has been running")
+    axes.set_ylabel("remaining time")
+    axes.set_title("\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 100)), loc="left",
+                   fontsize=10)
+    axes.legend(frameon=False, loc="best")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    axes.set_axisbelow(True)
+    return figure

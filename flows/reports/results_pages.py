@@ -9,8 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.flows.reports.calibration_table import CALIBRATION_WORDS
-from sojourn.flows.reports.calibration_table import TITLE as CALIBRATION
 from sojourn.flows.reports.comparison_report import (
     DEBT_WORDS,
     MEASURE_WORDS,
@@ -27,11 +25,13 @@ from sojourn.flows.reports.section import markdown_rows
 from sojourn.flows.reports.study_report import (
     ACCURACY_WORDS,
     BASELINE_WORDS,
+    CALIBRATION_WORDS,
     DISTRIBUTION_WORDS,
     Found,
     baseline_rows,
     study_markdown,
 )  # fmt: skip
+from sojourn.flows.reports.study_report import TITLE as CALIBRATION
 from sojourn.models.measures import time_label
 from sojourn.simulator.experiments import is_rejecting_more, knows_the_future
 

@@ -1,25 +1,63 @@
-"""Studies as tables: on the terminal, and as the section "Study" of a trace's results page."""
+"""Studies as tables: on the terminal, and as the section "Study" of a trace's results page.
+
+The picture of a study's accuracy by week after training.
+
+Pictures of a study's calibration: at one horizon and as a whole, at four ages, and by week of arrival.
+
+Calibration of a study's families by age and by week, as tables: on the terminal and on a trace's page.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from sojourn.flows.reports.calibration_table import calibration_markdown, calibration_table
+from sojourn.flows.reports.figures import COLOURS, label_ends, label_lines, legend_beside, plain, two_panels
 from sojourn.flows.reports.refresh_table import refresh_markdown, refresh_table
 from sojourn.flows.reports.section import markdown_rows
-from sojourn.models.measures import MEASURES, time_label
+from sojourn.models.measures import AGES_S, MEASURES, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 HIGHER, LOWER = "higher", "lower"
 _AIMS: Mapping[str, Callable[[float], float]] = {
     HIGHER: lambda value: -value, LOWER: lambda value: value, "80 %": lambda value: abs(value - 0.8),
 }  # fmt: skip
 Found = Mapping[str, Any]
-"""A study as logged: `flows.jobs.study.Study` as JSON."""
+"""A study as logged: `flows.study.study.Study` as JSON."""
 _BRIER, CLASSES = "ages.ibs", "classes"
+BASELINE_WORDS = (
+    "Best baseline: the best one by the measure itself, on these same requests.",
+    "Difference: chosen family minus baseline, in pairs. Verdict: better or worse where the 95 % interval excludes 0 "
+    "(significant), level where it holds 0.",
+)
+_N_WEEK_MIN = 50
+"""A week with fewer requests is not drawn."""
+_RIGHT: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.8, "linestyle": ":"}
+_NEAR = 0.1
+"""A panel shows at least this much around what is right, so that a good model's lines look flat."""
+_ROOM = 1.35
+"""Width of a panel by week, as a multiple of its weeks: names stand at the right of their lines."""
+_N_MARKED = 15
+"""Lines of fewer points than this have markers."""
+TITLE = "Calibration by age"
+CALIBRATION_WORDS = (
+    "PIT dev.: largest gap to a uniform distribution at the deciles, of what remains at that age, among the requests "
+    "that outlived it (lower = better).",
+    "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
+    "right where it is 10, 50, 90. In brackets: 95 % interval over owners (over requests where there are too few "
+    "owners); of online rows, the chosen family's.",
+    "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
+    f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
+)
+_TITLES = ("family", "age", "ends", "PIT dev.", *(f"by {percent} %" for percent in PERCENTS))
+_AGES = {age_prefix(age_s): time_label(age_s) if age_s else "creation" for age_s in (0, *AGES_S)}
 
 
 def _words(table: str) -> tuple[str, ...]:
@@ -27,11 +65,6 @@ def _words(table: str) -> tuple[str, ...]:
 
 
 ACCURACY_WORDS, DISTRIBUTION_WORDS = _words("accuracy"), _words("distribution")
-BASELINE_WORDS = (
-    "Best baseline: the best one by the measure itself, on these same requests.",
-    "Difference: chosen family minus baseline, in pairs. Verdict: better or worse where the 95 % interval excludes 0 "
-    "(significant), level where it holds 0.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +243,230 @@ def _verdict(low: float | None, high: float | None, aim: str) -> str:
     if low is None or high is None or not (low > 0.0 or high < 0.0):
         return "level"
     return "better" if (low > 0.0) == (aim == HIGHER) else "worse"
+
+
+def weeks_figure(found: Mapping[str, Any]) -> Figure:
+    """F1 of "outlives the threshold" and error of the lifetime, by week after training (LAVA, figure 10)."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure, (left, right) = two_panels()
+    for axes, key, title in (
+        (left, "f1", f"F1 of “outlives {time_label(found['threshold_s'])}” (higher = better)"),
+        (right, "mae", "error, mean |log10 lifetime| (lower = better)"),
+    ):
+        for family, weeks in found["weeks"].items():
+            points = [(week + 1, value) for week, n, value in zip(weeks["week"], weeks["n"], weeks[key], strict=True)
+                      if value is not None and n >= _N_WEEK_MIN]
+            draw_line(axes, family, points, found["chosen"])
+        axes.set_xlabel("week after training, by arrival")
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        plain(axes)
+    legend_beside(figure, right)
+    left.set_title("Accuracy as the model grows old", loc="left")
+    return figure
+
+
+def draw_line(axes: Axes, family: str, points: list[tuple[float, float]], chosen: str, marker: str = "") -> None:
+    """A family's line in its colour, the chosen one's wider, "FAMILY, online" dashed; nothing without points."""
+    if points:
+        name, _, how = family.partition(", ")
+        axes.plot(*zip(*points, strict=True), label=family, color=COLOURS.get(name), marker=marker,
+                  linewidth=2.6 if family == chosen else 1.4, linestyle="--" if how else "-")
+
+
+def calibration_figure(found: Found) -> Figure:
+    """Observed against predicted share that outlives the threshold, and the distribution of PIT values at creation."""
+    figure, (left, right) = two_panels()
+    for family, points in found["calibration"].items():
+        draw_line(left, family, _pairs(points["predicted"], points["observed"]), found["chosen"], marker="o")
+        draw_line(right, family, _pairs(points["pit"], points["creation.pit_share"]), found["chosen"])
+    for axes in (left, right):
+        axes.plot((0, 1), (0, 1), label="a right model", **_RIGHT)
+        plain(axes)
+    legend_beside(figure, right)
+    name = time_label(found["threshold_s"])
+    left.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
+    left.set_ylabel("observed share (Kaplan-Meier)")
+    left.set_title("Are predicted shares what happens?", loc="left")
+    right.set_xlabel("predicted probability of having ended by the end (PIT)")
+    right.set_ylabel("share of requests up to there")
+    right.set_title("The whole distribution: above the line = ends come earlier", loc="left")
+    return figure
+
+
+def age_figure(found: Found) -> Figure:
+    """A panel an age: how far the share that ends by each predicted quantile is from the quantile, a line a family.
+
+    Families with fewer than N_ENDS_MIN observed ends at an age are not drawn there. The panels share their scale. The
+    chosen family is also drawn as recalibrated online.
+    """
+    from matplotlib.figure import Figure
+
+    lines: dict[int, dict[str, list[tuple[float, float]]]] = {}
+    for age_s in (0, *AGES_S):
+        prefix = age_prefix(age_s)
+        lines[age_s] = {
+            family: [(point, share - point) for point, share in _pairs(points["pit"], points[f"{prefix}.pit_share"])]
+            for family, points in found["calibration"].items()
+            if found["scores"][family].get(f"{prefix}.n_ends", 0.0) >= N_ENDS_MIN and f"{prefix}.pit_share" in points}
+        own = found["calibration"][found["chosen"]]
+        if found["chosen"] in lines[age_s] and f"online.{prefix}.pit_share" in own:
+            lines[age_s][f"{found['chosen']}, online"] = [
+                (point, share - point) for point, share in _pairs(own["pit"], own[f"online.{prefix}.pit_share"])]
+    widest = max((abs(gap) for own in lines.values() for points in own.values() for _, gap in points), default=0.0)
+    figure = Figure(figsize=(12, 8), layout="constrained")
+    for place, (age_s, own) in enumerate(lines.items(), 1):
+        axes = figure.add_subplot(2, 2, place)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(-1.08 * max(widest, _NEAR), 1.08 * max(widest, _NEAR))
+        axes.axhline(0.0, **_RIGHT)
+        _draw(axes, own, found["chosen"], label_lines)
+        n_ends = found["scores"][found["chosen"]].get(f"{age_prefix(age_s)}.n_ends", 0.0)
+        name = f"at {time_label(age_s)}" if age_s else "at creation"
+        axes.set_title(f"{name}: {n_ends:,.0f} ends", loc="left")
+        axes.set_xlabel("predicted quantile")
+        axes.set_ylabel("share that ended by it, minus it")
+    figure.suptitle(f"{found['trace']}: coverage of predicted quantiles by age. 0 = right; above = ends come earlier "
+                    "than predicted, below = later", fontsize=11, x=0.02, ha="left", color="#444444")
+    return figure
+
+
+def coverage_weeks_figure(found: Found) -> Figure:
+    """Coverage of the 10, 50 and 90 % quantiles by week of arrival, at creation (above) and at 1 h, a line a family."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    figure = Figure(figsize=(13, 7.5), layout="constrained")
+    n_weeks = max((len(weeks["week"]) for weeks in found["weeks"].values()), default=1)
+    for column, percent in enumerate(PERCENTS):
+        lines = {age_s: _by_week(found, f"{age_prefix(age_s)}.coverage_{percent}") for age_s in WEEKLY_AGES_S}
+        values = [value for own in lines.values() for points in own.values() for _, value in points]
+        low, high = min([*values, percent / 100 - _NEAR]), max([*values, percent / 100 + _NEAR])
+        for row, age_s in enumerate(WEEKLY_AGES_S):
+            axes = figure.add_subplot(len(WEEKLY_AGES_S), len(PERCENTS), row * len(PERCENTS) + column + 1)
+            axes.set_xlim(1 - 0.04 * n_weeks, n_weeks * _ROOM)
+            axes.set_ylim(max(low - 0.03, -0.02), min(high + 0.03, 1.02))
+            axes.axhline(percent / 100, **_RIGHT)
+            _draw(axes, lines[age_s], found["chosen"], label_ends)
+            axes.set_xticks(range(1, n_weeks + 1, 1 + n_weeks // 8))
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            axes.set_title(f"{percent} % quantile {f'at {time_label(age_s)}' if age_s else 'at creation'}", loc="left")
+            if row + 1 == len(WEEKLY_AGES_S):
+                axes.set_xlabel("week after training, by arrival")
+            if column == 0:
+                axes.set_ylabel("ended by the quantile")
+    figure.suptitle(f"{found['trace']}: coverage by week, weeks of at least {N_ENDS_MIN} ends. Dotted: a right model",
+                    fontsize=11, x=0.02, ha="left", color="#444444")
+    return figure
+
+
+def _by_week(found: Found, name: str) -> dict[str, list[tuple[float, float]]]:
+    return {family: [(week + 1, value) for week, value in _pairs(weeks["week"], weeks[name])]
+            for family, weeks in found["weeks"].items() if name in weeks}
+
+
+def _draw(axes: Axes, lines: Mapping[str, list[tuple[float, float]]], chosen: str,
+          label: Callable[[Axes, Mapping[str, Sequence[tuple[float, float]]], Mapping[str, str]], None]) -> None:
+    """Lines with their names at them, or that there are too few ends. One below the chosen one is not drawn."""
+    hidden = [name for name, points in lines.items() if name != chosen and points == lines.get(chosen)]
+    lines = {name: points for name, points in lines.items() if name not in hidden}
+    for family, points in lines.items():
+        draw_line(axes, family, points, chosen, marker="o" if len(points) < _N_MARKED else "")
+    label(axes, lines, {name: COLOURS[own] for name in lines if (own := name.partition(", ")[0]) in COLOURS})
+    if not any(lines.values()):
+        axes.text(0.5, 0.75, f"fewer than {N_ENDS_MIN} ends", ha="center", transform=axes.transAxes, color="#444444")
+    plain(axes)
+
+
+def _pairs(x: Sequence[float | None], y: Sequence[float | None]) -> list[tuple[float, float]]:
+    return [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
+
+
+def calibration_rows(found: Found) -> list[list[str]]:
+    """A row a family and age: family, age, ends, then each figure with its interval; the best on validation first. Then
+    the same recalibrated online, where the study has that, with the intervals of the chosen family.
+
+    None of a study that is older than these measures, none of an age that no request outlived.
+    """
+    rows = []
+    for family in sorted(found["scores"], key=lambda name: found["validation"][name]):
+        name = f"{family} *" if family == found["chosen"] else family
+        rows += _rows_of(name, found["scores"][family], found["intervals"].get(family, {}))
+        online_intervals = found.get("online_intervals", {}) if family == found["chosen"] else {}
+        rows += _rows_of(f"{family}, online", found.get("online", {}).get(family, {}), online_intervals)
+    return rows
+
+
+def _rows_of(family: str, scores: Mapping[str, float],
+             intervals: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
+    """A row an age that some request outlived."""
+    rows = []
+    for prefix, age in _AGES.items():
+        if f"{prefix}.n_ends" not in scores:
+            continue
+        n_ends = scores[f"{prefix}.n_ends"]
+        mark = " ~" if n_ends < N_ENDS_MIN else ""
+        name = f"{prefix}.pit_deviation"
+        cells = [_cell(scores.get(name), intervals.get(name), 1.0, 3, mark)]
+        for percent in PERCENTS:
+            name = f"{prefix}.coverage_{percent}"
+            cells.append(_cell(scores.get(name), intervals.get(name), 100.0, 1, mark))
+        rows.append([family, age, f"{n_ends:,.0f}", *cells])
+    return rows
+
+
+def _cell(value: float | None, ends: Sequence[float | None] | None, scale: float, digits: int, mark: str) -> str:
+    if value is None or math.isnan(value):  # nobody was followed that far
+        return "-"
+    low, high = ends or (None, None)
+    wide = digits if scale == 1.0 else 0  # of %, whole ones: the line must fit into 120 columns
+    interval = "" if low is None or high is None else f" [{scale * low:.{wide}f} {scale * high:.{wide}f}]"
+    return f"{scale * value:.{digits}f}{mark}{interval}"
+
+
+def calibration_table(found: Found) -> Table | None:
+    """For the terminal; None of a study that is older than these measures."""
+    rows = calibration_rows(found)
+    if not rows:
+        return None
+    table = Table(title=TITLE, title_justify="left", caption="\n".join(CALIBRATION_WORDS), caption_justify="left")
+    for title in _TITLES:
+        table.add_column(title, justify="left" if title in ("family", "age") else "right", no_wrap=True)
+    for at, row in enumerate(rows):
+        is_last = at + 1 == len(rows) or rows[at + 1][0] != row[0]
+        table.add_row(*(text.replace("[", r"\[") for text in row), end_section=is_last)
+    return table
+
+
+def calibration_markdown(found: Found) -> list[str]:
+    """The same on a page, and the chosen family's calibration by week of arrival; nothing of an older study."""
+    rows = calibration_rows(found)
+    if not rows:
+        return []
+    lines = [f"### {TITLE}", "", *markdown_rows(_TITLES, rows, n_text=2), ""]
+    of_weeks = {found["chosen"]: found["weeks"].get(found["chosen"], {}),
+                f"{found['chosen']}, recalibrated online,": found.get("online_weeks", {})}
+    titles = ["week", *(f"{title} at {_AGES[age_prefix(age_s)]}" for age_s in WEEKLY_AGES_S for title in _TITLES[2:])]
+    for name, weeks in of_weeks.items():
+        if own := week_rows({"week": of_weeks[found["chosen"]].get("week", ()), **weeks}):
+            lines += [f"### Calibration of {name} by week of arrival", "", *markdown_rows(titles, own), ""]
+    return lines
+
+
+def week_rows(weeks: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
+    """A row a week after training, from 1: ends, PIT deviation and coverage (%) at creation, and the same at 1 h."""
+    prefixes = [age_prefix(age_s) for age_s in WEEKLY_AGES_S]
+    if f"{prefixes[0]}.n_ends" not in weeks:
+        return []
+    rows = []
+    for at, week in enumerate(weeks["week"]):
+        row = [f"{(week or 0.0) + 1.0:.0f}"]
+        for prefix in prefixes:
+            values = {name: column[at] for name, column in weeks.items() if name.startswith(f"{prefix}.")}
+            row += [f"{values.get(f'{prefix}.n_ends') or 0.0:,.0f}",
+                    _cell(values.get(f"{prefix}.pit_deviation"), None, 1.0, 3, ""),
+                    *(_cell(values.get(f"{prefix}.coverage_{percent}"), None, 100.0, 1, "") for percent in PERCENTS)]
+        rows.append(row)
+    return rows

@@ -1,4 +1,6 @@
-"""What is kept in a store and under which key: locks, processes, checksums, whole databases, code versions.
+"""What is kept in a store and under which key: locks, checksums, whole databases, code versions.
 
-May import: `config` and what lies below it. Talks to no outside system.
+Talks to no outside system.
+
+May import: `settings` and what lies below.
 """

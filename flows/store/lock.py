@@ -1,6 +1,11 @@
 """One lock per store: who makes its database or promotes does so alone, and its file says who that is.
 
 And one for each schedule.
+
+Which processes use a store: each holds the lock of a file of its own there for as long as it lives.
+
+A pid can be used again, and means nothing on another host or in another container; a lock is released by the kernel
+when its process ends, and seen wherever the folder is seen.
 """
 
 from __future__ import annotations
@@ -11,19 +16,29 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sojourn.flows.progress import console
+from sojourn.flows.console import console
 
 LOCK = "store.lock"
 TIMEOUT_S = 600.0
 """Longer than the upgrade of a large database takes; who still waits then waits for a process that hangs."""
 _PAUSE_S, _FIRST_WORD_S, _NEXT_WORD_S = 0.1, 1.0, 30.0
 _N_BYTES_MAX = 4_096
+PROCESSES = "processes"
+_CLOCK_S = 2.0
+"""By so much the clocks of a host and of its file system may differ."""
+PROCESS_TAG = "sojourn.process"
+"""The tag of an MLflow run that names the process which writes it."""
+_entered: dict[tuple[int, Path], StoreProcess] = {}
+_guard = threading.Lock()
 
 
 @contextmanager
@@ -136,3 +151,81 @@ def _write(file: int, content: bytes) -> None:
 
 def _print(line: str) -> None:
     console.print(line, soft_wrap=True, markup=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProcess:
+    """This process in one store. token: its name there. file: the descriptor whose lock says that it lives."""
+
+    token: str
+    file: int
+
+    def tags(self) -> Mapping[str, str]:
+        """Tags for what this process writes elsewhere: its token; host, pid and time for people."""
+        return {PROCESS_TAG: self.token, **{f"sojourn.{name}": str(value) for name, value in whoami().items()}}
+
+
+def enter_store(store: Path) -> StoreProcess:
+    """This process in a store, from now until it ends; the same one when asked again."""
+    key = os.getpid(), store.absolute()
+    with _guard:
+        if key not in _entered:
+            _entered[key] = _begin(store)
+        return _entered[key]
+
+
+def is_alive(store: Path, token: str) -> bool:
+    """True while the process of that token lives. Nothing is written: the store may be read-only, or another user's."""
+    try:
+        file = os.open(_file(store, token), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return is_locked(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)
+
+
+def tokens(store: Path) -> list[str]:
+    """The tokens of all processes that live in the store, or died and were not forgotten yet; sorted."""
+    return sorted(path.stem for path in (store / PROCESSES).glob("[!.]*.json"))
+
+
+def forget(store: Path, token: str) -> None:
+    """Remove what a dead process left here of itself."""
+    _file(store, token).unlink(missing_ok=True)
+
+
+def since_s(store: Path) -> float:
+    """When the oldest living process entered the store, s on the clock of its files; what is older has no owner.
+
+    With no living process: infinity. With one that entered in the future, as the clock was set back since: minus
+    infinity, for what it writes now looks older than it is.
+    """
+    times = [float("inf")]
+    for token in tokens(store):
+        with suppress(FileNotFoundError):
+            if is_alive(store, token):
+                times.append(_file(store, token).stat().st_mtime)
+    return min(times) if max(times[1:], default=0.0) <= time.time() + _CLOCK_S else float("-inf")
+
+
+def _begin(store: Path) -> StoreProcess:
+    token = uuid.uuid4().hex
+    file = _file(store, token)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        is_locked(descriptor)  # before anyone can see it: what is seen without a lock is dead
+        os.write(descriptor, json.dumps(whoami()).encode())
+        temporary.rename(file)
+    except BaseException:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+        raise
+    return StoreProcess(token, descriptor)
+
+
+def _file(store: Path, token: str) -> Path:
+    return store / PROCESSES / f"{token}.json"

@@ -1,4 +1,5 @@
-"""Versions of a model: their bundles as bytes, promotion as a journal, and what opening a store repairs.
+"""Versions of a model: their bundles as bytes, promotion as a journal, rollback, cleaning, and what opening a store
+repairs.
 
-May import: `outside` and what lies below it.
+May import: `tracking` and what lies below.
 """

@@ -4,33 +4,33 @@ What is registered stays in MLflow: parameters, main measures, gates and reasons
 version whose artifacts were removed says so. The runs of single families, which hold most rows, go with their run. A
 version is marked before the first byte goes, a run when the last has gone: a cleaning that is killed is finished by the
 next one.
+
+Which runs a cleaning leaves whole: what serves, may be rolled back to, is compared with, runs, or is recent.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sojourn.flows.outside.run_artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
-from sojourn.flows.outside.run_reading import RunRecord
-from sojourn.flows.outside.tracked_names import CLEANED_TAG
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.settings.store import RetentionSettings
-from sojourn.flows.store.checksums import CHECKSUMS
-from sojourn.flows.store.lock import store_lock
-from sojourn.flows.store.parts_file import PARTS, unread_files
-from sojourn.flows.store.processes import enter_store, is_alive, tokens
-from sojourn.flows.store.sqlite_file import free_bytes, vacuum
-from sojourn.flows.versions.bundle_bytes import CANDIDATES
-from sojourn.flows.versions.promotion_journal import BUNDLES
-from sojourn.flows.versions.retention import ended_runs_to_empty
+from sojourn.flows.store.caches import CHECKSUMS, PARTS, unread_files
+from sojourn.flows.store.lock import enter_store, is_alive, store_lock, tokens
+from sojourn.flows.store.moved import free_bytes, vacuum
+from sojourn.flows.tracking.artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
+from sojourn.flows.tracking.client import TrackingError
+from sojourn.flows.tracking.registry import CLEANED_TAG, COMPARISON, STUDY, RunRecord, VersionRecord
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BUNDLES, CANDIDATES
+from sojourn.flows.versions.version_list import failed_gates
 
 _FOLDER_FORMS = {"features": re.compile(r".+-[0-9a-f]{12}-[0-9a-f]{8}"), "traces": re.compile(r".+-[0-9a-f]{12}")}
 """Names of folders that Sojourn makes in its caches: they end in their key, and hold a list of checksums."""
@@ -45,6 +45,8 @@ _DATABASES = ("mlflow.db", "optuna.db", "prefect/prefect.db")
 _BEGUN = "begun"
 _FREE_SHARE = 0.25
 """A database is written anew where more of it than this is free."""
+_DAY_MS = 86_400_000
+_BEST = ("best.accuracy", "best.placement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +191,49 @@ def _entry(path: Path) -> str | None:
     form = _FILE_FORMS.get(cache)
     found = None if form is None else form.fullmatch(path.name)
     return None if found is None else found["entry"]
+
+
+def kept_versions(aliases: Mapping[str, int], records: Sequence[VersionRecord], keep_runs: int) -> set[int]:
+    """The versions of a model whose artifacts are kept.
+
+    Those with an alias; those that a version with an alias names as the best so far; the newest `keep_runs`; and the
+    newest `keep_runs` that passed every gate, which a rollback would take.
+    """
+    newest = sorted(records, key=lambda record: -record.version)
+    passed = [record for record in newest if not failed_gates(record.tags)]
+    kept = {*aliases.values(), *(record.version for record in (*newest[:keep_runs], *passed[:keep_runs]))}
+    named = {value for record in records if record.version in set(aliases.values())
+             for tag, value in record.tags.items() if tag in _BEST}
+    return kept | {int(value) for value in named if value.isdecimal()}
+
+
+def ended_runs_to_empty(tracker: Tracker, settings: RetentionSettings, names: Iterable[str] | None) -> list[RunRecord]:
+    """Runs whose artifacts may go, with their children, oldest first.
+
+    names: only runs of these models, as on a server that others use, too; None = all. Never one that has not ended, or
+    ended within `keep_days`.
+    """
+    runs = tracker.run_records()
+    known = tracker.models() if names is None else [name for name in names if tracker.aliases(name) is not None]
+    kept_runs: set[str] = set()
+    candidates: set[str] = set()
+    for name in known:
+        records = tracker.version_records(name)
+        kept = kept_versions(tracker.aliases(name) or {}, records, settings.keep_runs)
+        kept_runs |= {record.run_id for record in records if record.version in kept}
+        candidates |= {record.run_id for record in records}
+    groups: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
+    for run in runs:  # latest first
+        kind = run.tags.get("kind", "")
+        if run.parent is None and run.run_id not in candidates and (names is None or run.tags.get("model") in known):
+            groups[kind, run.tags.get("trace", ""), run.tags.get("comparison", "")].append(run)
+    for (kind, *_), of_group in groups.items():
+        candidates |= {run.run_id for run in of_group}
+        kept_runs |= {run.run_id for run in of_group[:settings.keep_runs]}
+        if kind in (STUDY, COMPARISON):  # `sojourn results` reads the latest that finished
+            kept_runs |= {run.run_id for run in [each for each in of_group if each.status == "FINISHED"][:1]}
+    since_ms = time.time() * 1000 - settings.keep_days * _DAY_MS
+    going = {run.run_id for run in runs if run.run_id in candidates - kept_runs and run.status != "RUNNING"
+             and run.ended_ms is not None and run.ended_ms < since_ms}
+    return sorted((run for run in runs if (run.parent or run.run_id) in going and run.status != "RUNNING"),
+                  key=lambda run: (run.start_ms, run.run_id))

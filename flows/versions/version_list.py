@@ -1,15 +1,46 @@
-"""A registered model's versions side by side: what each was judged on, what it is worth, and what became of it."""
+"""A registered model's versions side by side: what each was judged on, what it is worth, and what became of it.
+
+Moving a registered model's champion to another version by decision of a person: alias, folder and a record of it.
+
+What a version was judged on: measures are comparable only where that is the same.
+
+The gates of a version in its tags: `gate.NAME`, whether it passed, and what was found.
+
+What a store holds now, in lines: its place, its models' champions, its last run, what it waits for, its size.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
-from sojourn.flows.outside.tracked_names import CHAMPION, CLEANED_TAG, LEFT_TAG
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.versions.gate_tags import failed_gates
-from sojourn.flows.versions.judged_on import JUDGED_TAG, unkeyed
+from sojourn.flows.settings.store import StoreSettings
+from sojourn.flows.store.lock import is_alive, store_lock, tokens
+from sojourn.flows.tracking.artifacts import folder_bytes
+from sojourn.flows.tracking.pull import ModelUri, find_version
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, CLEANED_TAG, LEFT_TAG, ROLLBACK, RunRecord
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import (
+    BUNDLE_TAG,
+    BUNDLES,
+    BundleBytes,
+    RollbackOrder,
+    carry_out_rollback,
+    fetched,
+    finish_orders,
+    pending_rollback,
+    read_sha256,
+    unsent_orders,
+)
+from sojourn.serving import load_bundle
+from sojourn.serving.usage import USAGE_FILES, load_usage
 
 MEASURES: Mapping[str, str] = {
     "ages.ibs": "Brier ages",
@@ -20,6 +51,16 @@ MEASURES: Mapping[str, str] = {
     "class.6h.under_served.combined": "under-served 6 h",
 }
 """Measures of a run that are shown where some version has them, and their titles."""
+_WHY_LIMIT = 500
+JUDGED_TAG, OTHER_TAG = "judged_on", "not_comparable_with"
+"""Tags: the key of what judged a run or version; the version before it that something else had judged."""
+GATE = "gate."
+"""Before the gate's name, in the tag's."""
+PASSED, FAILED = "passed", "FAILED"
+"""How the tag's text begins."""
+_SMALL = 0.01
+"""Of the store's bytes: parts with a smaller share are counted together."""
+_TITLE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +137,225 @@ def _state(line: VersionLine) -> str:
     if line.left:
         return f"rolled back: {line.left}{gone}"
     return (f"failed {', '.join(line.failed)}" if line.failed else "passed") + gone
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a rollback left. before: the version that was champion, None = none. folder: holds the champion's bundle.
+
+    despite: the gates that the version failed.
+    """
+
+    name: str
+    before: int | None
+    version: int
+    folder: Path
+    run_id: str
+    despite: tuple[str, ...] = ()
+
+
+def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
+              is_despite_gates: bool = False) -> RolledBack:
+    """Make a version the champion, publish its bundle, and record it in a run of MLflow (`kind` = rollback).
+
+    The version that is left gets the tag `rolled_back` with the reason; the one that is taken loses it, and its alias
+    `challenger`. The decision is written down first: killed at any moment after that, or where a step fails, this call
+    again or the next command that opens the store finishes it. The same call after it was done returns what it left.
+    is_despite_gates: a version that failed gates is taken, too, and the run names them.
+
+    ValueError: no such model or version, no reason, the version failed gates, or is champion already. BundleError: its
+    artifacts are gone, not what was registered, or cannot be served; nothing has changed then.
+    """
+    reason = " ".join(why.split())
+    if not reason or len(reason) > _WHY_LIMIT:
+        raise ValueError(f"why must be a reason of 1 to {_WHY_LIMIT} characters, got {len(reason)}")
+    with store_lock(store), tracker.alone_with(name):
+        finish_orders(store, tracker, lambda _: None)
+        version = find_version(tracker, ModelUri(name, None, to))
+        left_over = pending_rollback(store, name)
+        if left_over is not None and left_over.to == version:
+            carry_out_rollback(store, tracker, left_over)  # its error says why it cannot be finished
+        before = tracker.version_of(name, CHAMPION)
+        if before == version:
+            done = _done(tracker, store, name, version, reason)
+            if done is None:
+                raise ValueError(f"to must be another version than the champion of {name}, got {version}")
+            return done
+        tags = tracker.version_tags(name, version)
+        failed = failures(tags)
+        if failed and not is_despite_gates:
+            found = "; ".join(f"{gate} ({words})" for gate, words in failed.items())
+            raise ValueError(f"to must be a version that passed its gates, got {version}, which failed {found}; "
+                             "--despite-gates makes it the champion all the same")
+        with fetched(tracker, store, name, version) as folder:
+            held = BundleBytes.read(folder)
+            (load_usage if (folder / USAGE_FILES[0]).is_file() else load_bundle)(folder)
+        held.check(tags.get(BUNDLE_TAG, held.sha256), f"{name} version {version}")
+        order = RollbackOrder(name, version, held.sha256, before, reason, ", ".join(failed), uuid.uuid4().hex)
+        run = carry_out_rollback(store, tracker, order, held)
+    return RolledBack(name, before, version, store / BUNDLES / name, run, tuple(failed))
+
+
+def _done(tracker: Tracker, store: Path, name: str, version: int, why: str) -> RolledBack | None:
+    """What the model's latest rollback left, if it was this one; None if it was another, or there was none."""
+    for run in tracker.finished("kind", ROLLBACK):
+        if run.tags.get("model") == name:
+            if (run.tags.get("to"), run.tags.get("why")) != (str(version), why):
+                return None
+            before, despite = run.tags.get("from", ""), run.tags.get("despite_gates", "")
+            return RolledBack(name, int(before) if before.isdecimal() else None, version, store / BUNDLES / name,
+                              run.run_id, tuple(filter(None, despite.split(", "))))
+    return None
+
+
+def reason_left(tracker: Tracker, name: str, sha256: str) -> str | None:
+    """Why a version of these bytes was rolled back from, and which; None where none was.
+
+    sha256: of the bundle's manifest.
+    """
+    for record in tracker.version_records(name):
+        if record.tags.get(BUNDLE_TAG) == sha256 and LEFT_TAG in record.tags:
+            return f"version {record.version} holds the same bytes and was rolled back: {record.tags[LEFT_TAG]}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedOn:
+    """The requests that judged a version, and what counted as long-lived.
+
+    trace: its name. data_hash: of its content. window: which of its requests, in words. threshold_s: of "long-lived";
+    None = there is no such measure.
+    """
+
+    trace: str
+    data_hash: str
+    window: str
+    threshold_s: int | None = None
+
+    @property
+    def key(self) -> str:
+        """A short name: the trace's, and 8 hex digits of a hash of the rest.
+
+        >>> JudgedOn("my trace.swf", "f0", "judged on the rest", 3_600).key
+        'my-trace.swf-5b14c195'
+        """
+        digest = hashlib.sha256(json.dumps([self.trace, self.data_hash, self.window, self.threshold_s]).encode())
+        return f"{re.sub(r'[^A-Za-z0-9_.]+', '-', self.trace)}-{digest.hexdigest()[:8]}"
+
+
+def keyed(key: str, scores: Mapping[str, float]) -> dict[str, float]:
+    """Measures under names that only measures of the same key share; MLflow shows those of a key as a section.
+
+    >>> keyed("synthetic-0a1b2c3d", {"ages.ibs": 0.07})
+    {'synthetic-0a1b2c3d/ages.ibs': 0.07}
+    """
+    return {f"{key}/{name}": value for name, value in scores.items()}
+
+
+def unkeyed(metrics: Mapping[str, float]) -> dict[str, float]:
+    """A run's metrics by their names alone.
+
+    >>> unkeyed({"synthetic-0a1b2c3d/ages.ibs": 0.07, "fit_s": 2.0})
+    {'ages.ibs': 0.07, 'fit_s': 2.0}
+    """
+    return {name.rpartition("/")[2]: value for name, value in metrics.items()}
+
+
+def other_than(tags: Mapping[str, str], before: Mapping[int, Mapping[str, str]], champion: int | None) -> str | None:
+    """The version whose measures these are not comparable with, in words; None where they are, or there is none.
+
+    tags: of what is to be registered. before: the tags of the versions so far; the champion among them is looked at,
+    without one the newest.
+
+    >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, 3)
+    'version 3, then champion, which a-2 judged'
+    >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, None)
+    """
+    looked_at = champion if champion in before else max(before, default=None)
+    if looked_at is None:
+        return None
+    other = before[looked_at].get(JUDGED_TAG, "something unknown")
+    if tags.get(JUDGED_TAG) == other:
+        return None
+    return f"version {looked_at}{', then champion,' if looked_at == champion else ','} which {other} judged"
+
+
+def failures(tags: Mapping[str, str]) -> dict[str, str]:
+    """What was found of each gate that a version failed, by the gate's name.
+
+    >>> failures({"gate.size": "passed: 1 MB", "gate.accuracy": "FAILED: worse", "trace": "a"})
+    {'accuracy': 'worse'}
+    """
+    return {tag.removeprefix(GATE): text.removeprefix(FAILED).removeprefix(": ") for tag, text in tags.items()
+            if tag.startswith(GATE) and text.startswith(FAILED)}
+
+
+def failed_gates(tags: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the gates that a version failed."""
+    return tuple(failures(tags))
+
+
+def status_lines(settings: StoreSettings, tracker: Tracker) -> list[str]:
+    """Lines of a title and a text; nothing is changed. TrackingError where the tracking store does not answer."""
+    store = settings.store
+    found = [("store", str(store.absolute())), ("tracking", str(settings.mlflow_uri))]
+    for name in tracker.models():
+        found += _model(store, tracker, name)
+    if not tracker.models():
+        found.append(("champion", "none: no model is registered yet"))
+    runs = [run for run in tracker.run_records() if run.parent is None]
+    found.append(("last run", _run(runs[0]) if runs else "none"))
+    n_alive = sum(is_alive(store, token) for token in tokens(store))
+    found += [("in use", f"by {n_alive} processes")] * (n_alive > 0)
+    n_unsent = len(unsent_orders(store))
+    found += [("not sent", f"{n_unsent} kept runs: `sojourn sync` sends them")] * (n_unsent > 0)
+    return [f"{title:<{_TITLE}}{text}" for title, text in (*found, ("disk", _disk(store)))]
+
+
+def _model(store: Path, tracker: Tracker, name: str) -> list[tuple[str, str]]:
+    aliases = tracker.aliases(name) or {}
+    records = {record.version: record for record in tracker.version_records(name)}
+    lines = []
+    for alias in (CHAMPION, CHALLENGER):
+        version = aliases.get(alias)
+        if version is None:
+            lines += [(alias, f"{name}: none")] * (alias == CHAMPION)
+            continue
+        if version not in records:
+            lines.append((alias, f"{name} version {version}, which is gone"))
+            continue
+        record = records[version]
+        text = f"{name} version {version}, of {_utc(record.created_ms)}, trace {record.tags.get('trace', 'unknown')}"
+        failed = failed_gates(record.tags)
+        text += f"; failed: {', '.join(failed)}" if failed else ""
+        if alias == CHAMPION:
+            text += f"; {_bundle(store / BUNDLES / name, record.tags)}"
+        lines.append((alias, text))
+    return lines
+
+
+def _bundle(folder: Path, tags: Mapping[str, str]) -> str:
+    sha256 = read_sha256(folder)
+    if sha256 is None:
+        return f"not in {folder}: the next run puts it there"
+    return f"in {folder}" if sha256 == tags.get(BUNDLE_TAG) else f"{folder} holds another version: see the next run"
+
+
+def _run(run: RunRecord) -> str:
+    began = f"{run.name}: {run.status.lower()}, began {_utc(run.start_ms)}"
+    return began if run.ended_ms is None else f"{began}, took {(run.ended_ms - run.start_ms) / 1000:,.0f} s"
+
+
+def _disk(store: Path) -> str:
+    if not store.is_dir():
+        return "nothing is kept here"
+    sizes = {path.name: folder_bytes(path) for path in sorted(store.iterdir())}
+    total = sum(sizes.values())
+    large = sorted(((size, name) for name, size in sizes.items() if size >= _SMALL * total and size), reverse=True)
+    parts = ", ".join(f"{name} {size / 1e6:,.1f}" for size, name in large)
+    return (f"{total / 1e6:,.1f} MB ({parts}); {shutil.disk_usage(store).free / 1e9:,.1f} GB are free; `sojourn clean` "
+            "lists what may go")
+
+
+def _utc(stamp_ms: int) -> str:
+    return f"{datetime.fromtimestamp(stamp_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -19,7 +19,7 @@ os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "600"  # a busy
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prefect's own test harness draws its port at random, and may draw one that is taken meanwhile."""
-    from sojourn.flows.outside.prefect_server import prefect_server
+    from sojourn.flows.workers.prefect import prefect_server
 
     with prefect_server(tmp_path_factory.mktemp("prefect")):
         yield
@@ -33,7 +33,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Learnt:
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database as a first run makes it, which takes 8 s."""
-    from sojourn.flows.outside.mlflow_database import ready_database
+    from sojourn.flows.tracking.databases import ready_database
 
     folder = tmp_path_factory.mktemp("empty_database")
     ready_database(folder / "mlflow.db", folder / "artifacts")

@@ -196,7 +196,7 @@ def test_search_takes_a_horizon_for_each_file(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "small.swf").write_text(SWF)
     asked = ("search", "--on", "synthetic", "--on", f"swf={tmp_path / 'small.swf'}", "--store", tmp_path / "store")
     found: list[RetrainConfig] = []
-    monkeypatch.setattr("sojourn.flows.jobs.search.search", lambda configs, *_: found.extend(configs))
+    monkeypatch.setattr("sojourn.flows.study.search.search", lambda configs, *_: found.extend(configs))
     assert _run(*asked, "--horizon", 500)[0] == 0
     assert [config.horizon_s for config in found] == [None, 500]
     code, _, err = _run(*asked, "--horizon", 5, "--horizon", 6)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from settings_text import described
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig

@@ -13,9 +13,9 @@ from mutations import TOML_VALUES
 from sojourn.features.readers._parts import Declaration
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import plain_errors
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
-from sojourn.flows.jobs.next_times import next_times
+from sojourn.flows.schedule.deployment import next_times
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings

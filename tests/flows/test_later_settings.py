@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from sojourn.features import Trace
 from sojourn.flows.cli import app
-from sojourn.flows.outside.data_window import train_and_test
+from sojourn.flows.retrain.ingest import content_hash, ingested_trace, input_hash
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import TraceSource, since_s
-from sojourn.flows.stages.ingest import content_hash, ingested_trace, input_hash
+from sojourn.flows.tracking.tracker import train_and_test
 
 HEADER = "began,over,who\n"
 

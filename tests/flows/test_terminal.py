@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 from sojourn.flows.cli import app
 from rich.table import Table
-from sojourn.flows.progress import console, stage
+from sojourn.flows.console import console, stage
 with stage("work"):
     pass
 table = Table("a", title="×1.78 …")

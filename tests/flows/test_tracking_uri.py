@@ -10,16 +10,15 @@ from pathlib import Path
 import pytest
 import typer
 
-from sojourn.flows.commands.options import plain_errors
-from sojourn.flows.commands.variables import DEBUG
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.commands.options import DEBUG, plain_errors
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.entry import main
-from sojourn.flows.outside import tracking_client
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.tracking_client import TrackingError, answering, ask
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.flows.settings.trace import possible_dask
 from sojourn.flows.settings.tracking_uri import TrackingUri, possible_uri, without_secrets
+from sojourn.flows.tracking import client as tracking_client
+from sojourn.flows.tracking.client import TrackingError, answering, ask
+from sojourn.flows.tracking.tracker import Tracker
 
 SECRET = "s3cr%40t-word"
 DECODED = "s3cr@t-word"

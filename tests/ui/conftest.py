@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from sojourn.flows.commands.exit_codes import CHALLENGER
+from sojourn.flows.commands.options import CHALLENGER
 from watched_pages import Team, Watched
 
 
@@ -88,7 +88,7 @@ def _code(arguments: Sequence[str]) -> str:
 @contextmanager
 def _prefect(folder: Path) -> Iterator[str]:
     """A server with pages, in a process of its own: Playwright's loop runs in this one, which Prefect would use."""
-    code = ("import sys; from pathlib import Path; from sojourn.flows.outside.prefect_server import prefect_server\n"
+    code = ("import sys; from pathlib import Path; from sojourn.flows.workers.prefect import prefect_server\n"
             "with prefect_server(Path(sys.argv[1]), is_scheduling=True) as url:\n"
             "    print(url, flush=True)\n    sys.stdin.read()\n")
     with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -10,8 +10,8 @@ import pytest
 
 from made_jobs import swf_log
 from sojourn.flows.monitor.alarms import Alarm, DriftCheck
+from sojourn.flows.monitor.page import clock_text, monitor_page, verdict
 from sojourn.flows.monitor.weeks import Week
-from sojourn.flows.reports.monitor_page import clock_text, monitor_page, verdict
 from sojourn.models.drift import DailyExits
 from watched_pages import Watched
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from mlflow import MlflowClient
 
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.tracking.tracker import Tracker
 from watched_pages import Team, Watched
 
 pytestmark = pytest.mark.slow

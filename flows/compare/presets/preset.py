@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sojourn.flows.placement.workload_spec import Start
+    from sojourn.flows.placement.workloads import Start
 
 GRID = "sojourn.flows.compare.comparison:run_comparison"
 OF_REPLAYS = ("store", "tracking_uri", "trace", "reader", "recipe", "n_requests", "host_cpu_cores", "host_mem_gib",

@@ -11,8 +11,8 @@ import pytest
 
 from made_pods import recording
 from sojourn.features.readers import read_trace
+from sojourn.flows.annotation.annotate import CONSUMERS, go_duration
 from sojourn.flows.annotation.bounds import Bound
-from sojourn.flows.annotation.consumers import CONSUMERS, go_duration
 
 POD = Bound("1f2e-uid", 0.9, 1_800, 7_230, 1_767_225_600, "web/api-7d9f-x2")
 JOB = Bound("1234_7", 0.95, 1_800, 7_230, 1_767_225_600, "1234_7")

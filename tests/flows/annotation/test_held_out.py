@@ -8,10 +8,9 @@ import pytest
 
 from learnt_bundle import Learnt
 from sojourn.features import Trace
-from sojourn.flows.annotation.bounds import running_bounds
-from sojourn.flows.annotation.consumers import CONSUMERS
+from sojourn.flows.annotation.annotate import CONSUMERS
+from sojourn.flows.annotation.bounds import Replayed, running_bounds
 from sojourn.flows.annotation.held_out import CoverageReport, corrected_report, coverage_report
-from sojourn.flows.annotation.replayed import Replayed
 from sojourn.models.measures import Coverage
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder

@@ -10,7 +10,8 @@ import pytest
 
 from learnt_bundle import Learnt
 from sojourn.features import Trace
-from sojourn.flows.annotation.limit_table import (
+from sojourn.flows.annotation.bounds import Replayed
+from sojourn.flows.annotation.held_out import (
     LEAST_REQUESTS,
     LimitTable,
     _table,
@@ -19,7 +20,6 @@ from sojourn.flows.annotation.limit_table import (
     mixture_quantiles,
     table_coverage,
 )
-from sojourn.flows.annotation.replayed import Replayed
 from sojourn.models.curve_table import OnceTable
 from sojourn.serving import load_bundle
 

@@ -10,7 +10,7 @@ import pytest
 
 from learnt_bundle import Learnt
 from sojourn.features import Trace
-from sojourn.flows.annotation.replayed import Replayed
+from sojourn.flows.annotation.bounds import Replayed
 from sojourn.serving import load_bundle
 
 DAY_S = 86_400

@@ -42,7 +42,7 @@ def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], P
     assert again[0] == 0
     assert pd.read_csv(out / "admission.csv").drop(columns="took_s").equals(runs.drop(columns="took_s"))
     from sojourn.flows.settings.retrain import load_config
-    from sojourn.flows.versions.reading import read_store
+    from sojourn.flows.versions.promotion import read_store
 
     found = read_store(load_config(store=store)).comparisons()
     assert [(each["name"], each["trace"]) for each in found] == [("admit", "jobs.swf")]

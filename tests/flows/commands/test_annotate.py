@@ -13,7 +13,7 @@ from learnt_bundle import Learnt
 from sojourn.features import Trace
 from sojourn.features.creation import build_rows
 from sojourn.flows.cli import app
-from sojourn.flows.commands.variables import DEBUG
+from sojourn.flows.commands.options import DEBUG
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.inputs import HistoryState
 

@@ -90,8 +90,8 @@ REFUSED: dict[str, tuple[Callable[[], Trace], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_learnt_from_is_refused_with_a_reason(folder: Path, name: str) -> None:
-    from sojourn.flows.jobs.retrain import retrain
-    from sojourn.flows.jobs.study import study
+    from sojourn.flows.retrain.job import retrain
+    from sojourn.flows.study.study import study
 
     make, message = REFUSED[name]
     asked = config(folder, make(), name)
@@ -120,8 +120,8 @@ TRAINED: dict[str, Callable[[], Trace]] = {
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_what_is_odd_trains_and_answers(folder: Path, name: str) -> None:
-    from sojourn.flows.jobs.retrain import retrain
-    from sojourn.flows.jobs.study import study
+    from sojourn.flows.retrain.job import retrain
+    from sojourn.flows.study.study import study
 
     asked = config(folder, TRAINED[name](), name)
     done, found = retrain(asked), study(asked)
@@ -145,7 +145,7 @@ def test_what_is_odd_trains_and_answers(folder: Path, name: str) -> None:
     ("all-live-1s", lambda: made(lifetime_s=1)),
 ])
 def test_what_is_odd_is_simulated(folder: Path, name: str, make: Callable[[], Trace]) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     done = retrain(config(folder, make(), name, is_simulated=True, n_replicas=1))
     simulation = done.evaluation.simulation
@@ -154,7 +154,7 @@ def test_what_is_odd_is_simulated(folder: Path, name: str, make: Callable[[], Tr
 
 
 def test_requests_of_which_no_host_holds_one_are_refused(folder: Path) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     with pytest.raises(ValueError, match=r"requests must be at least one, got none \(\d+ larger than every host\)"):
         retrain(config(folder, made(cpu_cores=1_000.0), "too-large", is_simulated=True, n_replicas=1,

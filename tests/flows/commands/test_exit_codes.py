@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from made_bundles import make
 from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
-from sojourn.flows.commands.exit_codes import ALARM, CHALLENGER, INTERRUPTED, REFUSED
-from sojourn.flows.outside.mlflow_database import ready_database
+from sojourn.flows.commands.options import ALARM, CHALLENGER, INTERRUPTED, REFUSED
+from sojourn.flows.tracking.databases import ready_database
 
 
 @pytest.mark.parametrize(("alias", "code"), [("champion", 0), ("challenger", CHALLENGER), ("", CHALLENGER)])
@@ -24,7 +24,8 @@ def test_a_version_that_is_not_champion_ends_with_3(alias: str, code: int, comma
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     name = command.replace("-", "_")
     done = SimpleNamespace(promotion=SimpleNamespace(alias=alias))
-    monkeypatch.setattr(f"sojourn.flows.jobs.{name}.{name}", lambda settings: done)
+    place = "usage.train_usage" if "-" in command else "retrain.job"
+    monkeypatch.setattr(f"sojourn.flows.{place}.{name}", lambda settings: done)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     arguments = [command, "--store", str(tmp_path)] + (["made", "--reader", "synthetic"] if "-" in command else [])
     assert CliRunner().invoke(app, arguments).exit_code == code
@@ -34,7 +35,7 @@ def test_a_version_that_is_not_champion_ends_with_3(alias: str, code: int, comma
 def test_an_alarm_that_nobody_answered_ends_with_4(is_open: bool, code: int, tmp_path: Path,
                                                    new_store: Callable[[Path], Path],
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.flows.jobs.monitor.monitor", lambda settings: SimpleNamespace(is_open=is_open))
+    monkeypatch.setattr("sojourn.flows.monitor.job.monitor", lambda settings: SimpleNamespace(is_open=is_open))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     words = ["monitor", "sojourn-lifetime", "--log", str(tmp_path), "--store", str(new_store(tmp_path / "store"))]
     assert CliRunner().invoke(app, words).exit_code == code
@@ -80,9 +81,9 @@ def test_pages_on_a_port_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("command", "stopped", "words"), [
-    ("retrain", "jobs.retrain.retrain", "the champion is as it was; what was read of the trace is kept"),
-    ("evaluate", "jobs.study.study", "what was read of the trace is kept in the store, and the next run takes it"),
-    ("search", "jobs.search.search", "finished trials are in the store, and the same command goes on from there"),
+    ("retrain", "retrain.job.retrain", "the champion is as it was; what was read of the trace is kept"),
+    ("evaluate", "study.study.study", "what was read of the trace is kept in the store, and the next run takes it"),
+    ("search", "study.search.search", "finished trials are in the store, and the same command goes on from there"),
     ("compare", "compare.comparison.run_comparison", "finished cells are in the store, and the same command goes on"),
 ])
 def test_ctrl_c_says_what_is_kept(command: str, stopped: str, words: str, tmp_path: Path,

@@ -14,13 +14,11 @@ from hypothesis import given, settings
 
 from learnt_bundle import Learnt, learn
 from mutations import EDITS, RAW, Edits, mutated, mutated_tables, paths, with_raw
-from sojourn.flows.annotation.bounds import coming_bounds
-from sojourn.flows.annotation.replayed import Replayed
-from sojourn.flows.commands.annotate import _ids, _requests
-from sojourn.flows.placement import snapshot_tables
-from sojourn.flows.placement.snapshot import read_snapshot
-from sojourn.flows.placement.snapshot_tables import table_of
-from sojourn.flows.reports.rectify_table import migrations_table
+from sojourn.flows.annotation.bounds import Replayed, coming_bounds
+from sojourn.flows.commands.serve import _ids, _running_requests
+from sojourn.flows.placement import snapshot as snapshot_tables
+from sojourn.flows.placement.snapshot import read_snapshot, table_of
+from sojourn.flows.reports.plan import migrations_table
 from sojourn.serving import Predictor, load_bundle
 from sojourn.simulator.admission import read_power_profile
 from sojourn.simulator.rectification import RECTIFIERS
@@ -112,7 +110,7 @@ def test_a_header_of_a_million_names_takes_no_square_of_them(tmp_path: Path) -> 
 
 
 def annotated(file: Path, served: Served) -> Callable[[], object]:
-    return lambda: coming_bounds(served.replayed, _requests(file), 0.9, 0.9)
+    return lambda: coming_bounds(served.replayed, _running_requests(file), 0.9, 0.9)
 
 
 def test_every_value_of_a_request_is_read_or_refused(served: Served, tmp_path: Path) -> None:
@@ -145,7 +143,7 @@ def test_ids_and_requests_are_read_by_lines(tmp_path: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfa\r\n\r\n  b b \nc\xe2\x80\xa8d\n")
     assert _ids(file) == {"a", "b b", "c\u2028d"}
     file.write_text('{"request_id": "a\u2028b"}\n')  # a line of Unicode that is none of JSON
-    assert list(_requests(file).values()) == [{"request_id": "a\u2028b"}]
+    assert list(_running_requests(file).values()) == [{"request_id": "a\u2028b"}]
 
 
 @pytest.mark.parametrize("name", ["folder", "pipe", "loop", "none", "bomb.gz", "nul", "latin"])
@@ -161,7 +159,7 @@ def test_what_is_no_text_is_refused_by_all(name: str, tmp_path: Path) -> None:
         path.write_bytes(gzip.compress(b"1\n" * (40 << 20), 1))
     elif name in ("nul", "latin"):
         path.write_bytes(b"a\n\0\n" if name == "nul" else b"a\n\xfc\n")
-    for read in (_ids, _requests, read_power_profile):
+    for read in (_ids, _running_requests, read_power_profile):
         assert not is_read(lambda read=read: read(path), name, name)  # type: ignore[misc]
 
 

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from made_pods import maker
 from sojourn.features.readers import read_trace
 from sojourn.flows.cli import app
-from sojourn.flows.commands.variables import DEBUG
+from sojourn.flows.commands.options import DEBUG
+from sojourn.flows.retrain.ingest import content_hash
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.ingest import content_hash
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "examples" / "kubernetes"

@@ -16,9 +16,8 @@ import typer
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import OperationalError
 
-from sojourn.flows.commands.options import plain_errors
-from sojourn.flows.commands.variables import DEBUG
-from sojourn.flows.terminal import CLOSED_OUTPUT
+from sojourn.flows.commands.options import DEBUG, plain_errors
+from sojourn.flows.console import CLOSED_OUTPUT
 from sojourn.serving import BundleError
 
 URI = "postgresql://me:s3cret@host/db"

@@ -9,13 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.commands.variables import DEBUG
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.commands.options import DEBUG
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.admit_config import AdmitConfig
+from sojourn.flows.retrain.ingest import configured_trace, content_hash, input_hash, read_into
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.flows.settings.trace import ColumnOptions, TraceSource
-from sojourn.flows.stages.configured_trace import configured_trace
-from sojourn.flows.stages.ingest import content_hash, input_hash, read_into
 
 ROWS = "\n".join(["vm;who;begun;gone;vcpus;memory_mb;exit_code",
                   *(f"v{k};u{k % 3};2026-11-01 {k % 24:02d}:00;2026-11-02 {k % 24:02d}:30;2;4096;0" for k in range(60)),

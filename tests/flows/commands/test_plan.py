@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.jobs.plan import FILES, split_history
+from sojourn.flows.plan import FILES, split_history
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.versions.reading import read_store
+from sojourn.flows.versions.promotion import read_store
 from sojourn.simulator.planning import Instance, Job, synthetic_day
 
 

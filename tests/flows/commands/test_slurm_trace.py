@@ -6,10 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.commands.variables import DEBUG
+from sojourn.flows.commands.options import DEBUG
+from sojourn.flows.retrain.ingest import configured_trace, content_hash
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.configured_trace import configured_trace
-from sojourn.flows.stages.ingest import content_hash
 
 EXPORT = Path(__file__).parents[2] / "data" / "slurm" / "sacct_runs.txt"
 

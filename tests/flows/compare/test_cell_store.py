@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.flows.compare.cell_store import CellResult, CellStore
+from sojourn.flows.compare.cells import CellResult, CellStore
 
 RESULT = CellResult({"empty_hosts_pct": 100 / 3, "n_events": 7, "gap": float("nan")}, {"elapsed_s": 0.1},
                     {"description": "d \u2013 e", "n_hosts": 2},

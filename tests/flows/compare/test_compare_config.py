@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.simulator import KNOWN_POLICIES
 

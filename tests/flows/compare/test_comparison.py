@@ -22,24 +22,21 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
 from sojourn.features.synthetic_usage import with_usage
 from sojourn.flows.cli import app
-from sojourn.flows.compare import cell_replay
+from sojourn.flows.compare import cells as cell_replay
 from sojourn.flows.compare import comparison as comparing
-from sojourn.flows.compare.cell_store import CellStore
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.cells import CellStore, learnt_source, source_of, workload_of
 from sojourn.flows.compare.comparison import comparison_data, run_cells
-from sojourn.flows.compare.comparison_tables import cells_table, summary_table
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.compare.learnt_curves import learnt_source
-from sojourn.flows.compare.replay import source_of, workload_of
-from sojourn.flows.outside.workers import local_workers
-from sojourn.flows.placement import fitted_curves
-from sojourn.flows.placement.asked_rows import asked_rows
-from sojourn.flows.placement.predictor_text import parse_predictor
-from sojourn.flows.placement.sources import TableSource
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import cells_table, summary_table
+from sojourn.flows.placement import learnt_curves as fitted_curves
+from sojourn.flows.placement.learnt_curves import TableSource, asked_rows
+from sojourn.flows.placement.predictors import parse_predictor
 from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
 from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.reports.section import Section
-from sojourn.flows.stages.windows import windows
+from sojourn.flows.retrain.train import windows
+from sojourn.flows.workers.cells import local_workers
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics

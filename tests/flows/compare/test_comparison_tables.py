@@ -11,15 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sojourn.flows.compare.cell_store import CellResult, CellStore
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.cells import CellResult, CellStore
 from sojourn.flows.compare.comparison import comparison_data, run_cells
-from sojourn.flows.compare.comparison_log import as_document
-from sojourn.flows.compare.comparison_tables import cells_table, differences_table, summary_table
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.intervals import t_half_width
-from sojourn.flows.outside.workers import local_workers
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import as_document, cells_table, differences_table, summary_table
+from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.comparison_report import comparison_markdown
+from sojourn.flows.workers.cells import local_workers
 
 EMPTY = {"best-fit": (20.0, 22.0, 27.0), "first-fit": (21.0, 24.0, 30.0), "nilas (oracle)": (23.0, 26.0, 31.0)}
 BOUND = 33.0

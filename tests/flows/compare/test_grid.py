@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.compare import cell_replay, grid
-from sojourn.flows.compare import replay as replaying
-from sojourn.flows.compare.cell_store import CellResult, CellStore
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare import cells as cell_replay
+from sojourn.flows.compare import cells as replaying
+from sojourn.flows.compare import grid
+from sojourn.flows.compare.cells import CellResult, CellStore
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.outside.workers import Here, local_workers
-from sojourn.flows.store.code_version import source_hash
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.store.caches import source_hash
+from sojourn.flows.workers.cells import Here, local_workers
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate
 
 HERE = local_workers(1)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from made_bundles import make, rewrite
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.learning import learn
-from sojourn.flows.compare.learnt_curves import cut_s
-from sojourn.flows.placement.predictor_text import parse_predictor
-from sojourn.flows.placement.workload_spec import TraceSpec
-from sojourn.flows.stages import ingest as ingesting
-from sojourn.flows.stages.ingest import content_hash
+from sojourn.flows.compare.cells import cut_s
+from sojourn.flows.compare.comparison import learn
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.placement.predictors import parse_predictor
+from sojourn.flows.placement.workloads import TraceSpec
+from sojourn.flows.retrain import ingest as ingesting
+from sojourn.flows.retrain.ingest import content_hash
 
 
 def _spec(store: Path) -> TraceSpec:

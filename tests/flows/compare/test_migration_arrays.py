@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sojourn.flows.compare.cell_store import CellResult, CellStore
-from sojourn.flows.compare.migration_arrays import migration_arrays, migration_table
+from sojourn.flows.compare.cells import CellResult, CellStore, migration_arrays, migration_table
 
 
 def test_a_table_comes_back_with_ids_as_text(tmp_path: Path) -> None:

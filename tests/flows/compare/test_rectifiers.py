@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.flows.compare.compare_config import CompareConfig
-from sojourn.flows.compare.rectifiers import parse_rectifier, rectifier_name
+from sojourn.flows.compare.grid import parse_rectifier, rectifier_name
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.simulator import Rectify
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.ctcl_claims import (
     BEST,
     CLAIMS,

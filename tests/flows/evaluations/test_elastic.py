@@ -8,7 +8,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.elastic import BASELINE, WAYS, elastic_summary, host_types, pool_rows, run_elastic
 from sojourn.flows.evaluations.elastic_figure import elastic_figure
 from sojourn.flows.settings.store import load_settings

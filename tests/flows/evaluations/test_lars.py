@@ -8,7 +8,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.lars import ORDERS, fixed_batches, lars_summary, run_lars
 from sojourn.flows.settings.store import load_settings
 

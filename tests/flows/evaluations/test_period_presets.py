@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 from sojourn.features.usage import UsageGrid
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.evaluations.colocation_runs import MEASURES, Entry, Setting, order_means, run_days, run_orders
 from sojourn.flows.evaluations.period_presets import run_period_a, run_period_b, sets_of_days, single_days, usage_grids
 from sojourn.flows.evaluations.period_sections import days_sections
 from sojourn.flows.evaluations.periodic_share import SHARES_PCT, shares_of_periodic
-from sojourn.flows.jobs.preflight import check_before_work
 from sojourn.flows.placement.usage_case import pulse_case
 from sojourn.flows.settings.store import load_settings
+from sojourn.flows.workers.job import check_before_work
 from sojourn.serving.usage import DayClock
 
 SMALL = Setting(60, 12)

@@ -11,7 +11,7 @@ import pytest
 
 from learnt_bundle import Learnt
 from made_bundles import rewrite_schema
-from sojourn.flows.gates.bundle_gates import following_gate
+from sojourn.flows.retrain.gates import following_gate
 from sojourn.serving import BundleError, Predictor, load_bundle
 
 

@@ -13,7 +13,7 @@ from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.gates.known_at_creation import Suspect, check_confirmed, known_gate, suspects
+from sojourn.flows.retrain.honest_columns import Suspect, check_confirmed, known_gate, suspects
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime import HazardModel
 

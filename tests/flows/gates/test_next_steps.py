@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sojourn.flows.gates.accuracy_gate import Difference, Jury, better_gate
-from sojourn.flows.gates.gate import Gate, Reason
-from sojourn.flows.gates.next_steps import as_tag, next_steps, of_tag, reasons_of
-from sojourn.flows.reports.run_report import print_run, print_standing
-from sojourn.flows.stages.promote import Promotion, described
+from sojourn.flows.retrain.gate import Gate, Reason, as_tag, next_steps, of_tag, reasons_of
+from sojourn.flows.retrain.gates import Difference, Jury, better_gate
+from sojourn.flows.retrain.promote import Promotion, described
+from sojourn.flows.retrain.report import print_run, print_standing
 
 SERVED = 'To serve this version all the same: sojourn pull models:/m/3 FOLDER, then Predictor.load("FOLDER").'
 

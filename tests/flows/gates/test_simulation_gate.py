@@ -7,15 +7,14 @@ import pandas as pd
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.gates.simulation_gate import (
+from sojourn.flows.placement.workloads import Replicated, compare_replicas, later_workload, with_more
+from sojourn.flows.retrain.gate import (
     DEPLOYABLE,
     best_policy,
     is_better_placed,
     judged_pairs,
     simulation_gates,
 )
-from sojourn.flows.placement.replicas import Replicated, compare_replicas, with_more
-from sojourn.flows.placement.simulation import later_workload
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator import Oracle, Workload
 from sojourn.simulator.experiments import Pairing

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.gates.tells_running import tells_running
+from sojourn.flows.retrain.honest_columns import tells_running
 
 END_S = 1_000_000
 Column = Callable[[Examples, np.random.Generator], np.ndarray]

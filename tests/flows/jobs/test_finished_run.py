@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, make
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.jobs import finished_run as finished_module
-from sojourn.flows.jobs.finished_run import TABLES, finished_run, run_key, run_tags
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain import job as finished_module
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.ingest import Ingested
+from sojourn.flows.retrain.job import TABLES, finished_run, run_key, run_tags
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, promote
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.ingest import Ingested
-from sojourn.flows.stages.promote import Judged, promote
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
-from sojourn.flows.versions.rollback import roll_back
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes
+from sojourn.flows.versions.version_list import roll_back
 
 INGESTED = Ingested(Path(), "synthetic", "0" * 64, "")
 NAME = "sojourn-lifetime"

@@ -28,7 +28,7 @@ def _part(whole: Trace, is_kept: np.ndarray, from_s: int, horizon_s: int) -> Tra
 @pytest.mark.usefixtures("prefect_server")
 def test_the_model_is_the_same_whatever_the_later_file_says(new_store: Callable[[Path], Path],
                                                             tmp_path: Path) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     whole = synthesize(2_000, seed=4).since_begin()
     is_known = whole.is_start_known()

@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from made_servers import mlflow_server
-from sojourn.flows.jobs import retrain_log
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.reports import figures
+from sojourn.flows.retrain import job as retrain_log
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes
+from sojourn.flows.tracking.client import TrackingError
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes
 
 pytestmark = pytest.mark.slow
 NAME = "sojourn-lifetime"
@@ -28,7 +28,7 @@ NAME = "sojourn-lifetime"
 def test_a_server_that_is_killed_is_waited_for_or_the_run_is_kept_and_sent(
         new_store: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     store, served = tmp_path / "store", new_store(tmp_path / "server")

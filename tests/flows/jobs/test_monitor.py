@@ -21,7 +21,9 @@ from made_bundles import rewrite
 from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.monitor.alarm_record import (
+from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift, drift_alarms
+from sojourn.flows.monitor.followed import follow, traced_outcomes
+from sojourn.flows.monitor.job import (
     AGE,
     ALARM,
     BEGUN,
@@ -36,15 +38,12 @@ from sojourn.flows.monitor.alarm_record import (
     to_renew,
     write_record,
 )
-from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift, drift_alarms
-from sojourn.flows.monitor.followed import follow
-from sojourn.flows.monitor.outcomes import traced_outcomes
+from sojourn.flows.monitor.page import clock_text, loss_text, verdict
 from sojourn.flows.monitor.weeks import Week, weeks_of
-from sojourn.flows.outside.tracked_names import LEFT_TAG
-from sojourn.flows.reports.monitor_page import clock_text, loss_text, verdict
+from sojourn.flows.retrain.train import windows
 from sojourn.flows.settings.other_jobs import MonitorConfig
-from sojourn.flows.stages.windows import windows
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG
+from sojourn.flows.tracking.registry import LEFT_TAG
+from sojourn.flows.versions.promotion import BUNDLE_TAG
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.models.bundle_writer import training_reference
 from sojourn.models.drift import DailyExits, WatchedRequests, daily_exits
@@ -345,10 +344,9 @@ class Stored:
 @pytest.fixture(scope="module")
 def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory,
            prefect_server: None) -> Stored:
-    from sojourn.flows.outside.tracked_names import CHAMPION
     from sojourn.flows.settings.trace import TraceSettings
-    from sojourn.flows.versions.bundle_bytes import BundleBytes
-    from sojourn.flows.versions.opening import open_store
+    from sojourn.flows.tracking.registry import CHAMPION
+    from sojourn.flows.versions.promotion import BundleBytes, open_store
 
     store = new_store(tmp_path_factory.mktemp("monitored"))
     tracker = open_store(TraceSettings.model_validate({"store": store}))
@@ -362,8 +360,8 @@ def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: 
 
 @pytest.mark.slow
 def test_a_check_reports_to_mlflow_and_in_one_page(stored: Stored, logged: Logged) -> None:
-    from sojourn.flows.jobs.monitor import monitor
-    from sojourn.flows.versions.reading import read_store
+    from sojourn.flows.monitor.job import monitor
+    from sojourn.flows.versions.promotion import read_store
 
     found = monitor(stored.config())
     page = found.report.read_text()
@@ -382,7 +380,7 @@ def test_a_check_reports_to_mlflow_and_in_one_page(stored: Stored, logged: Logge
 ])  # fmt: skip
 @pytest.mark.slow
 def test_what_cannot_be_checked_is_refused_by_name(stored: Stored, change: dict[str, Any], rule: str) -> None:
-    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.monitor.job import monitor
 
     with pytest.raises((ValueError, FileNotFoundError), match=rule):
         monitor(stored.config(**change))
@@ -391,7 +389,7 @@ def test_what_cannot_be_checked_is_refused_by_name(stored: Stored, change: dict[
 @pytest.mark.slow
 def test_an_empty_folder_and_a_log_of_another_model_are_refused(stored: Stored, logged: Logged,
                                                                 tmp_path: Path) -> None:
-    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.monitor.job import monitor
 
     with pytest.raises(ValueError, match="log must hold decisions, got none"):
         monitor(stored.config(log=tmp_path))
@@ -409,7 +407,7 @@ def test_an_empty_folder_and_a_log_of_another_model_are_refused(stored: Stored, 
 
 @pytest.mark.slow
 def test_outcomes_need_decisions_with_ids(stored: Stored, logged: Logged, tmp_path: Path) -> None:
-    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.monitor.job import monitor
 
     predictor = Predictor.load(logged.bundle)
     predictor.log_to(tmp_path / "log")
@@ -425,11 +423,11 @@ def test_outcomes_need_decisions_with_ids(stored: Stored, logged: Logged, tmp_pa
 @pytest.mark.slow
 def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch: pytest.MonkeyPatch,
                                      tmp_path: Path) -> None:
-    from sojourn.flows.jobs import monitor as job
+    from sojourn.flows.monitor import job
 
     runs: list[Any] = []
     monkeypatch.setattr(job, "load_settings", lambda *given, **changes: changes)
-    monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", lambda settings: runs.append(settings))
+    monkeypatch.setattr("sojourn.flows.retrain.job.retrain", lambda settings: runs.append(settings))
     changes = {"log": logged.drifted, "retrain_config": tmp_path / "made.toml", "refractory_days": 40,
                "detector": "cusum-bands"}  # the log ends within a week of the drift
     first = job.monitor(stored.config(**changes))
@@ -444,7 +442,7 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
         raise ValueError("no trace")
 
     write_record(monitor_folder(stored.folder, NAME), [])
-    monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", fails)
+    monkeypatch.setattr("sojourn.flows.retrain.job.retrain", fails)
     with pytest.raises(ValueError, match="no trace"):
         job.monitor(stored.config(**changes))
     assert [one.state for one in read_record(monitor_folder(stored.folder, NAME))] == [FAILED]
@@ -452,8 +450,8 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
 
 def test_an_alarm_names_what_answered_it_or_what_to_do(logged: Logged) -> None:
     """Version 2 answered. Versions 1 and 3 are older and newer bytes of the same model."""
-    from sojourn.flows.jobs import monitor as job
-    from sojourn.flows.outside.version_registry import VersionRecord
+    from sojourn.flows.monitor import job
+    from sojourn.flows.tracking.registry import VersionRecord
 
     own = Predictor.load(logged.bundle).version
     records = [VersionRecord(1, 0, "a", {BUNDLE_TAG: "1" * 64}),
@@ -493,11 +491,11 @@ def test_times_are_dates_if_the_bundle_has_them(logged: Logged) -> None:
 @pytest.mark.slow
 def test_follow_ups_and_old_models_are_retrained_once_where_it_is_said_how(
         stored: Stored, logged: Logged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from sojourn.flows.jobs import monitor as job
+    from sojourn.flows.monitor import job
 
     runs: list[Any] = []
     monkeypatch.setattr(job, "load_settings", lambda *given, **changes: changes)
-    monkeypatch.setattr("sojourn.flows.jobs.retrain.retrain", lambda settings: runs.append(settings))
+    monkeypatch.setattr("sojourn.flows.retrain.job.retrain", lambda settings: runs.append(settings))
     folder = monitor_folder(stored.folder, NAME)
     now_day = (logged.trace.horizon_s - 1) // DAY_S
     how = {"retrain_config": tmp_path / "made.toml", "detector": "level"}
@@ -520,7 +518,7 @@ def test_a_deployment_is_run_once_however_often_the_check_is_cut_off(stored: Sto
     from prefect import flow
     from prefect.client.orchestration import get_client
 
-    from sojourn.flows.jobs.monitor import monitor
+    from sojourn.flows.monitor.job import monitor
 
     @flow(name="made-retrain")
     def made() -> None: ...
@@ -570,10 +568,10 @@ def test_a_record_that_is_damaged_is_refused_by_name(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import sojourn.flows.jobs.monitor as job
-from sojourn.flows.monitor.alarm_record import read_record, to_act_on
+import sojourn.flows.monitor.job as job
+from sojourn.flows.monitor.job import read_record, to_act_on
 from sojourn.flows.monitor.alarms import Alarm
-import sojourn.flows.jobs.retrain as retraining
+import sojourn.flows.retrain.job as retraining
 folder = Path(sys.argv[1])
 alarm = Alarm(100, 95, 94, 96, "at all ages", 20.0, 10.0, 3.0)
 config = job.MonitorConfig(store=folder, model_name="m", log=folder, retrain_config=folder / "made.toml")

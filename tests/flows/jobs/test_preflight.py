@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.jobs import job, preflight
-from sojourn.flows.jobs.preflight import check_before_work
-from sojourn.flows.outside import tracking_client
-from sojourn.flows.outside.tracking_client import TrackingError, ask
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.tracking import client as tracking_client
+from sojourn.flows.tracking.client import TrackingError, ask
+from sojourn.flows.workers import job
+from sojourn.flows.workers import job as preflight
+from sojourn.flows.workers.job import check_before_work
 
 
 def _empty(folder: Path) -> Path:

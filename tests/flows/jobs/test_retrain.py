@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sojourn.features.synthetic import START_UNIX_S
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain.ingest import content_hash
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.ingest import content_hash
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.models.measures import time_label
 from sojourn.serving import Predictor, load_bundle
 
@@ -30,7 +30,7 @@ def _config(store: Path, **settings: object) -> RetrainConfig:
 
 @pytest.mark.usefixtures("prefect_server")
 def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     first = retrain(_config(store))
     printed = capsys.readouterr().out

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.outside.tracked_names import CHAMPION
 from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.tracking.registry import CHAMPION
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server")
 def test_where_the_table_is_best_it_is_published_and_answers(new_store: Callable[[Path], Path],
                                                              tmp_path_factory: pytest.TempPathFactory) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     store = new_store(tmp_path_factory.mktemp("store"))
     config = RetrainConfig(store=store, n_requests=3_000, n_threads=1, n_replicas=2, max_replicas=2, families=("km",))

@@ -25,19 +25,16 @@ from typer.testing import CliRunner
 
 from made_bundles import make
 from sojourn.flows.cli import app
-from sojourn.flows.jobs.deployment_file import POOL, deployment_file
-from sojourn.flows.jobs.next_times import next_times
-from sojourn.flows.jobs.schedule import _FLOWS, _carry_out, run_on_schedule
-from sojourn.flows.jobs.schedule_settings import JOBS, settings_document
-from sojourn.flows.jobs.scheduled import scheduled_retrain
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.schedule.deployment import JOBS, POOL, deployment_file, next_times, settings_document
+from sojourn.flows.schedule.run import _FLOWS, _carry_out, run_on_schedule, scheduled_retrain
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.promote import Judged, promote
-from sojourn.flows.versions.bundle_bytes import BundleBytes
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BundleBytes
 from sojourn.serving import Predictor
 
 
@@ -190,14 +187,14 @@ def test_what_was_stopped_with_its_schedule_ends_in_mlflow(monkeypatch: pytest.M
     def away(settings: object) -> None:
         raise OSError("the tracking store must answer")
 
-    monkeypatch.setattr("sojourn.flows.jobs.schedule._carry_out", carry_out)
-    monkeypatch.setattr("sojourn.flows.jobs.schedule.prefect_server", lambda *given, **more: nullcontext("http://made"))
-    monkeypatch.setattr("sojourn.flows.jobs.schedule.open_store", opened.append)
+    monkeypatch.setattr("sojourn.flows.schedule.run._carry_out", carry_out)
+    monkeypatch.setattr("sojourn.flows.schedule.run.prefect_server", lambda *given, **more: nullcontext("http://made"))
+    monkeypatch.setattr("sojourn.flows.schedule.run.open_store", opened.append)
     config = load_config(store=tmp_path)
     for _ in range(2):
         run_on_schedule(config, "0 3 * * 1", tell=told.append)
     assert opened == [config] and told[-1] == "stopped"
-    monkeypatch.setattr("sojourn.flows.jobs.schedule.open_store", away)
+    monkeypatch.setattr("sojourn.flows.schedule.run.open_store", away)
     run_on_schedule(config, "0 3 * * 1", tell=told.append)
     assert told[-2:] == ["not ended yet, the next run does it: the tracking store must answer", "stopped"]
 
@@ -291,7 +288,7 @@ def test_a_worker_of_a_pool_is_killed_and_the_next_run_finishes(new_store: Calla
     from mlflow import MlflowClient
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from sojourn.flows.outside.prefect_server import prefect_server
+    from sojourn.flows.workers.prefect import prefect_server
 
     store = new_store(tmp_path / "store")
     before = _champion(store, tmp_path)

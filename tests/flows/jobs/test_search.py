@@ -11,15 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.jobs import trial
-from sojourn.flows.jobs.search import _scores_of_workers, search
-from sojourn.flows.jobs.trial import Material
-from sojourn.flows.outside.dask_workers import cluster
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain.features import stored_features, workers_of
+from sojourn.flows.retrain.ingest import read_into
 from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
-from sojourn.flows.stages.build_features import stored_features
-from sojourn.flows.stages.ingest import read_into
-from sojourn.flows.stages.sampled_features import workers_of
+from sojourn.flows.study import search as trial
+from sojourn.flows.study.search import Material, _scores_of_workers, search
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.workers.dask import cluster
 from sojourn.models.lifetime import SEARCH_SPACES
 
 
@@ -48,7 +46,7 @@ def test_a_search_reads_no_test_window_and_goes_on_where_it_stopped(
         seen.append(material)
         return score(space, values, material)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sojourn.flows.jobs.search.score", watched)
+    monkeypatch.setattr("sojourn.flows.study.search.score", watched)
     first = search([config], "gbdt-once", 2, 600.0)
     assert first.n_trials == 2 and len(seen) == 3  # the defaults' own score, and two trials
     assert first.value <= 1.0  # the first trial is the defaults themselves

@@ -13,11 +13,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.outside.tracked_names import STUDY
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.reports.results_pages import results_pages, write_results
 from sojourn.flows.reports.study_report import Found, study_markdown, study_tables
 from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.tracking.registry import STUDY
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.models.lifetime import AgeGain
 
 FOUND = {
@@ -160,7 +160,7 @@ def test_a_store_without_studies_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server")
 def test_a_study_leaves_out_what_the_trace_cannot_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sojourn.flows.jobs.study import study
+    from sojourn.flows.study.study import study
 
     found = study(RetrainConfig(store=tmp_path, n_requests=2_000, n_threads=1,
                                 families=("km", "gbdt-once", "repeat-last", "requested-time")))

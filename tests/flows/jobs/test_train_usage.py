@@ -11,12 +11,12 @@ import pytest
 
 from made_days import made_grid
 from sojourn.features import Trace
-from sojourn.flows.outside.pull import pull
-from sojourn.flows.outside.tracked_names import CHAMPION
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.other_jobs import TrainUsageConfig
-from sojourn.flows.versions import promotion_journal
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.tracking.pull import pull
+from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions import promotion as promotion_journal
+from sojourn.flows.versions.promotion import open_store
 from sojourn.serving import UsagePredictor
 
 
@@ -48,7 +48,7 @@ def test_the_run_logs_settings_of_usage_and_no_others() -> None:
 @pytest.mark.usefixtures("prefect_server")
 def test_promoted_killed_repaired_pulled_and_served(new_store: Callable[[Path], Path], tmp_path: Path,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.flows.jobs.train_usage import train_usage
+    from sojourn.flows.usage.train_usage import train_usage
 
     store = new_store(tmp_path / "store")
     config = TrainUsageConfig(store=store, usage_trace=_trace(tmp_path / "trace"), n_classes=3, step_s=900, n_threads=1)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.jobs import retrain_log
-from sojourn.flows.outside.tracked_names import CHAMPION
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.commands.options import CHALLENGER
 from sojourn.flows.reports import figures
+from sojourn.flows.retrain import job as retrain_log
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
+from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.serving import load_bundle
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def _seeds(tracker: Tracker, store: Path) -> dict[int, str]:
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_stopped_at_its_figures_goes_on_with_its_own_bundle(
         new_store: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
 
     store = new_store(tmp_path)
     tracker = Tracker(RetrainConfig(store=store).mlflow_uri, store / "artifacts")

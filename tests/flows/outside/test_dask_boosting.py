@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.flows.outside import boost_shard, dask_boosting
-from sojourn.flows.outside.dask_boosting import Rank, dask_learner, every, run_rank
-from sojourn.flows.outside.dask_workers import cluster, dask_client
+from sojourn.flows.workers import boost_shard, dask_boosting
+from sojourn.flows.workers.dask import cluster, dask_client
+from sojourn.flows.workers.dask_boosting import Rank, dask_learner, every, run_rank
 from sojourn.models.lifetime import Rows
 from sojourn.models.lifetime.gbdt import Boosted, boost
 from sojourn.models.parity import n_different_bits
@@ -136,7 +136,7 @@ def test_more_ranks_than_workers_are_refused(address: str, tmp_path: Path) -> No
 @pytest.mark.usefixtures("prefect_server")
 def test_a_whole_retrain_grows_its_trees_on_two_workers(address: str, new_store: Callable[[Path], Path],
                                                         tmp_path: Path) -> None:
-    from sojourn.flows.jobs.retrain import retrain
+    from sojourn.flows.retrain.job import retrain
     from sojourn.flows.settings.retrain import RetrainConfig
 
     config = RetrainConfig(store=new_store(tmp_path), n_requests=1_500, families=("hazard",), is_simulated=False,

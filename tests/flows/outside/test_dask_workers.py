@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.compare.cell_store import CellStore
-from sojourn.flows.compare.compare_config import CompareConfig
+from sojourn.flows.compare.cells import CellStore
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.outside import dask_workers as module
-from sojourn.flows.outside.dask_workers import cluster, dask_workers
-from sojourn.flows.outside.workers import local_workers, run_grouped
-from sojourn.flows.stages.build_features import stored_features
-from sojourn.flows.stages.ingest import Ingested
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.retrain.features import stored_features
+from sojourn.flows.retrain.ingest import Ingested
+from sojourn.flows.workers import dask as module
+from sojourn.flows.workers.cells import local_workers, run_grouped
+from sojourn.flows.workers.dask import cluster, dask_workers
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,14 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from made_bundles import Made, make
-from sojourn.flows.jobs.preflight import check_before_work
-from sojourn.flows.outside.fsspec_artifacts import FsspecArtifactRepository
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.run_artifacts import artifact_bytes, check_place, remove_artifacts
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.versions.bundle_bytes import BundleBytes
-from sojourn.flows.versions.opening import open_store
-from sojourn.flows.versions.reading import read_store
+from sojourn.flows.tracking.artifacts import artifact_bytes, check_place, remove_artifacts
+from sojourn.flows.tracking.fsspec_artifacts import FsspecArtifactRepository
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import BundleBytes, open_store, read_store
+from sojourn.flows.workers.job import check_before_work
 from sojourn.serving import BundleError
 
 

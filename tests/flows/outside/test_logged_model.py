@@ -20,12 +20,11 @@ from mlflow.models import Model
 
 from made_bundles import Made, make
 from made_servers import mlflow_program
-from sojourn.flows.outside.data_window import train_and_test
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.tracked_names import CHAMPION
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import Tracker, train_and_test
 from sojourn.serving import Predictor
 from sojourn.serving.bundle import FILES, MANIFEST
 

@@ -17,21 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.outside import mlflow_database
-from sojourn.flows.outside.mlflow_database import check_database, ready_database
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.trials_database import ready_trials
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.store.lock import store_lock
-from sojourn.flows.store.processes import enter_store
-from sojourn.flows.store.sqlite_file import tables_of
+from sojourn.flows.store.lock import enter_store, store_lock
+from sojourn.flows.store.moved import tables_of
+from sojourn.flows.tracking import databases as mlflow_database
+from sojourn.flows.tracking.databases import check_database, ready_database, ready_trials
+from sojourn.flows.tracking.tracker import Tracker
 
 KILLED_WITHIN = """
 import os, signal
 from pathlib import Path
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from sojourn.flows.outside.{module} import {make}
+from sojourn.flows.tracking.databases import {make}
 
 @event.listens_for(Engine, "before_cursor_execute")
 def each(connection, cursor, statement, *rest):
@@ -46,15 +44,15 @@ def _left(store: Path) -> list[str]:
     return sorted(path.name for path in store.iterdir() if path.name not in ("store.lock", "processes"))
 
 
-def _killed_within(part: str, module: str, make: str, arguments: str) -> None:
-    code = KILLED_WITHIN.format(part=part, module=module, make=make, arguments=arguments)
+def _killed_within(part: str, make: str, arguments: str) -> None:
+    code = KILLED_WITHIN.format(part=part, make=make, arguments=arguments)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 @pytest.mark.slow
 def test_a_kill_within_the_first_migration_costs_the_next_run_nothing(tmp_path: Path) -> None:
-    _killed_within("_alembic_tmp_", "mlflow_database", "ready_database",
+    _killed_within("_alembic_tmp_", "ready_database",
                    f"Path({str(tmp_path / 'mlflow.db')!r}), Path({str(tmp_path / 'artifacts')!r})")
     assert not (tmp_path / "mlflow.db").exists()
     tracker = Tracker(TrackingUri.of_file(tmp_path / "mlflow.db"), tmp_path / "artifacts")
@@ -62,7 +60,7 @@ def test_a_kill_within_the_first_migration_costs_the_next_run_nothing(tmp_path: 
 
 
 def test_a_kill_while_optuna_makes_its_tables_costs_nothing(tmp_path: Path) -> None:
-    _killed_within("CREATE TABLE trials", "trials_database", "ready_trials", f"Path({str(tmp_path)!r})")
+    _killed_within("CREATE TABLE trials", "ready_trials", f"Path({str(tmp_path)!r})")
     assert not (tmp_path / "optuna.db").exists()
     assert "alembic_version" in tables_of(ready_trials(tmp_path))
 
@@ -99,7 +97,7 @@ def _limit() -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_nothing_half_made(tmp_path: Path) -> None:
-    code = ("from pathlib import Path; from sojourn.flows.outside.mlflow_database import ready_database; "
+    code = ("from pathlib import Path; from sojourn.flows.tracking.databases import ready_database; "
             f"ready_database(Path({str(tmp_path / 'mlflow.db')!r}), Path({str(tmp_path)!r}))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
                           preexec_fn=_limit)

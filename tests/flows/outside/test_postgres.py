@@ -17,16 +17,16 @@ from typer.testing import CliRunner
 from made_bundles import Made, make
 from made_postgres import PASSWORD, PostgresServer
 from sojourn.flows.cli import app
-from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.mlflow_database import known_revisions
-from sojourn.flows.outside.postgres_database import advisory_lock
-from sojourn.flows.outside.tracked_names import CHAMPION
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.tracking_client import TrackingError
+from sojourn.flows.commands.options import CHALLENGER
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.tracking.client import TrackingError
+from sojourn.flows.tracking.databases import known_revisions
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.postgres_database import advisory_lock
+from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.promotion import open_store
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ FIRST_RUN = """
 import sys
 from pathlib import Path
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.versions.opening import open_store
+from sojourn.flows.versions.promotion import open_store
 tracker = open_store(TraceSettings(store=Path(sys.argv[1]), artifacts=sys.argv[2]))
 with tracker.run("first", {}) as run:
     tracker.log(run, {"p": 1}, {"m": 1.0})

@@ -14,17 +14,17 @@ import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
 
 from made_server import publishing
-from sojourn.flows.outside import prefect_server as module
-from sojourn.flows.outside.prefect_server import _await, prefect_server
+from sojourn.flows.workers import prefect as module
+from sojourn.flows.workers.prefect import _await, prefect_server
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from sojourn.flows.environment import keep_prefect_in
+from sojourn.flows.process import keep_prefect_in
 store = Path(sys.argv[1])
 keep_prefect_in(store)
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.jobs.job import Job
+from sojourn.flows.workers.job import Job
 
 def probe(config: RetrainConfig) -> None:
     print("within", flush=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from made_servers import mlflow_server
-from sojourn.flows.commands.exit_codes import CHALLENGER
-from sojourn.flows.outside.tracked_names import CHAMPION, STUDY
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.commands.options import CHALLENGER
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.tracking.registry import CHAMPION, STUDY
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow

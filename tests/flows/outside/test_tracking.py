@@ -17,11 +17,11 @@ import pytest
 from mlflow import MlflowClient
 
 import sojourn.flows
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, STUDY
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.outside.tracking_client import TrackingError
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.tracking.client import TrackingError
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, STUDY
+from sojourn.flows.tracking.tracker import Tracker
 
 
 @pytest.fixture()
@@ -90,7 +90,7 @@ def test_a_failed_statement_is_one_line_without_its_parameters(tracker: Tracker,
 TERMINATED = """
 import sys
 from pathlib import Path
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
 with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a test"}}).run("run", {{}}) as run:
     print(run, flush=True)
@@ -115,7 +115,7 @@ def test_every_run_is_begun_by_a_block_that_ends_it() -> None:
     folder = Path(sojourn.flows.__path__[0])
     begins = {file.name for file in folder.rglob("*.py") if re.search(r"\.start\([^)]*tags", file.read_text())}
     # a rollback's run is ended by the order that began it, however often that is cut off
-    assert begins == {"tracking.py", "promotion_journal.py"}
+    assert begins == {"tracker.py", "promotion.py"}
 
 
 def test_metrics_under_several_steps_are_more_than_a_batch(tracker: Tracker) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from made_bundles import make
-from sojourn.flows.placement.predictor_text import parse_predictor
+from sojourn.flows.placement.predictors import parse_predictor
 
 
 @pytest.mark.parametrize(("text", "name", "is_learnt"), [

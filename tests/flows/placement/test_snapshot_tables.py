@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sojourn.flows.placement.snapshot_tables import SnapshotTable, snapshot_table
+from sojourn.flows.placement.snapshot import SnapshotTable, snapshot_table
 
 
 def _csv(folder: Path, content: str | bytes) -> SnapshotTable:

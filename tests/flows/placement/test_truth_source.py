@@ -5,7 +5,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import LifetimeMixtures, synthesize_with_truth
-from sojourn.flows.placement.truth_source import UPTIMES_S, mixture_curves, truth_source
+from sojourn.flows.placement.predictors import UPTIMES_S, mixture_curves, truth_source
 
 
 def test_curves_hold_the_closed_forms() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from sojourn.flows.reports.bundle_labels import folder_lines, short_labels, shortened
+from sojourn.flows.reports.comparison_report import folder_lines, short_labels, shortened
 
 LONG = "bundle:/srv/a-cluster/with/a-long/path/.sojourn/bundles/sojourn-lifetime"
 

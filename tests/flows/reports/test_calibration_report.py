@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sojourn.flows.reports.calibration_figures import age_figure, coverage_weeks_figure
-from sojourn.flows.reports.calibration_table import calibration_markdown, calibration_rows, calibration_table, week_rows
-from sojourn.flows.reports.line_labels import label_ends
+from sojourn.flows.reports.figures import label_ends
+from sojourn.flows.reports.study_report import (
+    age_figure,
+    calibration_markdown,
+    calibration_rows,
+    calibration_table,
+    coverage_weeks_figure,
+    week_rows,
+)
 
 POINTS = np.linspace(0.0, 1.0, 11)
 

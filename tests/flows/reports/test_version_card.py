@@ -1,9 +1,9 @@
 """What a version's description says, in which order, and that MLflow's database has room for it."""
 
-from sojourn.flows.gates.accuracy_gate import Difference
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.reports.version_card import CardFacts, version_card
-from sojourn.flows.stages.promote import MAX_DESCRIPTION, described
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.gates import Difference
+from sojourn.flows.retrain.promote import MAX_DESCRIPTION, described
+from sojourn.flows.retrain.report import CardFacts, version_card
 
 NAME = "sojourn-lifetime"
 FACTS = CardFacts(NAME, "hazard", "hazard: best, on 200 ends.", (3_600,), "trace.swf",

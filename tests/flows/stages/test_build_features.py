@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sojourn.features.synthetic import synthesize
+from sojourn.flows.retrain.features import build_features, stored_features
+from sojourn.flows.retrain.ingest import Ingested, ingested_trace
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.build_features import build_features, stored_features
-from sojourn.flows.stages.ingest import Ingested, ingested_trace
 
 
 @pytest.mark.parametrize("damaged", ["*.parquet", "*.history.npz"])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.stages.choice import Choice, choose, simplest_within_error
-from sojourn.flows.stages.trained import Trained
+from sojourn.flows.retrain.train import Choice, Trained, choose, simplest_within_error
 from sojourn.models import LIFETIME_MODELS, LifetimeModel
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.measures import BrierOverAges, OwnerDraws

@@ -11,9 +11,8 @@ import pytest
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.usage import UsageStore, UsageStream
 from sojourn.features.usage.usage_stream import RawSamples, RequestTable
-from sojourn.flows.reports.usage_figures import classes_figure, errors_figure, examples_figure
-from sojourn.flows.reports.usage_report import summary_lines, usage_tables
-from sojourn.flows.stages.describe_usage import UsageDescription, describe_usage
+from sojourn.flows.usage.describe_usage import UsageDescription, describe_usage
+from sojourn.flows.usage.report import classes_figure, errors_figure, examples_figure, summary_lines, usage_tables
 from sojourn.serving.usage import DAY_S, DayClock
 
 N_DAYS = 15

@@ -10,11 +10,10 @@ import pytest
 
 from made_growing import DAYS, days_folder, sql_source, write_day, write_rows
 from sojourn.features.readers import SourceUnavailable
+from sojourn.flows.retrain import ingest as ingesting
+from sojourn.flows.retrain.ingest import configured_trace, content_hash, ingested_trace, input_hash, read_into
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import TraceSource
-from sojourn.flows.stages import ingest as ingesting
-from sojourn.flows.stages.configured_trace import configured_trace
-from sojourn.flows.stages.ingest import content_hash, ingested_trace, input_hash, read_into
 
 
 def _of_file(file: Path, reader: str = "parquet") -> TraceSource:

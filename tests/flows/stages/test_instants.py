@@ -13,13 +13,12 @@ from sojourn.features import Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.later_file import TEST_FROM
 from sojourn.features.refreshed import with_instants_apart
+from sojourn.flows.retrain import train as instants
+from sojourn.flows.retrain.features import Features
+from sojourn.flows.retrain.ingest import Ingested
+from sojourn.flows.retrain.judge import write_candidate
+from sojourn.flows.retrain.train import INSTANTS_TAG, Instants, read_instants, reread, train
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages import instants
-from sojourn.flows.stages.build_features import Features
-from sojourn.flows.stages.candidate import write_candidate
-from sojourn.flows.stages.ingest import Ingested
-from sojourn.flows.stages.instants import INSTANTS_TAG, Instants, read_instants, reread
-from sojourn.flows.stages.train import train
 from sojourn.models.measures import BrierOverAges
 from sojourn.serving import Predictor
 from sojourn.serving.inputs import HistoryState

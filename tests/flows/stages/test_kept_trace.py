@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from made_growing import Row, sql_source, write_rows
 from sojourn.features import Trace
 from sojourn.flows.cli import app
+from sojourn.flows.retrain.ingest import with_kept_trace
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.kept_trace import with_kept_trace
 
 DAYS: dict[str, list[Row]] = {"2026-11-02": [
     (f"r{k}", f"2026-11-01 {k % 24:02d}:00:00", f"2026-11-01 {k % 24:02d}:40:00", 2.0, 8.0, f"u{k % 3}", 3600.0, "ok")

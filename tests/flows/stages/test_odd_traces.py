@@ -16,11 +16,11 @@ import pytest
 from made_curves import check_curve
 from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
+from sojourn.flows.retrain.features import Features
+from sojourn.flows.retrain.ingest import Ingested
+from sojourn.flows.retrain.judge import Candidate, write_candidate
+from sojourn.flows.retrain.train import Training, train
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages.build_features import Features
-from sojourn.flows.stages.candidate import Candidate, write_candidate
-from sojourn.flows.stages.ingest import Ingested
-from sojourn.flows.stages.train import Training, train
 from sojourn.models.curve_table import CurveTable
 from sojourn.serving import Predictor
 from sojourn.serving.inputs import HistoryState

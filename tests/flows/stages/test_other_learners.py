@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from made_bundles import Made, make
-from sojourn.flows.gates.bundle_gates import parity_gate
+from sojourn.flows.retrain.gates import parity_gate
 from sojourn.models.importance import n_shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.models.parity import learner_scores

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.gates.accuracy_gate import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.stages.promotion_gates import with_stumps
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.gates import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate, with_stumps
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime.gbdt import forest_from_text
 from sojourn.models.measures import BrierOverAges, coarsest_owner, mae_log10

@@ -10,10 +10,10 @@ import pytest
 
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.partitions import TraceParts, partition_count
+from sojourn.flows.retrain.features import sampled_features
+from sojourn.flows.retrain.ingest import Ingested, ingested_trace
+from sojourn.flows.retrain.judge import whole_window
 from sojourn.flows.settings.trace import TraceSource
-from sojourn.flows.stages.ingest import Ingested, ingested_trace
-from sojourn.flows.stages.sampled_features import sampled_features
-from sojourn.flows.stages.whole_window import whole_window
 from sojourn.serving.inputs import HistoryState
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from made_days import made_grid
 from sojourn.features.usage import UsageGrid
-from sojourn.flows.stages.served_waves import judge_waves, served_waves
+from sojourn.flows.usage.train_usage import judge_waves, served_waves
 
 N_DAY = 96
 

@@ -10,20 +10,17 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made, make
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.data_window import DataWindow
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain import unsent
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.retrain.unsent import Logged, keep_unsent, send_unsent
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.stages import unsent
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.promote import Judged, promote
-from sojourn.flows.stages.unsent import Logged, keep_unsent, send_unsent
-from sojourn.flows.store.lock import is_locked
-from sojourn.flows.store.processes import PROCESS_TAG
-from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
-from sojourn.flows.versions.repair import repair_store
+from sojourn.flows.store.lock import PROCESS_TAG, is_locked
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
+from sojourn.flows.tracking.tracker import DataWindow, Tracker
+from sojourn.flows.versions.promotion import BundleBytes, read_sha256, repair_store
 
 NAME = "made"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sojourn.features.usage import UsageSource, read_usage, store_usage
-from sojourn.flows.outside.dask_workers import cluster
-from sojourn.flows.outside.workers import Here
-from sojourn.flows.stages import usage_by_file
-from sojourn.flows.stages.usage_by_file import Asked, done, stored_usage
+from sojourn.flows.usage import train_usage as usage_by_file
+from sojourn.flows.usage.train_usage import Asked, done, stored_usage
+from sojourn.flows.workers.cells import Here
+from sojourn.flows.workers.dask import cluster
 
 _TASK_USAGE = "{start},0,{job},0,m,{cpu},{mem},,,,,,,,,,,,,"
 

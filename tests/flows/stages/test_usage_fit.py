@@ -14,14 +14,14 @@ import pytest
 from made_days import made_grid
 from made_usage import made_classes
 from sojourn.features.usage import UsageGrid
-from sojourn.flows.stages.served_waves import served_waves
-from sojourn.flows.stages.usage_fit import (
+from sojourn.flows.usage.train_usage import (
     GATED_HOURS,
     HOURS,
     Rules,
     choose_rules,
     fit_usage,
     judge_usage,
+    served_waves,
     usage_gates,
 )
 from sojourn.publishing import publish_files

@@ -11,14 +11,16 @@ import pytest
 
 import sojourn
 from sojourn.flows.compare import grid
-from sojourn.flows.compare.compare_config import CompareConfig
 from sojourn.flows.compare.grid import Cell
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.retrain import features as feature_rows
+from sojourn.flows.retrain import features as partitioned_rows
+from sojourn.flows.retrain import ingest as configured_trace
+from sojourn.flows.retrain.features import feature_code
+from sojourn.flows.retrain.ingest import input_hash
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.stages import configured_trace, feature_rows, partitioned_rows
-from sojourn.flows.stages.feature_rows import feature_code
-from sojourn.flows.stages.ingest import input_hash
-from sojourn.flows.store import code_version
-from sojourn.flows.store.code_version import source_commit, source_hash
+from sojourn.flows.store import caches as code_version
+from sojourn.flows.store.caches import source_commit, source_hash
 from sojourn.source_closure import installed
 
 
@@ -58,13 +60,13 @@ ALL = {"trace", "features", "partitions", "cell", "later cell", "curves"}
 
 @pytest.mark.parametrize(("name", "stale"), [
     ("features/synthetic.py", ALL), ("features/readers/swf.py", ALL),
-    ("flows/stages/configured_trace.py", {"trace"}),
+    ("flows/retrain/ingest.py", {"trace"}),
     ("serving/inputs/owner.py", ALL),
-    ("flows/stages/build_features.py", {"features", "later cell", "curves"}),
-    ("flows/stages/windows.py", {"later cell", "curves"}),
+    ("flows/retrain/features.py", {"features", "partitions", "later cell", "curves"}),
+    ("flows/retrain/train.py", {"later cell", "curves"}),
     ("simulator/loop/replay.py", {"cell", "later cell", "curves"}),
-    ("models/lifetime/hazard.py", {"partitions", "cell", "later cell", "curves"}),
-    ("flows/cli.py", set()), ("flows/compare/comparison_tables.py", set()),
+    ("models/lifetime/hazard.py", ALL - {"trace"}),
+    ("flows/cli.py", set()), ("flows/compare/tables.py", set()),
 ])
 def test_an_edit_makes_what_it_decides_anew(name: str, stale: set[str], edit: Callable[[str], None],
                                             tmp_path: Path) -> None:
@@ -75,22 +77,22 @@ def test_an_edit_makes_what_it_decides_anew(name: str, stale: set[str], edit: Ca
 
 
 @pytest.mark.parametrize(("makers", "rooms"), [
-    (("sojourn.flows.stages.configured_trace",), configured_trace.ROOMS),
-    (("sojourn.flows.stages.feature_rows",), feature_rows.ROOMS),
-    (("sojourn.flows.stages.partitioned_rows",), partitioned_rows.ROOMS),
-    (("sojourn.flows.compare.cell_replay",), grid.REPLAYED_BY),
-    (("sojourn.flows.placement.fitted_curves", "sojourn.flows.stages.windows"), (*grid.LEARNT_BY, *grid.CUT_BY)),
+    (("sojourn.flows.retrain.ingest",), configured_trace.ROOMS),
+    (("sojourn.flows.retrain.features",), feature_rows.ROOMS),
+    (("sojourn.flows.compare.cells",), grid.REPLAYED_BY),
+    (("sojourn.flows.placement.learnt_curves", "sojourn.flows.retrain.train"), (*grid.LEARNT_BY, *grid.CUT_BY)),
 ])
 def test_all_that_makes_a_kept_thing_is_in_its_rooms(makers: tuple[str, ...], rooms: tuple[str, ...]) -> None:
-    """Of the files that a maker imports, those below all parts and those that only bring settings decide nothing."""
+    """Of what a maker imports, what is below all parts, settings and workers decide nothing; inputs have own keys."""
     folder, found = Path(sojourn.__path__[0]), set[str]()
     for maker in makers:
         for module in installed().closure(maker):
             place = folder.joinpath(*module.split(".")[1:])
             file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
             found.add(str(file.relative_to(folder)))
-    below = {name for name in found if "/" not in name or name.startswith(("flows/store/", "flows/settings/"))
-             or name in ("flows/outside/workers.py", "flows/progress.py", "flows/terminal.py")}
+    decide_nothing = ("flows/store/", "flows/settings/", "flows/workers/", "flows/console.py", "flows/process.py",
+                      "flows/retrain/ingest.py", "flows/retrain/features.py")
+    below = {name for name in found if "/" not in name or name.startswith(decide_nothing)}
     assert [name for name in sorted(found - below)
             if not any(name == room or name.startswith(f"{room}/") for room in rooms)] == []
 
@@ -105,7 +107,7 @@ def test_another_version_of_a_library_that_decides_a_thing_is_another_key(
         source_hash.cache_clear()
         seen[library] = {name for name, key in keys.items() if key() != before[name]}
     source_hash.cache_clear()
-    learns = {"partitions", "cell", "later cell", "curves"}
+    learns = ALL - {"trace"}
     assert seen == {"numpy": ALL, "lightgbm": learns, "mlflow": set(), "plotly": set()}
 
 

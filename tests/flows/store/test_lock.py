@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.store.lock import schedule_lock, store_lock, whoami
-from sojourn.flows.store.processes import enter_store, forget, is_alive, since_s, tokens
+from sojourn.flows.store.lock import enter_store, forget, is_alive, schedule_lock, since_s, store_lock, tokens, whoami
 
 HOLD = """
 import sys
@@ -33,7 +32,7 @@ with schedule_lock(Path({store!r}), "retrain", "m"):
 LIVE = """
 import sys
 from pathlib import Path
-from sojourn.flows.store.processes import enter_store
+from sojourn.flows.store.lock import enter_store
 print(enter_store(Path({store!r})).token, flush=True)
 sys.stdin.read()
 """

@@ -16,13 +16,12 @@ import pytest
 
 from made_bundles import Made, make
 from made_store import made_store
-from sojourn.flows.outside.pull import ModelUri, find_version, pull
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.store import moved
-from sojourn.flows.store.processes import enter_store
-from sojourn.flows.versions.opening import open_store
-from sojourn.flows.versions.reading import read_store
-from sojourn.flows.versions.rollback import roll_back
+from sojourn.flows.store.lock import enter_store
+from sojourn.flows.tracking.pull import ModelUri, find_version, pull
+from sojourn.flows.versions.promotion import open_store, read_store
+from sojourn.flows.versions.version_list import roll_back
 
 
 @pytest.fixture(scope="module")

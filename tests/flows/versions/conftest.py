@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, make
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.tracking.tracker import Tracker
 
 
 @pytest.fixture(scope="module")

@@ -15,23 +15,22 @@ from made_bundles import Made
 from made_growing import days_folder
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.retrain.features import sampled_features
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.ingest import read_into
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.settings.trace import TraceSource
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.ingest import read_into
-from sojourn.flows.stages.promote import Judged, Promotion, promote
-from sojourn.flows.stages.sampled_features import sampled_features
-from sojourn.flows.store.parts_file import parts_file
-from sojourn.flows.store.processes import enter_store
+from sojourn.flows.store.caches import parts_file
+from sojourn.flows.store.lock import enter_store
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions import cleaning as module
-from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
 from sojourn.flows.versions.cleaning import clean, plan_cleaning
-from sojourn.flows.versions.rollback import roll_back
-from sojourn.flows.versions.version_list import version_lines, version_rows
+from sojourn.flows.versions.promotion import BundleBytes, read_sha256
+from sojourn.flows.versions.version_list import roll_back, version_lines, version_rows
 from sojourn.serving import Predictor
 
 NAME = "made"
@@ -235,7 +234,7 @@ def test_what_would_not_go_is_named_and_stops_nothing(store: Path, tracker: Trac
 
 def test_on_a_terminal_the_command_asks_and_removes_what_it_showed(store: Path, four: Tracker,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.flows.commands.clean.is_terminal", lambda: True)
+    monkeypatch.setattr("sojourn.flows.commands.store.is_terminal", lambda: True)
     wanted = ["clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "0"]
     refused = CliRunner().invoke(app, wanted, input="\n")
     assert refused.exit_code == 0 and "Remove all this? [y/N]" in refused.output

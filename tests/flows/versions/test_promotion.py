@@ -16,18 +16,16 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made
-from sojourn.flows.gates.gate import Gate
-from sojourn.flows.outside.logged_model import log_bundle
-from sojourn.flows.outside.run_artifacts import PROBE
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.stages.candidate import candidate_folder
-from sojourn.flows.stages.promote import Judged, Promotion, promote
-from sojourn.flows.store.lock import store_lock
-from sojourn.flows.store.processes import PROCESS_TAG, enter_store
-from sojourn.flows.versions import promotion_journal
-from sojourn.flows.versions.bundle_bytes import BUNDLE_TAG, BundleBytes, read_sha256
-from sojourn.flows.versions.repair import repair_store
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, Promotion, promote
+from sojourn.flows.store.lock import PROCESS_TAG, enter_store, store_lock
+from sojourn.flows.tracking.artifacts import PROBE
+from sojourn.flows.tracking.logged_model import log_bundle
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions import promotion as promotion_journal
+from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes, read_sha256, repair_store
 from sojourn.serving import BundleError
 
 NAME = "made"
@@ -222,8 +220,8 @@ def test_an_order_that_cannot_be_carried_out_stops_nobody(made: Made, store: Pat
 DIES = """
 import os, signal
 from pathlib import Path
-from sojourn.flows.store.processes import enter_store
-from sojourn.flows.outside.tracking import Tracker
+from sojourn.flows.store.lock import enter_store
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
 store = Path({store!r})
 tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts", run_tags=enter_store(store).tags())

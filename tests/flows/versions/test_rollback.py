@@ -14,15 +14,13 @@ from mlflow import MlflowClient
 
 from made_bundles import Made
 from made_store import promoted
-from sojourn.flows.outside.pull import ModelUri, find_version
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION, LEFT_TAG
-from sojourn.flows.outside.tracking import Tracker
-from sojourn.flows.stages.champion import load_rivals
-from sojourn.flows.versions import promotion_journal
-from sojourn.flows.versions.bundle_bytes import BundleBytes, read_sha256
-from sojourn.flows.versions.repair import repair_store
-from sojourn.flows.versions.rollback import roll_back
-from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
+from sojourn.flows.retrain.judge import load_rivals
+from sojourn.flows.tracking.pull import ModelUri, find_version
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, LEFT_TAG
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions import promotion as promotion_journal
+from sojourn.flows.versions.promotion import BundleBytes, read_sha256, repair_store
+from sojourn.flows.versions.version_list import lost_aliases, roll_back, version_lines, version_rows
 from sojourn.serving import BundleError
 
 NAME = "made"

@@ -15,12 +15,11 @@ from typer.testing import CliRunner
 from made_bundles import Made
 from made_store import made_store
 from sojourn.flows.cli import app
-from sojourn.flows.outside.tracked_names import CHALLENGER, CHAMPION
-from sojourn.flows.outside.tracking import Tracker
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.store.lock import is_locked
-from sojourn.flows.store.processes import PROCESSES, enter_store, is_alive
-from sojourn.flows.versions.store_status import status_lines
+from sojourn.flows.store.lock import PROCESSES, enter_store, is_alive, is_locked
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.versions.version_list import status_lines
 
 
 def _lines(store: Path, tracker: Tracker) -> dict[str, str]:

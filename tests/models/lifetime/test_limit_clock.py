@@ -14,7 +14,7 @@ from made_limits import limited_trace
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples, Split, split_by_time
-from sojourn.flows.monitor.joined_table import logged_table
+from sojourn.flows.monitor.followed import logged_table
 from sojourn.models import FitSettings, write_bundle
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import HazardTable

@@ -20,7 +20,7 @@ from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.gates.bundle_gates import table_latency_gate, table_parity_gate
+from sojourn.flows.retrain.gates import table_latency_gate, table_parity_gate
 from sojourn.models import FitSettings, write_bundle
 from sojourn.models.bundle_writer import packed_arrays, table_of
 from sojourn.models.importance import background_rows

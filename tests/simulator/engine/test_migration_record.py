@@ -11,7 +11,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.flows.compare.migration_arrays import migration_arrays
+from sojourn.flows.compare.cells import migration_arrays
 from sojourn.simulator.measures.hosts import migration_figures
 
 HOUR = 3_600

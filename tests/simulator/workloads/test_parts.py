@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sojourn.simulator as sim
-from sojourn.flows.placement.replicas import replica
-from sojourn.flows.placement.simulation import positions_of
+from sojourn.flows.placement.workloads import positions_of, replica
 from sojourn.simulator.workloads import whole_amounts
 from sojourn.simulator.workloads.host_shape import in_parts
 

@@ -1,0 +1,242 @@
+"""`sojourn versions`, `rollback` and `sync`: what is registered, another champion by decision, what was kept sent.
+
+`sojourn status`: what a store holds now.
+
+`sojourn clean`: what a store no longer needs, with its size, and its removal.
+
+`sojourn ui`: MLflow's pages of a store.
+
+`sojourn results`: pages of what studies and comparisons found.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.flows.commands.options import REFUSED, Flags, StoreFolder, keeps, plain_errors, takes
+from sojourn.flows.settings.store import RetentionSettings, load_settings
+
+if TYPE_CHECKING:
+    from sojourn.flows.versions.cleaning import CleaningPlan, Removable
+
+_STORE_HELP = "Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]"
+_N_NAMED = 5
+"""Of each kind the largest so many are named."""
+
+
+@plain_errors
+def versions(
+    name: Annotated[str | None, typer.Argument(help="Registered model; without one, all of them.")] = None,
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """List the versions of registered models side by side: alias, data, gates, rollbacks and measures."""
+    from sojourn.flows.console import console
+    from sojourn.flows.reports.section import Section
+    from sojourn.flows.settings.store import StoreSettings, load_settings
+    from sojourn.flows.versions.promotion import read_store
+    from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
+
+    tracker = read_store(load_settings(StoreSettings, store=store))
+    names = tracker.models() if name is None else [name]
+    if not names:
+        typer.echo("no model is registered yet")
+    for each in names:
+        titles, rows = version_rows(version_lines(tracker, each))
+        legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
+                 "better; gain: empty hosts over best-fit, percentage points, higher = better."
+        console.print(Section(each, "", titles, rows, 4, legend), crop=False)
+        for alias, version in lost_aliases(tracker, each).items():
+            typer.echo(f"warning: the alias {alias} of {each} points at version {version}, which is gone; "
+                       f"`sojourn rollback {each} --to VERSION --why WHY` moves the champion", err=True)
+
+
+@plain_errors
+def rollback(
+    name: Annotated[str, typer.Argument(help="Registered model.")],
+    to: Annotated[int, typer.Option("--to", help="Version that becomes champion.")],
+    why: Annotated[str, typer.Option(help="Reason; it is recorded in MLflow.")],
+    is_despite_gates: Annotated[bool, typer.Option(
+        "--despite-gates", help="Take a version that failed gates, too; the record names them.")] = False,
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """Make another version the champion: moves the alias, publishes its bundle, and records who was left and why.
+
+    A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
+    """
+    from sojourn.flows.settings.store import StoreSettings, load_settings
+    from sojourn.flows.versions.promotion import open_store, read_store
+    from sojourn.flows.versions.version_list import roll_back
+
+    config = load_settings(StoreSettings, store=store)
+    read_store(config)  # a store that is not there yet is an error, not a reason to make one
+    done = roll_back(open_store(config), config.store, name, to, why, is_despite_gates=is_despite_gates)
+    before = "none" if done.before is None else f"version {done.before}"
+    failed = f"\ndespite   failed gates: {', '.join(done.despite)}" if done.despite else ""
+    typer.echo(f"champion  {name} version {done.version}, before: {before}{failed}\nbundle    {done.folder}\n"
+               f"recorded  run {done.run_id}")
+
+
+@plain_errors
+def sync(
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """Send the runs that were kept while the tracking store was away: logs them and promotes by their gates."""
+    from sojourn.flows.process import keep_prefect_in
+    from sojourn.flows.settings.store import StoreSettings, load_settings
+    from sojourn.flows.versions.promotion import open_store
+
+    config = load_settings(StoreSettings, store=store)
+    if not config.store.is_dir():
+        raise FileNotFoundError(f"store must be a folder, got {str(config.store)!r}")
+    keep_prefect_in(config.store)
+    from sojourn.flows.retrain.unsent import send_unsent
+    from sojourn.flows.versions.promotion import unsent_orders
+
+    tracker = open_store(config)
+    send_unsent(config.store, tracker, typer.echo)
+    if left := len(unsent_orders(config.store)):
+        raise ValueError(f"every kept run must be sent, got {left} that are kept still")
+    typer.echo("nothing is kept that was not sent")
+
+
+@plain_errors
+def status(
+    store: StoreFolder = None,
+) -> None:
+    """Say what the store holds now: champions and their bundles, the last run, what waits, and the disk it takes."""
+    from sojourn.flows.settings.store import StoreSettings, load_settings
+    from sojourn.flows.versions.promotion import read_store
+    from sojourn.flows.versions.version_list import status_lines
+
+    settings = load_settings(StoreSettings, store=store)
+    for line in status_lines(settings, read_store(settings)):
+        typer.echo(line)
+
+
+@plain_errors
+@keeps("the champion and all that is kept are as they were; the next `sojourn clean` goes on")
+@takes(RetentionSettings, "store", "config", "keep_runs", "keep_days", "keep_caches", "keep_parts_days")
+def clean(
+    flags: Flags,
+    is_meant: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+) -> None:
+    """List what the store no longer needs, with sizes, and remove it after asking.
+
+    Without a terminal to ask on, it is only listed. The champion never goes: versions with an alias and the newest that
+    passed keep their artifacts. A rollback to a version that was cleaned is refused. In folders of caches only what
+    Sojourn made goes. Exit code 2 where something could not be removed.
+    """
+    from sojourn.flows.settings.retrain import RetrainConfig
+    from sojourn.flows.versions.cleaning import clean as run
+    from sojourn.flows.versions.cleaning import plan_cleaning
+    from sojourn.flows.versions.promotion import open_store, read_store
+
+    kind = RetentionSettings if flags["file"] is None else RetrainConfig  # a run's file has more than a cleaning reads
+    settings = load_settings(kind, **flags)
+    read_store(settings)  # a store that is not there yet is an error, not a reason to make one
+    tracker = open_store(settings)
+    plan = plan_cleaning(settings.store, tracker, settings)
+    _show(plan)
+    if not (is_meant or (plan.found and is_terminal() and typer.confirm("Remove all this?"))):
+        typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  to remove; nothing was, give --yes to remove it without asking")
+        return
+    done = run(settings.store, tracker, settings, shown=plan)
+    typer.echo(f"{done.n_bytes / 1e6:>10.2f} MB  removed")
+    for line in done.failed:
+        typer.echo(f"error: {line}", err=True)
+    if done.failed:
+        raise typer.Exit(REFUSED)
+
+
+def is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def _show(plan: CleaningPlan) -> None:
+    kinds: dict[str, list[Removable]] = defaultdict(list)
+    for each in plan.found:
+        kinds[each.what].append(each)
+    for what, found in sorted(kinds.items(), key=lambda kind: -_n_bytes(kind[1])):
+        typer.echo(f"{_n_bytes(found) / 1e6:>10.2f} MB  {len(found):>5} x {what}")
+        for each in found[:_N_NAMED]:
+            typer.echo(f"{'':>10}     {each.n_bytes / 1e6:>10.2f} MB  {each.place}")
+        if len(found) > _N_NAMED:
+            typer.echo(f"{'':>10}     {_n_bytes(found[_N_NAMED:]) / 1e6:>10.2f} MB  {len(found) - _N_NAMED} more")
+    for line in plan.waiting:
+        typer.echo(line)
+
+
+def _n_bytes(found: Sequence[Removable]) -> int:
+    return sum(each.n_bytes for each in found)
+
+
+@plain_errors
+def ui(
+    store: Annotated[Path | None, typer.Option(
+        help="Folder of all stores; SOJOURN_TRACKING_URI may name a database. [default: .sojourn]")] = None,
+    port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
+) -> None:
+    """Open the MLflow UI on the store, on the loopback interface only."""
+    import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
+    from sojourn.flows.settings.store import StoreSettings, load_settings
+    from sojourn.flows.versions.promotion import read_store
+
+    config = load_settings(StoreSettings, store=store)
+    uri = config.mlflow_uri
+    if uri.is_server:
+        raise ValueError(f"ui must be given a store or a database: the tracking server has pages of its own, see {uri}")
+    tracker = read_store(config)  # upgraded before it is opened
+    _check_free(port)
+    typer.echo(f"MLflow UI on {tracker.runs_page(f'http://127.0.0.1:{port}')} (Ctrl-C ends it)")
+    # in the environment: every user of the machine sees command lines
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                   "MLFLOW_BACKEND_STORE_URI": uri.with_driver}
+    arguments = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    os.execve(sys.executable, arguments, environment)
+
+
+def _check_free(port: int) -> None:
+    """OSError naming the port where nothing can listen on it: MLflow's own process would end, and its parent stay."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was closed a moment ago is free
+        try:
+            tried.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            raise OSError(f"port must be one that is free, got {port} ({getattr(error, 'strerror', None) or error})"
+                          ) from error
+
+
+@plain_errors
+def results(
+    file: Annotated[Path, typer.Argument(help="Markdown file to write, `.md`: the index. The pages go beside it, into "
+                                              "the folder of the same name.")],
+    store: Annotated[list[Path] | None, typer.Option(
+        help="Folder of all stores; repeat for several, of which the last wins. [default: .sojourn]")] = None,
+) -> None:
+    """Write an index of all traces, and a page a trace with its latest study and comparisons, from logged runs."""
+    from sojourn.flows.reports.results_pages import write_results
+    from sojourn.flows.settings.retrain import load_config
+    from sojourn.flows.versions.promotion import read_store
+
+    studies: dict[str, Any] = {}
+    comparisons: dict[tuple[str, str], Any] = {}
+    stores = store or [load_config().store]
+    for folder in stores:
+        tracker = read_store(load_config(store=folder))
+        studies |= {found["trace"]: found for found in tracker.studies()}
+        comparisons |= {(found["trace"], found["name"]): found for found in tracker.comparisons()}
+    if not studies and not comparisons:
+        raise ValueError("the store must hold a study or a comparison (run `sojourn evaluate` or `sojourn compare` "
+                         f"first), got none in {', '.join(map(str, stores))!r}")
+    for written in write_results(file, list(studies.values()), list(comparisons.values())):
+        typer.echo(f"written  {written}")

@@ -1,0 +1,93 @@
+"""Offline, quiet and a good neighbour by default: what libraries would do otherwise, unless the environment says so.
+
+Imported before Prefect and MLflow; a variable that the user has set is left alone.
+
+SIGTERM as an exception, so that what a process began is ended before it goes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType, MappingProxyType
+
+QUIET: Mapping[str, str] = MappingProxyType({
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+    "MPLBACKEND": "Agg",
+})  # fmt: skip
+"""MLflow prints a run's address with the password of its server. Prefect writes a failed run's exception by its
+serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
+task's arguments. MLflow's own 7 retries take minutes, in which nothing is said; runs wait by `tracking_wait_s`."""
+
+_PREFECT_DATABASES = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+EXIT_CODE = 128 + signal.SIGTERM
+
+
+def be_quiet() -> None:
+    """Set what is not set yet; name the driver that Prefect needs in the URL of its PostgreSQL database."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    for name in _PREFECT_DATABASES:
+        scheme, mark, place = os.environ.get(name, "").partition("://")
+        if mark and scheme.lower() in ("postgres", "postgresql"):
+            os.environ[name] = f"postgresql+asyncpg://{place}"
+
+
+@contextmanager
+def prefect_kept_in(store: Path) -> Iterator[None]:
+    """`keep_prefect_in` for work that may be refused: no empty folder is left then that was not there before."""
+    before = {place: place.exists() for place in (store / "prefect", store)}
+    keep_prefect_in(store)
+    try:
+        yield
+    except BaseException:
+        for place, was_there in before.items():
+            if not was_there:
+                with suppress(OSError):  # not empty, or not made
+                    place.rmdir()
+        raise
+
+
+def keep_prefect_in(store: Path) -> None:
+    """Prefect's home is in the store, unless the user has set one. Prefect makes its home when it is imported."""
+    if "PREFECT_HOME" not in os.environ:
+        home = (store / "prefect").absolute()
+        home.mkdir(parents=True, exist_ok=True)
+        os.environ["PREFECT_HOME"] = str(home)
+
+
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Within the block SIGTERM raises SystemExit, with the exit code that a shell gives for it.
+
+    Nothing changes in a thread, or where somebody else heeds SIGTERM already.
+    """
+    if (threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(EXIT_CODE)

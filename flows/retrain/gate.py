@@ -1,0 +1,178 @@
+"""What a gate of promotion is, and why one did not hold.
+
+What to do after a version became only the challenger, by the reasons of the gates that failed.
+
+The gates on placement: empty hosts and rejections of a replay, paired over replicas, against one other model.
+
+Asked of `nilas`, and of the policy that a team would deploy: the best of those that need nothing but a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+import numpy as np
+
+from sojourn.flows.placement.workloads import Replicated
+from sojourn.simulator.experiments import pairing_label
+
+REASONS_TAG = "reasons"
+"""Tag of a version: why its gates failed."""
+_OWN_HOSTS = "--host-cpu-cores, --host-mem-gib"
+_N_TOLD = 2
+DEPLOYABLE = ("nilas", "nilas-expected", "joint-fit")
+"""Policies that a scheduler can run with a served model, without an oracle."""
+MARGIN_PP = 0.5
+"""By how many percentage points of empty hosts a version may be worse: a third of what the best policy brings over
+best-fit on the synthetic trace and on openb (+1.5 and +1.2 pp), and what 5 replicas can tell where placement is calm
+(docs/gates.md)."""
+
+
+class Reason(StrEnum):
+    """Why a gate did not hold, as far as it decides what to do next (`flows.retrain.gate`)."""
+
+    FEW_ENDS = "few ends"
+    LEVEL = "level"
+    NOT_SIMULATED = "not simulated"
+    NO_EFFECT = "no effect"
+    PLACEMENT_NOT_SHOWN = "placement not shown"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of promotion, whether it held, and what was found. reason: why not, where it did not hold."""
+
+    name: str
+    is_passed: bool
+    found: str
+    reason: Reason = Reason.OTHER
+
+
+_STEPS: Mapping[Reason, str] = MappingProxyType({
+    Reason.NOT_SIMULATED: "Run it with the simulation (without --no-simulate): no version becomes champion without.",
+    Reason.FEW_ENDS: "Record for longer: the test window holds too few observed ends to judge by.",
+    Reason.NO_EFFECT: f"Give the hosts of your cluster ({_OWN_HOSTS}) and how full they are (--load): on the simulated "
+                      "ones predictions make no difference.",
+    Reason.PLACEMENT_NOT_SHOWN: f"Give the hosts of your cluster ({_OWN_HOSTS}), or record for longer: that placement "
+                                "loses nothing is not shown on the simulated ones.",
+    Reason.LEVEL: "Record for longer, or give columns that say more of a request: the model is not shown to be more "
+                  "accurate than what the failed gate compares it with.",
+    Reason.OTHER: "See the failed gates: docs/gates.md says what each one asks.",
+})  # fmt: skip
+"""In the order in which they are told."""
+_HARMLESS = frozenset({Reason.LEVEL, Reason.NOT_SIMULATED, Reason.NO_EFFECT, Reason.PLACEMENT_NOT_SHOWN})
+"""What was judged is not shown to be better, and nothing was found to be wrong: a team may serve such a version."""
+
+
+def reasons_of(gates: Iterable[Gate]) -> tuple[Reason, ...]:
+    """Why gates failed, each reason once."""
+    return tuple(dict.fromkeys(gate.reason for gate in gates if not gate.is_passed))
+
+
+def as_tag(reasons: Sequence[Reason]) -> str:
+    """The reasons as a tag's text, which `of_tag` reads."""
+    return ", ".join(reasons)
+
+
+def of_tag(text: str) -> tuple[Reason, ...]:
+    """The reasons of a tag; none of a version from before there was such a tag.
+
+    >>> of_tag(as_tag((Reason.FEW_ENDS, Reason.OTHER))), of_tag("")
+    ((<Reason.FEW_ENDS: 'few ends'>, <Reason.OTHER: 'other'>), ())
+    """
+    return tuple(Reason(word) for word in text.split(", ") if word in list(Reason))
+
+
+def next_steps(reasons: Sequence[Reason], name: str, version: int | None = None) -> tuple[str, ...]:
+    """Sentences that say what to do next, one or two of the reasons, and how to serve the version if that does no harm.
+
+    name: of the model. version: its number; None = it has none yet.
+
+    >>> for step in next_steps((Reason.LEVEL,), "sojourn-lifetime", 3): print(step)
+    Record for longer, or give columns that say more of a request: the model is not shown to be more accurate than what the failed gate compares it with.
+    To serve this version all the same: sojourn pull models:/sojourn-lifetime/3 FOLDER, then Predictor.load("FOLDER").
+    """  # noqa: E501
+    told = [words for reason, words in _STEPS.items() if reason in reasons][:_N_TOLD]
+    if reasons and _HARMLESS.issuperset(reasons):
+        told.append(f"To serve this version all the same: sojourn pull models:/{name}/{version or 'VERSION'} FOLDER, "
+                    'then Predictor.load("FOLDER").')
+    return tuple(told)
+
+
+def best_policy(simulation: Replicated, own: str, other: str) -> str:
+    """The deployable policy with the highest gain, summed over both models' sources.
+
+    By the sum: its random error is uncorrelated with that of the difference that is judged. The highest gain of one
+    model alone would be biased upwards, and the difference with it.
+    """
+    gain = simulation.table["gain_pp"]
+    return max(DEPLOYABLE, key=lambda policy: float(
+        gain[pairing_label(policy, own)] + gain[pairing_label(policy, other)]))
+
+
+def judged_pairs(simulation: Replicated, own: str, others: list[str]) -> list[tuple[str, str]]:
+    """The cells that the gates compare: labels of the candidate's and of the other's."""
+    pairs = [(pairing_label(policy, own), pairing_label(policy, other))
+             for other in others for policy in ("nilas", best_policy(simulation, own, other))]
+    return list(dict.fromkeys(pairs))
+
+
+def simulation_gates(simulation: Replicated | None, own: str, other: str) -> tuple[Gate, ...]:
+    """No fewer empty hosts, by nilas and by the best deployable policy, and no more rejections; fails where not shown.
+
+    own, other: labels of the candidate's and the other's lifetime source. Empty hosts pass where the whole interval
+    of the paired difference lies above minus the margin, unless the replay cannot tell predictions apart.
+    """
+    names = f"empty hosts by nilas against {other}", f"empty hosts by the best policy against {other}"
+    if simulation is None:
+        return tuple(Gate(name, False, "not simulated", Reason.NOT_SIMULATED) for name in names)
+    best = best_policy(simulation, own, other)
+    gates = [_empty_hosts(name, simulation, policy, own, other)
+             for name, policy in zip(names, ("nilas", best), strict=True)]
+    counts = {policy: (_rejected(simulation, policy, own), _rejected(simulation, policy, other))
+              for policy in dict.fromkeys(("nilas", best))}
+    is_passed = all(n_own <= n_other + 2.0 * max(n_other, 1.0) ** 0.5 for n_own, n_other in counts.values())
+    found = "; ".join(f"{policy} {n_own:g} a replay, {n_other:g} with {other}"
+                      for policy, (n_own, n_other) in counts.items())
+    return (*gates, Gate(f"rejections against {other}", is_passed,
+                         f"{found} (two standard deviations of a count may be chance)"))
+
+
+def is_better_placed(simulation: Replicated | None, own: str, other: str) -> bool:
+    """True where more empty hosts are shown by the best deployable policy: the interval lies above 0."""
+    if simulation is None:
+        return False
+    policy = best_policy(simulation, own, other)
+    return simulation.difference(pairing_label(policy, own), pairing_label(policy, other))[1] > 0.0
+
+
+def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
+    mean, low, high = simulation.difference(pairing_label(policy, own), pairing_label(policy, other))
+    if not _has_effect(simulation, policy):
+        found = (f"{policy} {mean:+.2f} pp; not shown: predictions make no difference in the replay, {policy} leaves "
+                 "the same hosts empty with every prediction")
+        return Gate(name, False, found, Reason.NO_EFFECT)
+    if not np.isfinite(low):
+        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: one replay has no interval",
+                    Reason.PLACEMENT_NOT_SHOWN)
+    is_passed = low > -MARGIN_PP
+    verdict = "" if is_passed else "; fewer" if high < 0.0 else "; not shown"
+    n = simulation.n_pairs(pairing_label(policy, own), pairing_label(policy, other))
+    found = (f"{policy} {mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f} (over {n} replicas: small moves of "
+             f"this one trace), to lie above {-MARGIN_PP:g}{verdict}")
+    return Gate(name, is_passed, found, Reason.OTHER if high < 0.0 else Reason.PLACEMENT_NOT_SHOWN)
+
+
+def _has_effect(simulation: Replicated, policy: str) -> bool:
+    """Whether the policy's cells, one a prediction, differ in any replica. Where even km's and the model's predictions
+    place alike (a pool that is always full, or has room for all), a difference of 0 is no evidence."""
+    cells = simulation.gain_pp[:, [label.startswith(f"{policy} (") for label in simulation.table.index]]
+    return bool((np.nanmax(cells, axis=1) > np.nanmin(cells, axis=1)).any())
+
+
+def _rejected(simulation: Replicated, policy: str, predictor: str) -> float:
+    return float(simulation.table["n_rejected"].loc[pairing_label(policy, predictor)])

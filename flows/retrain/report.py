@@ -1,0 +1,213 @@
+"""What a run prints at its end: tables of models and policies, the gates, where the result lies.
+
+The model card: what MLflow shows as a version's description. The verdict and the gates stand before it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sojourn.flows.placement.workloads import Replicated
+from sojourn.flows.retrain.gate import DEPLOYABLE
+from sojourn.flows.retrain.gates import Difference
+from sojourn.flows.retrain.promote import Promotion
+from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.models.lifetime import ALWAYS_TRAINED
+from sojourn.models.measures import AGES_S, time_label
+from sojourn.simulator.experiments import pairing_label
+
+_NUMBERS = {
+    "creation.ap_long": "average precision of “long-lived” at creation (higher = better)",
+    "age_1h.mae_log10_remaining": "error of the median time left at 1 h, log10 s, of observed ends (lower = better)",
+    "creation.coverage_80": "share of ends within the predicted 10 to 90 % (0.8 = calibrated)",
+    "age_1h.coverage_90": "share of ends by the predicted 90 % quantile, among those alive at 1 h (0.9 = calibrated)",
+}
+_MAX_FEATURES = 40
+
+
+def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
+                 candidate: str, choice: str) -> Table:
+    """Families x measures on the test window, what decides first, the candidate marked. choice: why it is, in words."""
+    name = time_label(threshold_s)
+    table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
+                  caption="Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted "
+                          "for censoring (lower = better): what is chosen by. 95 % interval: over owners.\n"
+                          f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, of "
+                          "observed ends only, which favours answers that are too short (lower = better): of the "
+                          "lifetime, and of what remains at each age.\n"
+                          f"Candidate {choice}")
+    table.add_column("family", no_wrap=True)
+    columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlife", "creation.mae_log10_lifetime")]
+    columns += [(f"MAE\n{time_label(age_s)}", f"age_{time_label(age_s)}.mae_log10_remaining") for age_s in AGES_S]
+    table.add_column("Brier\nages", justify="right", no_wrap=True)
+    table.add_column("against km %\n95 % interval", justify="right", min_width=12)
+    for title, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for family, values in scores.items():
+        is_candidate = family == candidate
+        cells = [f"{values[key]:.3f}" if key in values else "-" for _, key in columns]
+        table.add_row(family, f"{values['ages.ibs']:.4f}" if "ages.ibs" in values else "-",
+                      _against(against_lookup.get(family)), *cells,
+                      "candidate" if is_candidate else "baseline" if family in ALWAYS_TRAINED else "",
+                      style="bold" if is_candidate else None)
+    return table
+
+
+def _against(found: Difference | None) -> str:
+    if found is None or math.isnan(found.mean_pct):
+        return "-"
+    return f"{found.mean_pct:+.1f}  {found.low_pct:+.1f} {found.high_pct:+.1f}"
+
+
+def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:
+    """The end of a run: tables, gates, where the bundle is, and how to open the MLflow UI."""
+    for table in tables:
+        console.print()
+        console.print(table)
+    _print_gates(console, promotion)
+    state = f"is now [bold]{promotion.alias}[/]"
+    if promotion.is_unchanged:
+        state = "stays [bold]champion[/]: this run made the same bytes, so nothing was registered"
+    console.print(f"\n{promotion.name} version {promotion.version} {state}")
+    _print_places(console, promotion, bundle, ui)
+
+
+def print_standing(console: Console, tables: str, promotion: Promotion, left: str, ended: str, bundle: str,
+                   ui: str) -> None:
+    """The end of a run that had nothing to do: what the finished run printed, and that its result stands.
+
+    left: why the version was rolled back, "" where it was not. ended: when that run ended.
+    """
+    console.print(tables, markup=False, soft_wrap=True)
+    _print_gates(console, promotion)
+    state = f"stays {promotion.alias}"
+    if left and promotion.alias != CHAMPION:
+        state = f"was rolled back ({left}) and stays so"
+    console.print(f"\nnothing has changed since the run that ended {ended}: trace, code and settings are the same "
+                  "(--again trains all the same)", soft_wrap=True)
+    console.print(f"{promotion.name} version {promotion.version} {state}", markup=False, soft_wrap=True)
+    _print_places(console, promotion, bundle, ui)
+
+
+def plain_text(tables: Sequence[Table]) -> str:
+    """Tables as text of 120 columns, without colours."""
+    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    for table in tables:
+        console.print()
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _print_places(console: Console, promotion: Promotion, bundle: str, ui: str) -> None:
+    """Where the result lies, and what to do next."""
+    console.print(f"bundle     {bundle}", soft_wrap=True)
+    console.print(f"MLflow UI  {ui}", soft_wrap=True)
+    for idx, step in enumerate(promotion.next_steps):
+        console.print(f"{'' if idx else 'next':<11}{escape(step)}", soft_wrap=True)
+
+
+def _print_gates(console: Console, promotion: Promotion) -> None:
+    console.print()
+    for gate in promotion.gates:
+        mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
+        console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What a version was made of.
+
+    choice: why this family, in words. refreshed_s: ages at which running requests are predicted anew. window: which
+    requests trained it. n_past, n_test: requests that trained and judged it. features: names, in the order of the
+    rows. data_hash: of the trace. code_version: of Sojourn.
+    """
+
+    name: str
+    family: str
+    choice: str
+    refreshed_s: Sequence[int]
+    trace: str
+    window: str
+    n_past: int
+    n_test: int
+    features: Sequence[str]
+    data_hash: str
+    code_version: str
+
+
+def version_card(facts: CardFacts, scores: Mapping[str, float], measures: Mapping[str, tuple[float, float, float]],
+                 against_lookup: Difference | None, simulation: Replicated | None) -> str:
+    """Markdown: some figures with their intervals, how to load, what it was made of, and all measures.
+
+    scores: of the test window, by name. measures: some of them with their 95 % interval over owners.
+    """
+    return "\n\n".join([
+        f"**{facts.family}** of `{facts.trace}`, {facts.window}.", facts.choice,
+        _headline(measures, against_lookup, simulation, facts.family),
+        "**Load it**", _loading(facts.name),
+        "**Made of**", _made_of(facts),
+        "**All measures**, of the test window", _measures(scores, against_lookup),
+    ]) + "\n"
+
+
+def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup: Difference | None,
+              simulation: Replicated | None, family: str) -> str:
+    rows = []
+    if against_lookup is not None:
+        rows.append(("Brier score over ages against `km`, % (below 0 = better)",
+                     f"{against_lookup.mean_pct:+.1f}",
+                     f"{against_lookup.low_pct:+.1f} to {against_lookup.high_pct:+.1f}", "owners"))
+    for name, title in _NUMBERS.items():
+        if name in measures:
+            value, low, high = measures[name]
+            rows.append((title, f"{value:.3f}", f"{low:.3f} to {high:.3f}" if np.isfinite(low) else "-", "owners"))
+    if simulation is not None:
+        table = simulation.table
+        best = max(DEPLOYABLE, key=lambda policy: float(table["gain_pp"].loc[pairing_label(policy, family)]))
+        gain, low, high, n_replicas = (float(table[name].loc[pairing_label(best, family)])
+                                       for name in ("gain_pp", "gain_low_pp", "gain_high_pp", "n_seeds"))
+        rows.append((f"empty hosts over best-fit, `{best}`, best of {len(DEPLOYABLE)} policies, pp (higher = better)",
+                     f"{gain:+.2f}", f"{low:+.2f} to {high:+.2f}" if np.isfinite(low) else "-",
+                     f"{n_replicas:.0f} replicas"))
+    lines = [f"| {title} | {value} | {interval} | {over} |" for title, value, interval, over in rows]
+    return "\n".join(["| test window | value | 95 % interval | over |", "|---|---|---|---|", *lines])
+
+
+def _loading(name: str) -> str:
+    return (f"```python\nfrom sojourn.serving import Predictor\npredictor = Predictor.load(\".sojourn/bundles/{name}\")"
+            f"  # microseconds, in the scheduler\n\nimport mlflow\n"
+            f"model = mlflow.pyfunc.load_model(\"models:/{name}@champion\")  # a table at a time\n```\n\n"
+            f"C99: `sojourn export-c .sojourn/bundles/{name} --output FOLDER --name sojourn_lifetime`")
+
+
+def _made_of(facts: CardFacts) -> str:
+    names = [f"`{name}`" for name in facts.features[:_MAX_FEATURES]]
+    if len(facts.features) > _MAX_FEATURES:
+        names.append(f"{len(facts.features) - _MAX_FEATURES} more")
+    anew = ", ".join(map(time_label, facts.refreshed_s))
+    return "\n".join([
+        *([f"- running requests: predicted anew at {anew}"] if anew else []),
+        f"- requests: {facts.n_past:,} trained it, {facts.n_test:,} later ones judged it",
+        f"- data {facts.data_hash[:12]}, Sojourn {facts.code_version}",
+        f"- features ({len(facts.features)}): {', '.join(names)}"])
+
+
+def _measures(scores: Mapping[str, float], against_lookup: Difference | None) -> str:
+    decides = [("ages.ibs", "**Brier score over ages** (lower = better)")]
+    others = [(name, f"{name} (of observed ends)" if ".mae_" in name and not name.endswith("_ipcw") else name)
+              for part in ("sim", "creation", "age_") for name in sorted(scores) if name.startswith(part)]
+    rows = [f"| {title} | {scores[name]:.4g} |" for name, title in decides + others if name in scores]
+    if against_lookup is not None:
+        rows.insert(1, f"| its difference to km, %, with 95 % interval | {against_lookup.mean_pct:+.1f}  "
+                       f"{against_lookup.low_pct:+.1f} {against_lookup.high_pct:+.1f} |")
+    return "\n".join(["| measure | value |", "|---|---|", *rows])

@@ -1,0 +1,436 @@
+"""The job of usage in time: read series, judge waves and classes on the last days, write the usage section, promote.
+
+Series read by file on workers: each file that is read, then each file of the store.
+
+The `choose`, `judge` and `fit` stages of usage: waves and classes of a grid, and their worth on its last days.
+
+The last two days are judged, and nothing that is judged there was chosen or learnt of them.
+
+The pulse waves that a usage section serves: a period that did not help on the last day known is not served.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from sojourn import __version__
+from sojourn.features.usage import (
+    SharedReading,
+    UsageGrid,
+    UsageSource,
+    UsageStore,
+    UsageStream,
+    read_usage,
+    store_usage,
+)
+from sojourn.flows.console import console, stage
+from sojourn.flows.retrain.features import workers_of
+from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.judge import candidate_folder
+from sojourn.flows.retrain.promote import Judged, Promotion, promote
+from sojourn.flows.settings.other_jobs import TrainUsageConfig
+from sojourn.flows.store.caches import check_same_code, source_hash
+from sojourn.flows.tracking.registry import CHAMPION, USAGE
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.usage.report import class_figure, period_figure
+from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes
+from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
+from sojourn.flows.workers.cells import NewWorker, run_grouped
+from sojourn.flows.workers.job import job
+from sojourn.models.periodicity import PeriodicitySettings, WaveFits, fit_waves, next_day_errors
+from sojourn.models.workload_class import ClassModel, SlotMaxima, fit_classes, judge_newcomers, slot_maxima
+from sojourn.publishing import publish_files
+from sojourn.serving.bundle import MANIFEST
+from sojourn.serving.usage import (
+    BY_HOURS,
+    CLASSES,
+    DAY_S,
+    N_SLOTS,
+    SEEN_S,
+    WAVE_COLUMNS,
+    WorkloadClasses,
+    load_usage,
+    usage_files,
+)
+
+MEANS = PeriodicitySettings(levels="mean")
+_RUNNING_S = 3_600
+"""A request with a sample within so long before the grid's end still runs there."""
+HOURS = (3, 6, 12, 24)
+GATED_HOURS = (3, 6, 12)
+N_FOLDS = 5
+MUST_WIN = 0.05
+"""How much less work what is served must leave under-served than one margin for all: less is no more than noise."""
+GAIN_MIN = 0.005
+"""The share of all work by which it must be less: slow random walks gain up to 0.002 (docs/usage.md)."""
+_ROUNDING = 1e-6
+_N_DAYS_MIN = 4
+_N_DAYS_JUDGED = 2
+_STARTS = (0, 24, 48, 72)
+_N_STARTS_MAX = 8
+"""Of one request while rules are chosen."""
+Rules = Mapping[str, tuple[str, ...]]
+"""By resource: the surplus rule at each length of observation, of SURPLUS_RULES."""
+_Case = tuple[ClassModel, SlotMaxima, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedUsage:
+    """What a run leaves: the section's folder, the promotion, and the measures.
+
+    section: in `bundles` where it was promoted, else in `candidates`.
+    """
+
+    section: Path
+    promotion: Promotion
+    scores: Mapping[str, float]
+
+
+@job("train-usage", is_of_champion=True)
+def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
+    """Choose, judge on the last days, fit on all of them, and promote the section if it beats one margin."""
+    place = None if config.dask is None else config.store.resolve()  # workers see the store
+    with stage("read series") as report, TemporaryDirectory(prefix=".usage.", dir=place) as folder:
+        options = {"timezone": config.timezone, **config.usage_options}
+        opened = UsageSource(read_usage, (config.usage_reader, config.usage_trace.resolve()), tuple(options.items()))
+        stream = read_usage(config.usage_reader, config.usage_trace, **options)
+        grid = stored_usage(stream, opened, config.dask, Path(folder) / "usage", report).grid(step_s=config.step_s)
+    for doubt in stream.report().doubts():
+        console.print(doubt, soft_wrap=True)
+    with stage("choose the surplus before the last days"):
+        rules = choose_rules(grid, config.n_classes, config.seed)
+    with stage("judge on the last days"):
+        scores = judge_usage(grid, rules, config.n_classes, config.seed, config.n_threads)
+    with stage("fit"):
+        fitted = fit_usage(grid, rules, config.n_classes, config.seed, config.n_threads)
+    gates = usage_gates(scores)
+    judged_on = JudgedOn(config.usage_trace.name, data_hash(grid), "the last days")
+    tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": USAGE,
+            JUDGED_TAG: judged_on.key, "code_version": __version__}
+    what = f"{config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
+    with tracker.run(f"train-usage {what}", tags) as run, stage("check and promote"):
+        folder_of_run = _write(config, run, grid, fitted, rules, scores, tags)
+        sha256 = BundleBytes.read(folder_of_run).sha256
+        source = _log(tracker, run, config, folder_of_run, sha256, fitted, keyed(judged_on.key, scores),
+                      stream.report().text())
+        judged = Judged(config.registered_name, run, source, sha256,
+                        tracker.version_of(config.registered_name, CHAMPION), gates, what)
+        promotion = promote(tracker, config.store, judged, _card(config, rules, scores), tags)
+    section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
+    for gate in promotion.gates:
+        console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.found}", soft_wrap=True)
+    for line in _served(rules):
+        console.print(f"served  {line}", soft_wrap=True)
+    console.print(f"{promotion.name} version {promotion.version} is {promotion.alias}\nsection  {section}",
+                  soft_wrap=True)
+    for step in promotion.next_steps:
+        console.print(f"next     {step}", soft_wrap=True)
+    return TrainedUsage(section, promotion, scores)
+
+
+def data_hash(grid: UsageGrid) -> str:
+    """sha256 hex of what was read: requests, reservations and samples on the grid."""
+    digest = hashlib.sha256(repr((grid.start_s, grid.step_s, grid.clock, grid.request_ids.tolist())).encode())
+    for array in (grid.cpu, grid.mem, grid.cpu_cores, grid.mem_gib):
+        if array is not None:
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, rules: Rules,
+           scores: Mapping[str, float], tags: Mapping[str, str]) -> Path:
+    """The section in its run's folder, read back as a predictor would."""
+    about = {"training": {**tags, "from_s": grid.start_s, "to_s": grid.start_s + grid.step_s * grid.cpu.shape[1],
+                          "n_requests": len(grid)},
+             "surplus_rules": {resource: list(rules[resource]) for resource in fitted.classes},
+             "metrics": {name: value for name, value in scores.items() if value == value}}
+    files = usage_files(grid.clock, config.observed_s, fitted.classes, fitted.waves.request_ids,
+                        fitted.waves.rows, about)
+    folder = candidate_folder(config.store, config.registered_name, run)
+    publish_files(folder, files, MANIFEST)
+    load_usage(folder)
+    return folder
+
+
+def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha256: str, fitted: FittedUsage,
+         scores: Mapping[str, float], report: str) -> str:
+    """Log both kinds and the section, the section last; returns its URI. BundleError where it is not its bytes."""
+    kinds = {"n_classes": len(fitted.classes["cpu"]), "n_waves": len(fitted.waves.request_ids),
+             "n_waves_with_period": int(fitted.waves.is_confirmed.sum())}
+    tracker.log(run, config.resolved(), {**scores, **kinds})
+    tracker.log_text(run, report, "read-report.txt")
+    tracker.log_figure(run, period_figure(fitted.waves.fits, config.usage_trace.name), "figures/periods.png")
+    tracker.log_figure(run, class_figure(fitted.classes, config.usage_trace.name), "figures/classes.png")
+    source = tracker.log_folder(run, folder)
+    with TemporaryDirectory(prefix=".fetch.", dir=config.store) as fetched:
+        BundleBytes.read(tracker.download(source, Path(fetched), f"run {run}")).check(sha256, f"run {run}")
+    tracker.tag(run, BUNDLE_TAG, sha256)
+    return source
+
+
+def _served(rules: Rules) -> list[str]:
+    """Which surplus is served, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h, ...`."""
+    return [f"surplus of {resource}: " + ", ".join(f"{rule} after {seen_s // 3600} h" for rule, seen_s in
+                                                   zip(each, SEEN_S, strict=True)) for resource, each in rules.items()]
+
+
+def _card(config: TrainUsageConfig, rules: Rules, scores: Mapping[str, float]) -> str:
+    lines = [f"Usage section of {config.usage_trace.name}: pulse waves of requests and workload classes.\n\n"]
+    lines += [f"- {line}\n" for line in _served(rules)]
+    lines += [f"- {name}: {value:.4g}\n" for name, value in scores.items() if value == value]
+    return "".join([*lines, "\n"])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One item of a task, as it goes to a worker. code: `reading_code` where it was given out."""
+
+    task: Callable[[Any], Any]
+    item: Any
+    code: str
+
+
+def reading_code() -> str:
+    """sha256 hex of the code that decides a store's bytes, with the libraries' versions."""
+    return source_hash("features")
+
+
+def done(asked: Asked) -> Any:
+    """What the task gives for the item; ValueError where this process has other code."""
+    check_same_code(reading_code(), asked.code)
+    return asked.task(asked.item)
+
+
+def shared_over(workers: Sequence[NewWorker], task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """What a task gives for each item, in their order; raises what the first item raised that failed."""
+    work = {place: Asked(task, item, reading_code()) for place, item in enumerate(items)}
+    place_of = {id(asked): place for place, asked in work.items()}
+    found: dict[int, Any] = {}
+    failed: dict[int, Exception] = {}
+    for asked, outcome in run_grouped([[each] for each in work.values()], done, workers):
+        (failed if isinstance(outcome, Exception) else found)[place_of[id(asked)]] = outcome
+    for place in sorted(failed)[:1]:
+        error = failed[place]
+        if isinstance(error, ValueError | OSError):
+            raise error
+        raise RuntimeError(f"series could not be read: {type(error).__name__}: {error}") from error
+    return [found[place] for place in range(len(items))]
+
+
+def stored_usage(stream: UsageStream, source: UsageSource, dask: str | None, folder: Path,
+                 progress: Callable[[int, int], None] | None = None) -> UsageStore:
+    """The stream's store in `folder`, read on the workers of the scheduler at `dask`, or here.
+
+    The workers must see the trace and the folder under the same paths.
+    """
+    if dask is None:
+        return store_usage(stream, folder, progress=progress)
+    with workers_of(dask) as workers:
+        shared = SharedReading(source, lambda task, items: shared_over(workers, task, items))
+        return store_usage(stream, folder, progress=progress, shared=shared)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedWaves:
+    """Waves of the requests that run at a grid's end. rows: float64 (m, 20): expected use, then its upper level.
+
+    Their times are those of the clock on the wall (`UsageGrid.on_local_clock`).
+
+    is_confirmed: bool (m,), whether the wave has a period.
+    fits: of all requests of the grid with the paper's levels, for the figures.
+    """
+
+    request_ids: list[str]
+    rows: np.ndarray
+    is_confirmed: np.ndarray
+    fits: WaveFits
+
+
+def served_waves(grid: UsageGrid, n_threads: int = 1) -> ServedWaves:
+    """The waves of a grid, by what it holds and nothing else.
+
+    Expected use has mean levels, the upper level p95 and p5 (`PeriodicitySettings`). A period is kept where the wave
+    that was fitted without the last day is nearer to that day than a constant; else the request is served as
+    aperiodic, with its mean as expected use and the peak of its fit as upper level. A peak at 9:00 is one at 9:00 after
+    a change of daylight saving, too: all is fitted on the local clock.
+    """
+    grid = grid.on_local_clock()
+    upper, means = fit_waves(grid, n_threads=n_threads), fit_waves(grid, MEANS, n_threads=n_threads)
+    is_confirmed = upper.is_periodic & _confirmed(grid, n_threads)
+    n_last = max(1, _RUNNING_S // grid.step_s)
+    runs = np.flatnonzero((~np.isnan(grid.cpu[:, -n_last:])).any(axis=1) & np.isfinite(upper.peak))
+    is_kept = is_confirmed[runs]
+    constant = np.nanmean(grid.cpu[runs].astype(np.float64), axis=1) if len(runs) else np.empty(0)
+    rows = np.hstack([_rows(means, runs, is_kept, constant), _rows(upper, runs, is_kept, upper.peak[runs])])
+    return ServedWaves([str(name) for name in grid.request_ids[runs].tolist()], rows, is_kept, upper)
+
+
+def judge_waves(grid: UsageGrid, n_threads: int = 1) -> dict[str, float]:
+    """What served waves are worth on the last day, which they have not seen; {} where the grid is under three days.
+
+    `wave.next_day.nrmse.*`: medians over the requests whose period was confirmed on the day before (root mean squared
+    error over the range of the days before; `next_day_errors`), of the wave at mean levels, a constant mean and, where
+    there is one, the week before. `wave.next_day.ratio`: geometric mean of wave over constant, below 1 = the wave is
+    nearer. `wave.share_periodic`, `wave.share_confirmed`: of all requests.
+    """
+    grid = grid.on_local_clock()
+    last_day_s = grid.start_s + grid.cpu.shape[1] * grid.step_s - DAY_S
+    if last_day_s < grid.start_s + 2 * DAY_S:
+        return {}
+    errors = next_day_errors(grid, last_day_s, MEANS, n_threads=n_threads)
+    before = replace(grid, cpu=grid.cpu[:, :-(DAY_S // grid.step_s)], mem=None)
+    is_confirmed = errors.is_periodic & _confirmed(before, n_threads)
+    found = {"wave.share_periodic": float(errors.is_periodic.mean()),
+             "wave.share_confirmed": float(is_confirmed.mean())}
+    is_judged = is_confirmed & (errors.wave > 0.0) & (errors.constant > 0.0)
+    if not is_judged.any():
+        return found
+    wave, constant, week = (each[is_judged] for each in (errors.wave, errors.constant, errors.last_week))
+    found |= {"wave.next_day.nrmse.wave": float(np.median(wave)),
+              "wave.next_day.nrmse.mean": float(np.median(constant)),
+              "wave.next_day.ratio": float(np.exp(np.log(wave / constant).mean()))}
+    if np.isfinite(week).any():
+        found["wave.next_day.nrmse.week_before"] = float(np.nanmedian(week))
+    return found
+
+
+def _confirmed(grid: UsageGrid, n_threads: int) -> np.ndarray:
+    """bool (n,): a period was found without the grid's last day, and the wave is nearer to that day than the mean."""
+    last_day_s = grid.start_s + grid.cpu.shape[1] * grid.step_s - DAY_S
+    if last_day_s <= grid.start_s:
+        return np.zeros(len(grid), bool)
+    errors = next_day_errors(grid, last_day_s, MEANS, n_threads=n_threads)
+    return errors.is_periodic & (errors.wave < errors.constant)
+
+
+def _rows(fits: WaveFits, rows: np.ndarray, is_periodic: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """The waves of some rows as a section holds them, float64 (m, 10): `level` at all times where none has a period."""
+    first = np.stack([getattr(fits, name)[rows] for name in WAVE_COLUMNS], axis=1)
+    aperiodic = np.stack([level, level, np.full(len(rows), np.inf), np.zeros(len(rows)), np.full(len(rows), 0.5)],
+                         axis=1)
+    first = np.where(is_periodic[:, None], first, aperiodic)
+    second = np.full_like(first, np.nan)
+    if fits.second is not None:
+        has = is_periodic & fits.second.is_periodic[rows]
+        second[has] = np.stack([getattr(fits.second, name)[rows[has]] for name in WAVE_COLUMNS], axis=1)
+    return np.hstack([first, second])
+
+
+@dataclass(frozen=True, slots=True)
+class FittedUsage:
+    """What the section is made of: classes by resource, and waves."""
+
+    classes: Mapping[str, WorkloadClasses]
+    waves: ServedWaves
+
+
+def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> Rules:
+    """Which surplus is served at each length of observation: the class-free one, unless that of classes wins.
+
+    What lies before the two days that are judged is cut in two: classes of four fifths of the requests, learnt in the
+    first half, predict the others in the second half. Classes win if they leave less work under-served than the
+    class-free surplus of the same over-reservation, at the upper end of a 95 % interval over requests. Class-free where
+    less than four days lie before the judged ones.
+    """
+    rules = {}
+    for resource in _resources(grid):
+        seen = slot_maxima(grid, resource)
+        known = seen.before(max(seen.n_days - _N_DAYS_JUDGED, 1) * N_SLOTS)
+        n_later = max(known.n_days // 2, _N_DAYS_JUDGED)
+        first = known.n_days - n_later
+        judged: list[_Case] = []
+        if first >= _N_DAYS_MIN - _N_DAYS_JUDGED:
+            starts = [day * N_SLOTS + later for day in range(first, known.n_days - 1) for later in _STARTS]
+            step = -(-len(starts) // _N_STARTS_MAX) | 1  # odd, so that every time of the day is among them
+            judged = _newcomers(known, first * N_SLOTS, starts[::step], n_classes, seed)
+        rules[resource] = tuple(CLASSES if judged and judge_newcomers(judged, seen_s // 3600).worst_ratio(
+            "combined", "hours") < 1.0 - _ROUNDING else BY_HOURS for seen_s in SEEN_S)
+    return rules
+
+
+def fit_usage(grid: UsageGrid, rules: Rules, n_classes: int, seed: int, n_threads: int = 1) -> FittedUsage:
+    """Both kinds, of the whole grid, with the surplus by `rules`. ValueError where no request's day was seen."""
+    classes = {}
+    for resource in _resources(grid):
+        model = fit_classes(slot_maxima(grid, resource), n_classes=n_classes, seed=seed)
+        if model is not None:
+            classes[resource] = model.by(rules[resource]).classes
+    if "cpu" not in classes:
+        raise ValueError("the series must hold a request whose day was seen (nine tenths of its slots), got none")
+    return FittedUsage(classes, served_waves(grid, n_threads))
+
+
+def judge_usage(grid: UsageGrid, rules: Rules, n_classes: int, seed: int, n_threads: int = 1) -> dict[str, float]:
+    """Measures on the last days, which the models that are judged have not seen; none where the grid is too short.
+
+    `wave.*`: see `judge_waves`. `class.*h.*`: requests in five parts; classes of four parts, learnt before the last two
+    days, predict requests of the fifth as newcomers that begin on the last day but one: under-served work and
+    over-reservation of each method; `combined` is what is served by `rules`.
+    """
+    seen = slot_maxima(grid)
+    found = judge_waves(grid, n_threads)
+    if seen.n_days < _N_DAYS_MIN:
+        return found
+    start = (seen.n_days - _N_DAYS_JUDGED) * N_SLOTS
+    judged = [(model.by(rules["cpu"]), newcomers, begin) for model, newcomers, begin in _newcomers(
+        seen, start, [start + later for later in _STARTS], n_classes, seed)]
+    for hours in HOURS if judged else ():
+        newcomers_found = judge_newcomers(judged, hours)
+        for method in newcomers_found.under:
+            found[f"class.{hours}h.under_served.{method}"] = newcomers_found.under_served(method)
+            found[f"class.{hours}h.over_reserved.{method}"] = newcomers_found.over_reserved(method)
+        found[f"class.{hours}h.worst_ratio_to_margin"] = newcomers_found.worst_ratio("combined", "margin")
+    return found
+
+
+def usage_gates(scores: Mapping[str, float]) -> tuple[Gate, ...]:
+    """A section is promoted if what it serves leaves clearly less work under-served than one margin for all requests.
+
+    The margin is the simplest rival: the own maximum and one share for all after the same hours, of the same
+    over-reservation. Before 12 h it must lose by MUST_WIN at the upper end of the 95 % interval over requests, and by
+    GAIN_MIN of all work; at 12 h, it must not win. From 24 h on both are the own maximum, so that no gate could fail.
+    """
+    gates = []
+    for hours in GATED_HOURS:
+        found = scores.get(f"class.{hours}h.under_served.combined", np.nan)
+        margin = scores.get(f"class.{hours}h.under_served.margin", np.nan)
+        worst = scores.get(f"class.{hours}h.worst_ratio_to_margin", np.nan)
+        if hours < 12:
+            is_passed = worst <= 1.0 - MUST_WIN and found <= margin - GAIN_MIN
+            rule = f"{100 * MUST_WIN:g} % and {100 * GAIN_MIN:g} points below"
+        else:
+            is_passed, rule = found <= margin + _ROUNDING, "at most"
+        text = (f"{100 * found:.2f} % of work under-served, {rule} the {100 * margin:.2f} % of one margin for all "
+                f"(ratio at most {worst:.2f})")
+        if np.isnan(found) or np.isnan(margin) or np.isnan(worst):
+            is_passed = False
+            text = f"not judged: the series must cover {_N_DAYS_MIN} days, and requests {hours} h of the last two"
+        gates.append(Gate(f"under-served after {hours} h", bool(is_passed), text))
+    return tuple(gates)
+
+
+def _newcomers(seen: SlotMaxima, learnt_until: int, starts: Iterable[int], n_classes: int, seed: int) -> list[_Case]:
+    """Requests of each fifth, the columns at which they begin, and classes of the other four learnt before a column."""
+    part = np.arange(len(seen)) % N_FOLDS
+    judged = []
+    for fold in range(N_FOLDS):
+        others, mine = np.flatnonzero(part != fold), np.flatnonzero(part == fold)
+        model = None
+        if len(others) and len(mine):
+            model = fit_classes(seen.before(learnt_until, others), n_classes=n_classes, seed=seed)
+        if model is not None:
+            newcomers = SlotMaxima(seen.request_ids[mine], seen.highest[mine], seen.mean[mine], seen.first_slot)
+            judged += [(model, newcomers, start) for start in starts]
+    return judged
+
+
+def _resources(grid: UsageGrid) -> tuple[str, ...]:
+    return ("cpu",) if grid.mem is None else ("cpu", "mem")

@@ -1,0 +1,482 @@
+"""A promotion or a rollback as an order: written down before its first step, it can be carried out again from any step.
+
+Killed in between, the next run that opens the store goes on with it. All steps are done under the store's lock.
+
+What a run does first: it finishes what killed runs began, and removes what they left.
+
+Opening a store for a run that writes to it.
+
+Opening a store for a command that only reads: with the libraries of `sojourn[pull]` alone.
+
+A bundle as bytes in memory, known by the hash of its manifest: what was gated, registered and published is one.
+
+Where a store keeps finished runs whose tracking store went away, until they are sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from sojourn.flows.console import console
+from sojourn.flows.settings.store import StoreSettings
+from sojourn.flows.store.caches import source_commit
+from sojourn.flows.store.lock import PROCESS_TAG, PROCESSES, enter_store, forget, is_alive, since_s, store_lock, tokens
+from sojourn.flows.tracking.artifacts import PROBE, check_place
+from sojourn.flows.tracking.client import TrackingError
+from sojourn.flows.tracking.databases import check_database, check_whole, ready_database
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, LEFT_TAG, ROLLBACK
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.publishing import publish_files, sync, whole_file
+from sojourn.serving.errors import BundleError
+
+PROMOTIONS, BUNDLES = "promotions", "bundles"
+_GONE = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE")
+_ROLLBACKS = f"{ROLLBACK}-"
+"""How names of rollbacks' orders begin."""
+_ORDER_TAG = "order"
+"""Of a rollback's run: the order that it records."""
+_FOLDERS = ("bundles", "cells", "curves", "features", "parts", PROCESSES, PROMOTIONS, "traces")
+_TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?|\.[0-9a-f]{32}\.json")
+"""What `whole_file`, `new_database`, `publish_files`, `fetched` and `enter_store` call what is not done yet."""
+_OF_ROOT = ("fetch", "fit", "mlflow.db", "optuna.db", "overview.png", "usage")
+"""What is temporary in the store's own folder, which may hold other things."""
+_RUN_ID = re.compile("[0-9a-f]{32}")
+_UPLOADING = ".artifact.uploading.*"
+"""What MLflow calls an artifact that it is still copying into the store's folder."""
+MANIFEST = "MANIFEST.json"
+"""The file of a bundle that names the sha256 of each other one."""
+CANDIDATES = "candidates"
+"""Folder of a store: the bundles of runs, whether they are promoted or not."""
+BUNDLE_TAG = "manifest_sha256"
+"""The tag of a run and of a registered version that says which bundle it has."""
+_PLAIN = re.compile(r"\w[\w.-]*")
+"""Names of files in the folder itself."""
+UNSENT = "unsent"
+ORDER = "order.json"
+"""In a kept run's folder: it comes last and says that the run is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionOrder:
+    """What a promotion is to leave: a version of `name` with a run's bundle, and an alias that points at it.
+
+    source: the bundle's URI in the run. sha256: of its manifest. replaced: the version that the alias pointed at.
+    is_pointed: the alias was moved; whoever moves it after that knows better. run_name: what the run is called from
+    then on; "" = as before.
+    """
+
+    name: str
+    run_id: str
+    source: str
+    sha256: str
+    alias: str
+    replaced: int | None
+    card: str
+    tags: Mapping[str, str]
+    is_pointed: bool = False
+    run_name: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        return self.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOrder:
+    """What a person decided: version `to` of `name` is champion, and the one that is left is not taken again by itself.
+
+    sha256: of the manifest of `to`. left: the version that the alias pointed at. despite: the gates that `to` failed,
+    as names. order_id: finds its run. is_pointed: as of a promotion.
+    """
+
+    name: str
+    to: int
+    sha256: str
+    left: int | None
+    why: str
+    despite: str
+    order_id: str
+    is_pointed: bool = False
+
+    @property
+    def key(self) -> str:
+        """The name of its file: of two rollbacks of a model the later one counts."""
+        return f"{_ROLLBACKS}{self.name}"
+
+
+def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
+    """Write the order down and do its steps, whichever are done already; returns the version.
+
+    BundleError where the version does not hold the bundle of the order: no alias then points at it, and the order is
+    given up. After any other error it stays written down. The caller holds the store's lock.
+    """
+    _write(store, order)
+    version = tracker.version_of_run(order.name, order.run_id)
+    if version is None:
+        version = tracker.register(order.name, order.source, order.run_id, order.card,
+                                   {**order.tags, BUNDLE_TAG: order.sha256})
+    try:
+        held = held_bundle(store, tracker, order.name, version, order.sha256)
+    except BundleError:
+        _remove(store, order)
+        raise
+    if not order.is_pointed:
+        # where it points elsewhere by now, somebody moved it on since the order was written
+        if tracker.version_of(order.name, order.alias) == order.replaced:
+            tracker.set_alias(order.name, order.alias, version)
+        _write(store, replace(order, is_pointed=True))
+    _publish(store, tracker, order, version, held)
+    if order.run_name:
+        with _run_may_be_gone():
+            tracker.rename(order.run_id, order.run_name)
+    _end(tracker, order.run_id)
+    _remove(store, order)
+    return version
+
+
+def carry_out_rollback(store: Path, tracker: Tracker, order: RollbackOrder, held: BundleBytes | None = None) -> str:
+    """Write the order down and do its steps, whichever are done already; returns the run that records it.
+
+    held: the version's bundle, if it was fetched and checked already. BundleError where the version no longer holds
+    the bundle of the order, which is then given up. After any other error it stays written down. The caller holds the
+    store's lock.
+    """
+    _write(store, order)
+    run_id = _rollback_run(tracker, order)
+    try:
+        held = held or held_bundle(store, tracker, order.name, order.to, order.sha256)
+    except BundleError:
+        tracker.end(run_id, "FAILED")
+        _remove(store, order)
+        raise
+    if not order.is_pointed:
+        if order.left is not None and order.left in tracker.versions(order.name):  # else the alias pointed nowhere
+            tracker.tag_version(order.name, order.left, LEFT_TAG, order.why)
+        tracker.untag_version(order.name, order.to, LEFT_TAG)
+        # where it points elsewhere by now, somebody moved it on since the order was written
+        if tracker.version_of(order.name, CHAMPION) == order.left:
+            tracker.set_alias(order.name, CHAMPION, order.to)
+        _write(store, replace(order, is_pointed=True))
+    _publish(store, tracker, order, order.to, held)
+    _end(tracker, run_id)
+    _remove(store, order)
+    return run_id
+
+
+def held_bundle(store: Path, tracker: Tracker, name: str, version: int, sha256: str) -> BundleBytes:
+    """A registered version's bundle; BundleError where it is not the one of that hash, OSError where it is gone."""
+    with fetched(tracker, store, name, version) as folder:
+        held = BundleBytes.read(folder)
+    held.check(sha256, f"{name} version {version}")
+    return held
+
+
+def pending_rollback(store: Path, name: str) -> RollbackOrder | None:
+    """The rollback of a model that was cut off and not finished yet."""
+    file = store / PROMOTIONS / f"{_ROLLBACKS}{name}.json"
+    with suppress(OSError, ValueError, TypeError):
+        return RollbackOrder(**json.loads(file.read_text()))
+    return None
+
+
+def _rollback_run(tracker: Tracker, order: RollbackOrder) -> str:
+    """The order's run: the one that an earlier try began, or a new one."""
+    begun = next((run.run_id for run in tracker.tagged(_ORDER_TAG, order.order_id)), None)
+    tags = {"kind": ROLLBACK, "model": order.name, "from": str(order.left), "to": str(order.to), "why": order.why,
+            **({"despite_gates": order.despite} if order.despite else {}), _ORDER_TAG: order.order_id}
+    return begun or tracker.start(f"rollback {order.name} to {order.to}", tags)
+
+
+def _publish(store: Path, tracker: Tracker, order: PromotionOrder | RollbackOrder, version: int,
+             held: BundleBytes) -> None:
+    """The model's folder holds the version, if that is the champion."""
+    target = store / BUNDLES / order.name
+    if tracker.version_of(order.name, CHAMPION) == version and read_sha256(target) != order.sha256:
+        publish_files(target, held.files, MANIFEST)
+
+
+def _end(tracker: Tracker, run_id: str) -> None:
+    with _run_may_be_gone():
+        tracker.end(run_id)
+
+
+@contextmanager
+def _run_may_be_gone() -> Iterator[None]:
+    """A run that somebody deleted is no reason to stop: its version is what counts."""
+    try:
+        yield
+    except TrackingError as error:
+        if error.code not in _GONE:
+            raise
+
+
+def finish_orders(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> None:
+    """Carry out what killed runs left written down. The caller holds the store's lock, so none of them lives.
+
+    tell: called with a line for each. One that cannot be carried out now stays for a later run.
+    """
+    for file in sorted((store / PROMOTIONS).glob("[!.]*.json")):
+        is_rollback = file.name.startswith(_ROLLBACKS)
+        try:
+            document = json.loads(file.read_text())
+            if is_rollback:
+                decided = RollbackOrder(**document)
+                carry_out_rollback(store, tracker, decided)
+                tell(f"finished the rollback of {decided.name} to version {decided.to}, which was cut off")
+            else:
+                order = PromotionOrder(**document)
+                version = carry_out(store, tracker, order)
+                tell(f"finished the promotion of {order.name} version {version}, which was cut off")
+        except (OSError, ValueError, TypeError) as error:
+            what = ROLLBACK if is_rollback else "promotion"
+            tell(f"the {what} in {file} was cut off and cannot be finished now: {error}")
+
+
+def _write(store: Path, order: PromotionOrder | RollbackOrder) -> None:
+    file = _file(store, order)
+    with whole_file(file) as temporary:
+        temporary.write_text(json.dumps(asdict(order), indent=1) + "\n")
+
+
+def _remove(store: Path, order: PromotionOrder | RollbackOrder) -> None:
+    file = _file(store, order)
+    file.unlink(missing_ok=True)
+    sync(file.parent)
+
+
+def _file(store: Path, order: PromotionOrder | RollbackOrder) -> Path:
+    return store / PROMOTIONS / f"{order.key}.json"
+
+
+def repair_store(store: Path, tracker: Tracker, names: Sequence[str] = (),
+                 tell: Callable[[str], object] | None = None) -> None:
+    """Leave a store as if no run had ever been killed. names: models whose champion is to be in `bundles`.
+
+    Cut off promotions are finished; `bundles` gets each champion's bundle, also after somebody moved the alias by hand;
+    runs of dead processes end as KILLED; their temporary files and candidates go. Nothing of a living process is
+    touched. tell: called with a line for all that was done; default: the console.
+    """
+    tell = tell or _print
+    with store_lock(store):
+        finish_orders(store, tracker, tell)
+        folder = store / BUNDLES
+        known = [path.name for path in folder.glob("[!.]*")] if folder.is_dir() else []
+        for name in dict.fromkeys((*names, *known)):
+            _publish_champion(store, tracker, name, tell)
+        _end_runs(store, tracker, tell)
+        _sweep(store, tracker)
+
+
+def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[str], object]) -> None:
+    version = tracker.version_of(name, CHAMPION)
+    if version is None:
+        return
+    target = store / BUNDLES / name
+    there = read_sha256(target)
+    if version not in tracker.versions(name):
+        tell(f"the alias {CHAMPION} of {name} must point at a registered version, got {version}, which is gone; "
+             f"{target} stays as it was, and `sojourn rollback {name} --to VERSION --why WHY` moves it")
+        return
+    if tracker.version_of(name, CHALLENGER) == version:  # as somebody moved the alias in MLflow's page
+        tracker.set_alias(name, CHAMPION, version)
+        tell(f"version {version} of {name} is {CHAMPION}, so it is {CHALLENGER} no more")
+    if there is not None and there == tracker.version_tags(name, version).get(BUNDLE_TAG):
+        return
+    try:
+        with fetched(tracker, store, name, version) as fresh:
+            held = BundleBytes.read(fresh)
+        if held.sha256 != there:
+            publish_files(target, held.files, MANIFEST)
+            tell(f"{target} now holds the champion, version {version}")
+    except (OSError, ValueError) as error:
+        tell(f"{target} must hold the champion, version {version}, got {error}")
+
+
+def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> None:
+    """End the runs whose process is dead. Those of another store, on a shared server, are left to that store."""
+    is_own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
+    known = set(tokens(store))
+    kept = _kept(store)
+    for run_id, tags in tracker.running().items():
+        token = tags.get(PROCESS_TAG)
+        if token is not None and (is_own or token in known) and not is_alive(store, token):
+            for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
+                path.unlink(missing_ok=True)
+            tracker.end(run_id, "KILLED")
+            if run_id not in kept:  # it finished, and what becomes of it is told when it is sent
+                host = tags.get("sojourn.host")
+                where = "" if host in (None, socket.gethostname()) else f" on {host}"
+                tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
+    for token in known:
+        if not is_alive(store, token):
+            forget(store, token)
+
+
+def _sweep(store: Path, tracker: Tracker) -> None:
+    """Remove temporary files that are older than every living process, and candidates of runs that have ended."""
+    since = since_s(store)
+    for path in store.glob(".*"):
+        found = _TEMPORARY.fullmatch(path.name)
+        if found is not None and found["of"] in _OF_ROOT:
+            _remove_if_older(path, since)
+    for path in (store / "artifacts").glob(f"{PROBE}*"):
+        _remove_if_older(path, since)
+    candidates = [path for path in (store / CANDIDATES).glob("[!.]*") if path.is_dir()]
+    monitored = (store / "monitor").glob("[!.]*")
+    for folder in (*(store / part for part in _FOLDERS), *candidates, *monitored):
+        for path in folder.glob(".*"):
+            if _TEMPORARY.fullmatch(path.name):
+                _remove_if_older(path, since)
+    for folder in candidates:
+        sweep_candidates(store, tracker, folder.name)
+
+
+def sweep_candidates(store: Path, tracker: Tracker, name: str) -> None:
+    """Remove the candidates of a model whose runs have ended, but the challenger's and those of runs not sent yet."""
+    folder = store / CANDIDATES / name
+    left = [path for path in folder.glob("*") if _RUN_ID.fullmatch(path.name)]
+    if not left:
+        return
+    version = tracker.version_of(name, CHALLENGER)
+    kept = {*tracker.running(), *_kept(store), None if version is None else tracker.run_of(name, version)}
+    for path in left:
+        if path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _kept(store: Path) -> set[str]:
+    """The ids of the finished runs that are not sent yet."""
+    return {order.parent.name for order in unsent_orders(store)}
+
+
+def _remove_if_older(path: Path, since: float) -> None:
+    with suppress(FileNotFoundError):
+        if path.lstat().st_mtime < since:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+
+
+def _print(line: str) -> None:
+    console.print(f"[yellow]![/] {line}", soft_wrap=True)
+
+
+def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
+    """The tracker of a run that writes; its runs name this process, which from now on is seen to live.
+
+    What killed runs left is repaired first. names: models whose champion is to be in `bundles`. ValueError or OSError
+    where artifacts can't be kept at their place; nothing is then made or changed.
+    """
+    artifacts = settings.store / "artifacts"
+    if settings.mlflow_uri.database is not None:  # before a file is tried in what may be a link to another store
+        check_whole(settings.mlflow_uri.database, artifacts)
+    if not settings.mlflow_uri.is_server:  # before a database is made, which keeps its place
+        check_place(settings.mlflow_uri, settings.artifacts or artifacts)
+    if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone
+        ready_database(settings.mlflow_uri.database, artifacts)
+    commit = source_commit()
+    source = {} if commit is None else {"mlflow.source.git.commit": commit}
+    tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts,
+                      run_tags={**enter_store(settings.store).tags(), **source}, wait_s=settings.tracking_wait_s)
+    tracker.check_artifacts()
+    repair_store(settings.store, tracker, names)
+    return tracker
+
+
+def read_store(settings: StoreSettings, *, is_asked: bool = True) -> Tracker:
+    """The tracker of a command that only reads; FileNotFoundError where there is no database yet.
+
+    is_asked: False = a server need not answer yet.
+    """
+    if settings.mlflow_uri.database is not None:
+        check_database(settings.mlflow_uri.database)
+    return Tracker(settings.mlflow_uri, settings.artifacts or settings.store / "artifacts", is_asked=is_asked)
+
+
+class VersionSource(Protocol):
+    """What fetching asks of a registry; OSError where it does not answer. `Tracker` is one."""
+
+    def fetch(self, name: str, version: int, folder: Path) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BundleBytes:
+    """The files of one bundle by name, MANIFEST.json among them, each as the manifest says."""
+
+    files: Mapping[str, bytes]
+
+    @property
+    def sha256(self) -> str:
+        """sha256 hex of the manifest, which holds those of all other files."""
+        return hashlib.sha256(self.files[MANIFEST]).hexdigest()
+
+    @classmethod
+    def read(cls, folder: Path) -> BundleBytes:
+        """From a folder, of a lifetime bundle or a usage section.
+
+        BundleError naming the file that is missing or is not what the manifest says.
+        """
+        files = {MANIFEST: _content(folder, MANIFEST)}
+        try:
+            hashes = json.loads(files[MANIFEST])["sha256"]
+            names = sorted(hashes)
+            if not names or not all(_PLAIN.fullmatch(name) for name in names):
+                raise ValueError(names)
+            files |= {name: _content(folder, name) for name in names}
+            wrong = [name for name in names if hashlib.sha256(files[name]).hexdigest() != hashes[name]]
+        except BundleError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise BundleError(f"{folder / MANIFEST} must name the sha256 of each file, got {error!r}") from error
+        if wrong:
+            raise BundleError(f"{folder / wrong[0]} must have the sha256 that {MANIFEST} names, got another")
+        return cls(files)
+
+    def check(self, sha256: str, what: str) -> None:
+        """BundleError unless this is the bundle of that hash. what: who holds it, for the message."""
+        if self.sha256 != sha256:
+            raise BundleError(f"{what} must hold the bundle that the gates judged ({sha256[:12]}), got "
+                              f"{self.sha256[:12]}")
+
+
+def _content(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise BundleError(f"{folder / name} must be a readable file of the bundle, got {error}") from error
+
+
+def read_sha256(folder: Path) -> str | None:
+    """The hash of the bundle in a folder; None where there is none, or not a whole one."""
+    try:
+        return BundleBytes.read(folder).sha256
+    except BundleError:
+        return None
+
+
+@contextmanager
+def fetched(registry: VersionSource, store: Path, name: str, version: int) -> Iterator[Path]:
+    """A registered version's bundle in a folder of this block's own."""
+    with tempfile.TemporaryDirectory(prefix=".fetch.", dir=store) as folder:
+        yield registry.fetch(name, version, Path(folder))
+
+
+def unsent_orders(store: Path) -> list[Path]:
+    """The order of each kept run, oldest first; its folder is named by the run's id.
+
+    >>> unsent_orders(Path("/no/such/store"))
+    []
+    """
+    return sorted((store / UNSENT).glob(f"*/{ORDER}"), key=lambda path: path.stat().st_mtime)
