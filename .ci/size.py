@@ -43,10 +43,10 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 443)
-    yield Figure("product lines", n_lines(product), 82_100)
+    yield Figure("product lines", n_lines(product), 81_700)
     for part, paths in of.items():
-        yield Figure(f"{part} files", len(paths), 159 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 24_650 if part == "flows" else None)
+        yield Figure(f"{part} files", len(paths), 160 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 24_600 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 20)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
