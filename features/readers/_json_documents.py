@@ -136,10 +136,9 @@ class _Documents:
                 value = stack.pop()
                 names.pop()
             elif not stack:
-                if not isinstance(value, dict | list):
-                    self._document_line = line
-                    raise _Fault("must be a JSON object or list")
                 self._document_line = line
+                if not isinstance(value, dict | list):
+                    raise _Fault("must be a JSON object or list")
             elif isinstance(stack[-1], dict):
                 stack[-1][names[-1]] = value
             else:
@@ -153,7 +152,8 @@ class _Documents:
                 if len(stack) > MAX_DEPTH:
                     raise _Fault("must be nested less deeply")
             elif key:
-                yield JsonPart(self._line if is_end else line, key, stack[-1].pop())
+                del stack[-1][-1]
+                yield JsonPart(self._line if is_end else line, key, value)
                 self._n_chars = 0
             elif not stack:
                 rest = {name: each for name, each in value.items() if name != _LIST or each not in (None, [])

@@ -19,10 +19,13 @@ def test_the_base_installation_says_what_is_missing(arguments: tuple[str, ...], 
     assert run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), *arguments) == (2, "", f"error: {message}\n")
 
 
-def test_the_base_installation_serves_the_extender() -> None:
+def test_the_extender_needs_two_libraries_for_http_alone() -> None:
     code, out, error = run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), "extender", "--help")
     assert (code, error) == (0, "")
     assert out.startswith("usage: sojourn extender [-h]")
+    code, out, error = run_without(("uvicorn",), "extender", "--help")
+    assert (code, out) == (2, "")
+    assert error == "error: sojourn extender needs uvicorn, which is not installed: pip install 'sojourn[serve]'\n"
 
 
 @pytest.mark.parametrize("arguments", [("simulate",), ("trace", "describe", "."), ("evaluate",), ("ui",)])

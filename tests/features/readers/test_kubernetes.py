@@ -252,6 +252,17 @@ def test_a_damaged_event_is_refused_and_the_next_line_is_read(tmp_path: Path) ->
     assert len(trace) == 3 and report.refused["document must be JSON"] == 1
 
 
+def test_one_value_is_bounded_and_a_list_of_them_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [pod(f"p{k}", k * 60) for k in range(20)]
+    texts = {"list": listed(*pods), "long": listed(*pods, {**pod("long", 0), "metadata": {"name": "x" * 30_000}})}
+    assert len(texts["list"]) > 20_000 > 2 * max(len(listed(each)) for each in pods)
+    monkeypatch.setattr("sojourn.features.readers._json_documents.MAX_ELEMENT", 20_000)
+    monkeypatch.setattr("sojourn.features.readers._json_documents._BLOCK_BYTES", 1_000)
+    assert len(read(tmp_path, texts["list"])[0]) == 20
+    with pytest.raises(ValueError, match=r"line \d+ must have values of at most 20,000 characters"):
+        read(tmp_path, texts["long"])
+
+
 def test_a_list_that_is_cut_short_ends_no_pod_and_raises_alone(tmp_path: Path) -> None:
     whole = listed(pod("a", 0), pod("b", 0))
     cut = listed(pod("a", 0), pod("b", HOUR_S))[:-900]
