@@ -16,10 +16,9 @@ show_what_can_be_shown()
 
 
 def _capacity() -> dict[str, Any]:
-    from sojourn.flows.commands.pool import admit, compare, plan, plan_evaluate, rectify, simulate
+    from sojourn.flows.commands.pool import admit, compare, plan, rectify, simulate
 
-    return {"simulate": simulate, "compare": compare, "rectify": rectify, "admit": admit, "plan": plan,
-            "plan-evaluate": plan_evaluate}
+    return {"simulate": simulate, "compare": compare, "rectify": rectify, "admit": admit, "plan": plan}
 
 
 def _models() -> dict[str, Any]:
@@ -65,8 +64,6 @@ COMMANDS: Mapping[str, tuple[Callable[[], dict[str, Any]], str]] = MappingProxyT
                          "same days."),
     "plan": (_capacity, "Plan a day of recurring jobs: start times that keep the peak low although durations and "
                         "usage are uncertain."),
-    "plan-evaluate": (_capacity, "Compare planners: on the synthetic days of the paper, on tight ones, or on recurring "
-                                 "jobs of a log."),
     "retrain": (_models, "Train, evaluate on later requests and in simulation, and promote the model if it passes "
                          "every gate."),
     "train-usage": (_models, "Learn pulse waves and workload classes from usage series, and promote them if they beat "

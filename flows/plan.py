@@ -120,8 +120,7 @@ def plan_day(task: PlanTask, out: Path) -> None:
             limits = asdict(task.settings.limits)
             tracker.log(run, {"jobs": str(task.jobs), "planner": schedule.planner, "n_jobs": len(task.instance),
                               "step_s": task.instance.step_s, "held_out": task.held_out, **limits,
-                              "n_samples": task.settings.n_samples, "alpha": task.settings.alpha,
-                              "estimator": task.settings.estimator})
+                              "n_samples": task.settings.n_samples, "alpha": task.settings.alpha})
             for row in rows.to_dict("records"):
                 tracker.log(run, None, {f"{row['planner']}/{key}": value for key, value in row.items()
                                         if isinstance(value, float)})

@@ -440,18 +440,6 @@ def _rectifiers() -> Iterable[str]:
     return RECTIFIERS
 
 
-def _estimators() -> Iterable[str]:
-    from sojourn.simulator.planning import ESTIMATORS
-
-    return ESTIMATORS
-
-
-def _plan_evaluations() -> Iterable[str]:
-    from sojourn.flows.evaluations.planning_run import EVALUATIONS
-
-    return EVALUATIONS
-
-
 def _consumers() -> Iterable[str]:
     from sojourn.flows.annotation.annotate import CONSUMERS
 
@@ -462,7 +450,6 @@ _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
     "presets": _presets, "partial_presets": _partial_presets, "usage_readers": _usage_readers,
     "acceptances": _acceptances, "allocations": _allocations, "planners": _planners,
-    "estimators": _estimators, "plan_evaluations": _plan_evaluations,
     "consumers": _consumers, "rectifiers": _rectifiers,
 })  # fmt: skip
 

@@ -174,7 +174,8 @@ def compare(
     """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
     from importlib import import_module
 
-    from sojourn.flows.compare.presets import GRID, PRESETS
+    from sojourn.flows.compare.presets import PRESETS
+    from sojourn.flows.compare.presets.preset import GRID
     from sojourn.flows.compare.presets.reading import check_reads
 
     flags = {
@@ -294,7 +295,6 @@ def plan(
                             "happened by then stays. [default: none]")] = None,
     n_samples: Annotated[int, typer.Option(help="Samples of pairs of duration and usage (K).")] = 25,
     alpha: Annotated[float, typer.Option(help="Share of samples that may break deadlines, 0 to 1.")] = 0.4,
-    estimator: Annotated[str, typer.Option(help="Of milp and soru-peak: {estimators}.")] = "p50",
     step_s: Annotated[float, typer.Option(help="Step of all times, seconds; coarser = faster on long days.")] = 1.0,
     resource: Annotated[list[str], typer.Option(
         help="Column of a resource; repeat for several.")] = ["cpu_cores"],  # noqa: B006
@@ -327,7 +327,7 @@ def plan(
 
     for name in (*planner, against):
         planner_of(name)
-    settings = PlanSettings(n_samples, alpha, estimator, Limits(
+    settings = PlanSettings(n_samples, alpha, Limits(
         limit_s=limit_s, work_limit=work_limit, seed=seed, n_workers=n_workers, is_least_moved=is_least_moved))
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a folder, got the file {str(out)!r}")
@@ -343,27 +343,6 @@ def plan(
     rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
     plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
                       held_out, n_runs, load_settings(StoreSettings, store=store).store), out)
-
-
-@plain_errors
-def plan_evaluate(
-    name: Annotated[str, typer.Argument(help="Which: {plan_evaluations}.")],
-    trace: Annotated[Path | None, typer.Option(
-        callback=is_there, help="Log of recurring jobs, for `recurring` and `short-history`. [default: none]")] = None,
-    reader: Annotated[str, typer.Option(help="How to read the log.")] = "swf",
-    n: Annotated[int | None, typer.Option(help="Seeds a size, or days. [default: the evaluation's own]")] = None,
-    limit_s: Annotated[float, typer.Option(help="Time limit of a plan, seconds.")] = 10.0,
-    flexibility_s: Annotated[int, typer.Option(help="Of recurring jobs, seconds.")] = 3_600,
-    step_s: Annotated[int, typer.Option(help="Of recurring jobs, seconds.")] = 60,
-    out: Annotated[Path, typer.Option(help="Folder for rows (CSV) and pictures (PNG).")] = Path("plan-evaluation"),
-    store: StoreFolder = None,
-) -> None:
-    """Compare planners: on the synthetic days of the paper, on tight ones, or on recurring jobs of a log."""
-    from sojourn.flows.evaluations.planning_run import PlanEvaluation, run_evaluation
-    from sojourn.flows.settings.store import StoreSettings, load_settings
-
-    run_evaluation(name, PlanEvaluation(trace, reader, n, limit_s, flexibility_s, step_s), out,
-                   load_settings(StoreSettings, store=store).store)
 
 
 @plain_errors

@@ -11,23 +11,17 @@ from sojourn.simulator.planning.planners import (
     Executed,
     Planner,
     PlanSettings,
-    RecurringDay,
     RestOfDay,
     Runs,
     drawn_runs,
     execute,
     executed,
     planner,
-    recurring_day,
-    recurring_key,
     rest_of_day,
 )
-from sojourn.simulator.planning.problem import ESTIMATORS, Schedule, peaks, usage_profile
-from sojourn.simulator.planning.projects import Project, Reading, least_makespan, read_project, synthetic_day
+from sojourn.simulator.planning.problem import Schedule, peaks, usage_profile
 
 __all__ = [
-    "ESTIMATORS", "PLANNERS", "DayState", "Executed", "Instance", "Job", "Limits", "PlanSettings", "Planner", "Project",
-    "Reading", "RecurringDay", "RestOfDay", "Runs", "Schedule", "drawn_runs", "execute", "executed", "least_makespan",
-    "peaks", "planner", "read_project", "recurring_day", "recurring_key", "rest_of_day", "synthetic_day",
-    "usage_profile",
+    "PLANNERS", "DayState", "Executed", "Instance", "Job", "Limits", "PlanSettings", "Planner", "RestOfDay", "Runs",
+    "Schedule", "drawn_runs", "execute", "executed", "peaks", "planner", "rest_of_day", "usage_profile",
 ]  # fmt: skip

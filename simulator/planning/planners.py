@@ -3,8 +3,6 @@
 Planning again during the day: what has ended is out, what runs stays, what waits gets a new start.
 
 What a schedule does on real days: runs that were held out from planning, parents first.
-
-Recurring jobs out of a log: the same owner's same program comes again, and its past runs are its history.
 """
 
 from __future__ import annotations
@@ -15,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
-import pandas as pd
 
 from sojourn.simulator.planning._cp_sat import Limits
-from sojourn.simulator.planning._mixed_integer import solve_mixed_integer
 from sojourn.simulator.planning.job import MAX_TIME, Instance, Job
 from sojourn.simulator.planning.problem import (
     ESTIMATORS,
     MAX_CELLS,
+    Estimator,
     Problem,
     Samples,
     Schedule,
@@ -53,12 +50,11 @@ generalise better."""
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """n_samples: K. alpha: share of samples that may break deadlines and dependencies, 0 to 1. estimator: of planners
-    that have one. limits: of the search. Defaults are the paper's (section 5.2)."""
+    """n_samples: K. alpha: share of samples that may break deadlines and dependencies, 0 to 1. limits: of the search.
+    Defaults are the paper's (section 5.2)."""
 
     n_samples: int = 25
     alpha: float = 0.4
-    estimator: str = "p50"
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -66,8 +62,6 @@ class PlanSettings:
             raise ValueError(f"n_samples must be at least 1, got {self.n_samples!r}")
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must be from 0 to 1, got {self.alpha!r}")
-        if self.estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
 
 
 _Draw = Callable[[Instance, PlanSettings], Samples]
@@ -77,7 +71,7 @@ _Search = Callable[[Problem, Limits, float], Searched]
 @dataclass(frozen=True, slots=True)
 class Planner:
     """A way to plan a day. samples: what it believes of durations and usage. search: how it looks for starts, or None
-    for the requested ones. is_sampled: whether it has K samples and alpha. estimator: fixed by the name, or None."""
+    for the requested ones. is_sampled: whether it has K samples and alpha. estimator: of one sample, or None."""
 
     name: str
     about: str
@@ -91,18 +85,9 @@ class Planner:
         return _planned(self, instance, settings or PlanSettings())
 
 
-def _pairs(instance: Instance, settings: PlanSettings) -> Samples:
+def sampled_pairs(instance: Instance, settings: PlanSettings) -> Samples:
+    """K pairs of duration and usage of each job."""
     return drawn_pairs(instance, settings.n_samples, np.random.default_rng(settings.limits.seed))
-
-
-def _estimate(instance: Instance, settings: PlanSettings) -> Samples:
-    return estimated(instance, settings.estimator)
-
-
-def _sampled_durations(instance: Instance, settings: PlanSettings) -> Samples:
-    """Durations drawn, usage by the estimator, as the paper's version of SORU (section 5.2)."""
-    drawn, usage = _pairs(instance, settings), _estimate(instance, settings).usage
-    return Samples(drawn.durations, np.ascontiguousarray(np.broadcast_to(usage, drawn.usage.shape)))
 
 
 def _one_pass(problem: Problem, limits: Limits, until_s: float) -> Searched:
@@ -144,22 +129,26 @@ def _moves(limits: Limits, problem: Problem) -> int:
     return min(limits.n_moves, max(20_000, 400 * len(problem)))
 
 
-def _det(estimator: str) -> Planner:
-    return Planner(f"det-{estimator}", f"CP-SAT on one sample: {estimator.upper()} of durations and usage", _estimate,
-                   search, is_sampled=False, estimator=estimator)
+def one_sample(name: str, about: str, estimator: str, of: Estimator, search: _Search) -> Planner:
+    """A planner on one sample: durations and usage by the estimator `of`, which `estimator` names."""
+
+    def samples(instance: Instance, settings: PlanSettings) -> Samples:
+        return estimated(instance, of)
+
+    return Planner(name, about, samples, search, is_sampled=False, estimator=estimator)
 
 
 PLANNERS: Mapping[str, Planner] = MappingProxyType({planner.name: planner for planner in (
-    Planner("none", "the requested starts", _pairs, None),
-    Planner("greedy", "one pass over the jobs, each where it raises the peak least", _pairs, _one_pass),
-    Planner("descent", "greedy, then single jobs are moved while the peak falls; no solver; ours", _pairs, _moved),
-    *(_det(estimator) for estimator in ESTIMATORS),
-    Planner("cospis", "CP-SAT on K samples of pairs, of which a share alpha may break deadlines", _pairs, search),
-    Planner("cospis-even", "as cospis, then jobs move while the peak of some sample falls and none rises; ours", _pairs,
-            _evened),
-    Planner("milp", "mixed-integer program on one sample, by HiGHS; for some 30 jobs", _estimate, solve_mixed_integer,
-            is_sampled=False),
-    Planner("soru-peak", "as cospis with usage by an estimator", _sampled_durations, search),
+    Planner("none", "the requested starts", sampled_pairs, None),
+    Planner("greedy", "one pass over the jobs, each where it raises the peak least", sampled_pairs, _one_pass),
+    Planner("descent", "greedy, then single jobs are moved while the peak falls; no solver; ours", sampled_pairs,
+            _moved),
+    *(one_sample(f"det-{name}", f"CP-SAT on one sample: {name.upper()} of durations and usage", name, of, search)
+      for name, of in ESTIMATORS.items()),
+    Planner("cospis", "CP-SAT on K samples of pairs, of which a share alpha may break deadlines", sampled_pairs,
+            search),
+    Planner("cospis-even", "as cospis, then jobs move while the peak of some sample falls and none rises; ours",
+            sampled_pairs, _evened),
 )})
 """In the order of tables. `none` is what peak reduction is measured against."""
 
@@ -174,8 +163,6 @@ def planner(name: str) -> Planner:
 def _planned(self: Planner, instance: Instance, settings: PlanSettings) -> Schedule:
     began_s = time.monotonic()
     limits = settings.limits
-    if self.estimator is not None:
-        settings = replace(settings, estimator=self.estimator)
     samples = self.samples(instance, settings)
     asked = settings.alpha if self.is_sampled else 0.0
     alpha, reason = asked, ""
@@ -193,7 +180,7 @@ def _planned(self: Planner, instance: Instance, settings: PlanSettings) -> Sched
         elif found.starts is None:
             what = "no schedule keeps deadlines and dependencies" if found.status == "infeasible" else \
                 f"no schedule was found in {limits.limit_s:g} s"
-            most = f" with alpha up to {alpha:g}" if self.is_sampled else f" of {settings.estimator.upper()}"
+            most = f" with alpha up to {alpha:g}" if self.is_sampled else f" of {str(self.estimator).upper()}"
             reason = f"{what}{most}: requested starts were kept"
     problem = Problem(instance, samples, _floor(len(samples), alpha))
     is_requested = found.starts is None
@@ -402,66 +389,3 @@ def execute(instance: Instance, schedule: Schedule, runs: Runs) -> Executed:
     return Executed(
         peak, 100.0 * (1.0 - peak[:, 0] / np.maximum(manual[:, 0], 1e-12)), np.maximum(error, 0.0),
         np.maximum(-error, 0.0), late.sum(axis=1) * instance.step_s, 100.0 * (late > 0).mean(axis=1))
-
-
-DAY_S = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class RecurringDay:
-    """instance: what is known before the day begins. runs: one, of what the same jobs really took.
-    rows: int64 (n,), positions in the log."""
-
-    instance: Instance
-    runs: Runs
-    rows: np.ndarray
-
-
-def recurring_key(log: pd.DataFrame, columns: tuple[str, ...]) -> np.ndarray:
-    """A whole number for each request: equal where all columns are, int64 (n,)."""
-    return np.asarray(log.groupby(list(columns), sort=False, observed=True, dropna=False).ngroup(), np.int64)
-
-
-def recurring_day(log: pd.DataFrame, key: np.ndarray, begin_s: int, *, step_s: int = 60, flexibility_s: int = 3_600,
-                  least_runs: int = 5, most_runs: int = 50, max_jobs: int = 400) -> RecurringDay | None:
-    """The requests that are submitted in the day from `begin_s` on and have a history; None where there are none.
-
-    log: one row a request, with submit_s, arrival_s, departure_s, cpu_cores and requested_s (NaN where none was given).
-    key: int64 (n,), of `recurring_key`. A history is the runs of the same key that had ended by `begin_s`, the latest
-    `most_runs` of them, at least `least_runs`: nothing of the day or after it is read. The deadline is the submission,
-    the flexibility and the requested time, or the longest past run where none was requested; past runs above the
-    requested time could not be repeated and are left out. Where more than `max_jobs` qualify, those with the most work
-    in their histories are planned.
-    """
-    submit_s, arrival_s = log["submit_s"].to_numpy(np.int64), log["arrival_s"].to_numpy(np.int64)
-    departure_s = log["departure_s"].to_numpy(np.float64)
-    requested_s, cores = log["requested_s"].to_numpy(np.float64), log["cpu_cores"].to_numpy(np.float64)
-    took = departure_s - arrival_s
-    of_day = np.flatnonzero((submit_s >= begin_s) & (submit_s < begin_s + DAY_S) & (took > 0))
-    is_past = (departure_s <= begin_s) & (took > 0)
-    past = np.flatnonzero(is_past & np.isin(key, key[of_day]))
-    past = past[np.lexsort((departure_s[past], key[past]))]
-    first, last = (np.searchsorted(key[past], key[of_day], side) for side in ("left", "right"))
-    jobs, rows, work = [], [], []
-    for row, low, high in zip(of_day.tolist(), first.tolist(), last.tolist(), strict=True):
-        own = past[low:high][-most_runs:]
-        if np.isfinite(requested_s[row]):
-            own = own[took[own] <= requested_s[row]]
-        if len(own) < least_runs:
-            continue
-        durations = np.maximum(np.ceil(took[own] / step_s), 1).astype(np.int64)
-        limit_s = requested_s[row] if np.isfinite(requested_s[row]) else float(took[own].max())
-        start = int(submit_s[row] - begin_s) // step_s
-        flexibility = flexibility_s // step_s
-        jobs.append(Job(f"{row}", start, flexibility,
-                        start + flexibility + max(int(np.ceil(limit_s / step_s)), int(durations.min())), durations,
-                        cores[own]))
-        rows.append(row)
-        work.append(float((durations * cores[own]).mean()))
-    if not jobs:
-        return None
-    kept = np.sort(np.argsort(-np.array(work), kind="stable")[:max_jobs])
-    chosen = np.array(rows, np.int64)[kept]
-    real = np.maximum(np.ceil(took[chosen] / step_s), 1).astype(np.int64)
-    return RecurringDay(Instance(tuple(jobs[k] for k in kept.tolist()), float(step_s)),
-                        Runs(real[None], cores[chosen][None, :, None]), chosen)

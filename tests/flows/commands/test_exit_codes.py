@@ -43,8 +43,7 @@ def test_an_alarm_that_nobody_answered_ends_with_4(is_open: bool, code: int, tmp
 
 @pytest.mark.parametrize("command", ["retrain --reader swf --trace", "evaluate --reader swf --trace",
                                      "simulate --reader swf --trace", "compare --reader swf --trace", "admit",
-                                     "trace describe", "trace check", "trace convert", "usage describe",
-                                     "plan-evaluate recurring --trace"])
+                                     "trace describe", "trace check", "trace convert", "usage describe"])
 def test_a_trace_that_is_not_there_is_named(command: str, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     done = CliRunner().invoke(app, [*command.split(), gone])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from studies.planners import synthetic_day
 
 from naive_planning import peak_by_steps
 from sojourn.simulator.planning import (
@@ -16,7 +17,6 @@ from sojourn.simulator.planning import (
     execute,
     executed,
     planner,
-    synthetic_day,
 )
 
 ONE = np.array([10]), np.array([2.0])

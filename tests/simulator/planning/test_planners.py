@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from studies.planners import STUDIED, synthetic_day
 
 from naive_planning import check_schedule, least_peak
-from sojourn.simulator.planning import PLANNERS, Instance, Job, Limits, Planner, PlanSettings, planner, synthetic_day
+from sojourn.simulator.planning import Instance, Job, Limits, Planner, PlanSettings, planner
 
 QUICK = PlanSettings(n_samples=4, limits=Limits(limit_s=5.0, n_moves=500))
 
@@ -37,27 +38,26 @@ def days(draw: st.DrawFn) -> Instance:
 
 
 def checked(name: str, day: Instance, given_settings: PlanSettings) -> None:
-    own = PLANNERS[name]
+    own = STUDIED[name]
     schedule = own.plan(day, given_settings)
-    used = given_settings if own.estimator is None else replace(given_settings, estimator=own.estimator)
-    samples = own.samples(day, used)
+    samples = own.samples(day, given_settings)
     n_ignored = int(np.floor(len(samples) * (schedule.alpha or 0.0) + 1e-9))
     check_schedule(day, schedule, samples.durations, samples.usage, n_ignored)
     assert (schedule.reason != "") == (schedule.alpha != (given_settings.alpha if own.is_sampled else None)
                                        or (schedule.status == "requested" and name != "none"))
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", STUDIED)
 @given(day=days(), alpha=st.sampled_from((0.0, 0.25, 0.5, 1.0)))
 @settings(max_examples=16)
 def test_a_schedule_is_what_it_says(name: str, day: Instance, alpha: float) -> None:
     checked(name, day, replace(QUICK, alpha=alpha))
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", STUDIED)
 def test_the_same_seed_gives_the_same_schedule(name: str) -> None:
     day, _ = synthetic_day(12, np.random.default_rng(1))
-    first, second = (planner(name).plan(day, QUICK) for _ in range(2))
+    first, second = (STUDIED[name].plan(day, QUICK) for _ in range(2))
     assert first.starts.tobytes() == second.starts.tobytes()
     kept = np.zeros(1)  # arrays do not compare as a whole
     assert replace(first, seconds=0, starts=kept, peak=kept) == replace(second, seconds=0, starts=kept, peak=kept)
@@ -71,15 +71,15 @@ def test_no_schedule_has_a_lower_peak(name: str, seed: int) -> None:
                      rng.integers(1, 5, 3), ("0",) if k == 4 and seed == 1 else ()) for k in range(5))
     day = Instance((*(replace(job, deadline=job.requested_start + job.flexibility + 6) for job in jobs[:4]),
                     replace(jobs[4], requested_start=5, deadline=14)))
-    schedule = PLANNERS[name].plan(day, replace(QUICK, alpha=0.25))
-    samples = PLANNERS[name].samples(day, QUICK)
-    n_ignored = 1 if PLANNERS[name].is_sampled else 0
+    schedule = STUDIED[name].plan(day, replace(QUICK, alpha=0.25))
+    samples = STUDIED[name].samples(day, QUICK)
+    n_ignored = 1 if STUDIED[name].is_sampled else 0
     assert schedule.status == "optimal"
     assert schedule.peak[0] == least_peak(day, samples.durations, samples.usage[:, :, 0], n_ignored)
 
 
 def by(name: str) -> Planner:
-    return PLANNERS[name]
+    return STUDIED[name]
 
 
 TWO_LONG = np.array([2, 8]), np.array([1.0, 1.0])
@@ -140,8 +140,6 @@ def test_an_unknown_planner_lists_the_known_ones() -> None:
         PlanSettings(alpha=1.5)
     with pytest.raises(ValueError, match="n_samples must be at least 1, got 0"):
         PlanSettings(n_samples=0)
-    with pytest.raises(ValueError, match=r"estimator must .*, got 'mean'"):
-        PlanSettings(estimator="mean")
     with pytest.raises(ValueError, match="limit_s must be above 0, got 0"):
         Limits(limit_s=0)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from studies.planners import STUDIED, synthetic_day
 
 from naive_planning import problems_of
 from sojourn.simulator.planning import (
@@ -21,7 +22,6 @@ from sojourn.simulator.planning import (
     executed,
     planner,
     rest_of_day,
-    synthetic_day,
 )
 
 RUNS = np.array([10, 20, 40]), np.array([1.0, 2.0, 4.0])
@@ -138,11 +138,11 @@ def test_a_plan_that_is_as_good_is_kept(name: str) -> None:
     """Six jobs one after the other in an order that no planner would choose; a later plan changes no start."""
     planned = [50, 0, 30, 10, 40, 20]
     day = Instance(tuple(replace(job, planned_start=at) for job, at in zip(SPREAD, planned, strict=True)))
-    schedule = planner(name).plan(day)
+    schedule = STUDIED[name].plan(day)
     assert (schedule.starts.tolist(), schedule.peak.tolist(), schedule.moved) == (planned, [1.0], 0)
-    assert planner(name).plan(Instance(SPREAD)).starts.tolist() != planned
+    assert STUDIED[name].plan(Instance(SPREAD)).starts.tolist() != planned
     now = replace(day.jobs[1], planned_start=12)  # begins with another: one job has to move for the peak of 1
-    worse = planner(name).plan(replace(day, jobs=(day.jobs[0], now, *day.jobs[2:])))
+    worse = STUDIED[name].plan(replace(day, jobs=(day.jobs[0], now, *day.jobs[2:])))
     assert worse.peak.tolist() == [1.0] and (worse.starts != day.baseline).sum() <= 2
 
 

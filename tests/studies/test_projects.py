@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.planners import least_makespan, read_project
 
 from naive_planning import problems_of, step_usage
-from sojourn.simulator.planning import Instance, Job, Limits, least_makespan, read_project
+from sojourn.simulator.planning import Instance, Job, Limits
 
-FILES = Path(__file__).parents[4] / "shared" / "data" / "psplib" / "j30.sm.tar.gz"
+FILES = Path(__file__).parents[3] / "shared" / "data" / "psplib" / "j30.sm.tar.gz"
 PUBLISHED = (43, 47, 47, 62, 39, 48, 60, 53, 49, 45)
 """Least makespans of j301_1 to j301_10."""
 SMALL = """************************************************************************
