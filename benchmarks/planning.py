@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from studies.planners import least_makespan, read_project, synthetic_day
 
 from sojourn.simulator.planning import Limits, PlanSettings, planner
+from studies.planners import least_makespan, read_project, synthetic_day
 
 N_JOBS = 500
 SPANS = (50, 6, 2, 1)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pandas as pd
 from rich.table import Table
-from studies.planners import STUDIED, Reading, synthetic_day
 
 from sojourn import __version__
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
@@ -36,6 +35,7 @@ from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.publishing import whole_file
 from sojourn.serving.inputs import Encoder
 from sojourn.simulator.planning import Instance, Job, Limits, PlanSettings, Runs, drawn_runs, execute
+from studies.planners import STUDIED, Reading, synthetic_day
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -566,7 +566,7 @@ def _printed(title: str, table: pd.DataFrame) -> Table:
     return shown
 
 
-def main(args: Sequence[str]) -> None:
+def main(args: Sequence[str] | None = None) -> None:
     """Run one evaluation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=EVALUATIONS)

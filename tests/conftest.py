@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,3 +62,25 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section(f"examples to add, found with --hypothesis-seed={seed}")
         for text in found:
             terminalreporter.write_line(text)
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database as a first run makes it, which takes 8 s."""
+    from sojourn.flows.tracking.databases import ready_database
+
+    folder = tmp_path_factory.mktemp("empty_database")
+    ready_database(folder / "mlflow.db", folder / "artifacts")
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def new_store(empty_database: Path) -> Callable[[Path], Path]:
+    """Makes a folder a store with an empty database; returns the folder."""
+
+    def make(folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(empty_database, folder / "mlflow.db")
+        return folder
+
+    return make

@@ -357,8 +357,8 @@ def _settings() -> set[str]:
 def _settings_of_evaluations() -> set[str] | None:
     """None where their libraries are not installed, as with `sojourn[pull]`: nothing can be told then."""
     try:
+        from sojourn.flows.admission.runs import AdmitConfig
         from sojourn.flows.compare.settings import CompareConfig
-        from sojourn.flows.evaluations.admit_config import AdmitConfig
     except ModuleNotFoundError:
         return None
     return _variables((*AdmitConfig.model_fields, *CompareConfig.model_fields))

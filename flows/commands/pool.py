@@ -378,8 +378,6 @@ def admit(
     repeat_power: Annotated[bool, typer.Option("--repeat-power", help="The profile is that of every day.")] = False,
     idle_w: Annotated[float | None, typer.Option(help="Power of an idle core, W. [default: 60]")] = None,
     busy_w: Annotated[float | None, typer.Option(help="Power of a busy core, W. [default: 100]")] = None,
-    sweep: Annotated[bool, typer.Option(
-        "--sweep", help="Instead: all rules over cores, slacks and limits of width.")] = False,
     predict: Annotated[str | None, typer.Option(
         help="Instead: accept by quantiles of predicted run times, beside the user's estimate, on the later days: "
              "{families}, or bundle:FOLDER; estimate: that estimate alone, ends told or not. [default: none]")] = None,
@@ -397,7 +395,7 @@ def admit(
 
     Deadlines are drawn from slacks, since logs have none. The first policy and allocation are the baseline.
     """
-    from sojourn.flows.evaluations.admit_config import AdmitConfig
+    from sojourn.flows.admission.runs import AdmitConfig
     from sojourn.flows.settings.store import load_settings
     from sojourn.flows.workers.job import check_before_work
 
@@ -407,11 +405,10 @@ def admit(
         policies=policy, allocations=allocation,
         is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
         n_days=n_days, n_draws=n_draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
-        busy_w=busy_w, is_sweep=sweep or None, predict=predict, quantiles=quantile, store=store, out=out,
+        busy_w=busy_w, predict=predict, quantiles=quantile, store=store, out=out,
         page=page, n_workers=n_workers)
     check_before_work(settings)
-    from sojourn.flows.evaluations.admit import run_admit, run_predicted, run_sweep
+    from sojourn.flows.admission.admit import run_admit, run_predicted
     from sojourn.flows.retrain.ingest import with_kept_trace
 
-    run = run_predicted if settings.predict else run_sweep if settings.is_sweep else run_admit
-    run(with_kept_trace(settings))
+    (run_predicted if settings.predict else run_admit)(with_kept_trace(settings))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -28,28 +26,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Learnt:
     return learn(tmp_path_factory.mktemp("learnt"))
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An MLflow database as a first run makes it, which takes 8 s."""
-    from sojourn.flows.tracking.databases import ready_database
-
-    folder = tmp_path_factory.mktemp("empty_database")
-    ready_database(folder / "mlflow.db", folder / "artifacts")
-    return folder / "mlflow.db"
-
-
-@pytest.fixture(scope="session")
-def new_store(empty_database: Path) -> Callable[[Path], Path]:
-    """Makes a folder a store with an empty database; returns the folder."""
-
-    def make(folder: Path) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(empty_database, folder / "mlflow.db")
-        return folder
-
-    return make
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from settings_text import described
+from sojourn.flows.admission.runs import AdmitConfig
 from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from mutations import TOML_VALUES
 from sojourn.features.readers._parts import Declaration
+from sojourn.flows.admission.runs import AdmitConfig
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import plain_errors
 from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.schedule.deployment import next_times
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig

@@ -7,6 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
+from sojourn.features import Trace
+from sojourn.features.creation import default_encoder
+from sojourn.features.readers import read_trace
+from sojourn.simulator.planning import PlanSettings, planner
 from studies.planning import (
     EVALUATIONS,
     PlanEvaluation,
@@ -28,11 +33,6 @@ from studies.planning import (
     synthetic_rows,
     tight_day,
 )  # fmt: skip
-
-from sojourn.features import Trace
-from sojourn.features.creation import default_encoder
-from sojourn.features.readers import read_trace
-from sojourn.simulator.planning import PlanSettings, planner
 
 DAY = 86_400
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.planners import least_makespan, read_project
 
 from naive_planning import problems_of, step_usage
 from sojourn.simulator.planning import Instance, Job, Limits
+from studies.planners import least_makespan, read_project
 
 FILES = Path(__file__).parents[3] / "shared" / "data" / "psplib" / "j30.sm.tar.gz"
 PUBLISHED = (43, 47, 47, 62, 39, 48, 60, 53, 49, 45)

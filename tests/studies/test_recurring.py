@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from studies.planning import recurring_day, recurring_key
 
 from sojourn.simulator.planning import PlanSettings, planner
+from studies.planning import recurring_day, recurring_key
 
 DAY = 86_400
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,14 +97,6 @@ def test_a_file_of_the_users_among_the_written_ones_is_not_removed(tmp_path: Pat
     code, _, message = _run(log, "--reader", "swf", "--out", out, "--store", tmp_path / "store")
     assert code == 2 and "out must hold nothing but files of this command" in message and "notes.txt" in message
     assert (out / "notes.txt").read_text() == "mine" and (out / "admission.csv").read_text() == "an older run"
-
-
-def test_what_is_written_is_among_the_known_names(tmp_path: Path) -> None:
-    from sojourn.flows.evaluations import admission_paper_figures, admit
-
-    source = Path(admission_paper_figures.__file__).read_text() + Path(admit.__file__).read_text()
-    drawn = set(re.findall(r'"(figure-[0-9-]+|ratios|predicted)":', source))
-    assert len(drawn) == 8 and {f"{name}.png" for name in drawn} < admit.WRITTEN
 
 
 def test_a_trace_without_jobs_that_count_is_refused(tmp_path: Path) -> None:

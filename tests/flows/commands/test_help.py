@@ -11,9 +11,9 @@ import typer
 from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
+from sojourn.flows.admission.runs import AdmitConfig
 from sojourn.flows.cli import COMMANDS, app, imported
 from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import TraceSettings

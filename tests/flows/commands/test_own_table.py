@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from sojourn.flows.admission.runs import AdmitConfig
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import DEBUG
 from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.evaluations.admit_config import AdmitConfig
 from sojourn.flows.retrain.ingest import configured_trace, content_hash, input_hash, read_into
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.flows.settings.trace import ColumnOptions, TraceSource

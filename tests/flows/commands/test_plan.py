@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from studies.planners import synthetic_day
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
@@ -16,6 +15,7 @@ from sojourn.flows.plan import FILES, split_history
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.versions.promotion import read_store
 from sojourn.simulator.planning import Instance, Job
+from studies.planners import synthetic_day
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:

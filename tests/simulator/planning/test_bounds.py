@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies.planners import synthetic_day
 
 from naive_planning import least_peak
 from sojourn.simulator.planning import Instance, Job
 from sojourn.simulator.planning.problem import Problem, Samples, drawn_pairs, easiest_windows
 from sojourn.simulator.planning.search import energetic_bound
+from studies.planners import synthetic_day
 
 
 @given(st.integers(0, 100_000), st.integers(0, 2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies.planners import synthetic_day
 
 from naive_planning import peak_by_steps
 from sojourn.simulator.planning import (
@@ -18,6 +17,7 @@ from sojourn.simulator.planning import (
     executed,
     planner,
 )
+from studies.planners import synthetic_day
 
 ONE = np.array([10]), np.array([2.0])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies.planners import synthetic_day
 
 import naive_planning
 from naive_planning import peak_by_steps, step_usage
@@ -13,6 +12,7 @@ from sojourn.simulator.planning import peaks, usage_profile
 from sojourn.simulator.planning._placing_kernels import added_excess, collected, lower_excess, put, resulting_peaks
 from sojourn.simulator.planning.problem import Problem, drawn_pairs, easiest_windows
 from sojourn.simulator.planning.search import descend, energetic_bound, even_out, one_pass
+from studies.planners import synthetic_day
 
 
 @given(st.integers(0, 10_000), st.integers(1, 2), st.integers(1, 3))

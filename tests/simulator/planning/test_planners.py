@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies.planners import STUDIED, synthetic_day
 
 from naive_planning import check_schedule, least_peak
 from sojourn.simulator.planning import Instance, Job, Limits, Planner, PlanSettings, planner
+from studies.planners import STUDIED, synthetic_day
 
 QUICK = PlanSettings(n_samples=4, limits=Limits(limit_s=5.0, n_moves=500))
 

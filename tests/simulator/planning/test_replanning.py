@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies.planners import STUDIED, synthetic_day
 
 from naive_planning import problems_of
 from sojourn.simulator.planning import (
@@ -23,6 +22,7 @@ from sojourn.simulator.planning import (
     planner,
     rest_of_day,
 )
+from studies.planners import STUDIED, synthetic_day
 
 RUNS = np.array([10, 20, 40]), np.array([1.0, 2.0, 4.0])
 DAY = Instance((Job("a", 0, 10, 90, *RUNS), Job("b", 5, 30, 99, *RUNS, ("a",)), Job("c", 50, 0, 120, *RUNS, ("b",)),

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.evaluations.admission_runs import Setting, jobs_with_deadlines, setting_deadlines
-from sojourn.flows.evaluations.admission_tables import paired_summary, verdict
+from sojourn.flows.admission.runs import Setting, jobs_with_deadlines, paired_summary, setting_deadlines, verdict
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs
 from sojourn.flows.reports.section import Section
 from sojourn.simulator.admission import Admission, AdmissionJobs, Job, admit_predicted, ratio_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,7 @@ import pandas as pd
 
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
-from sojourn.flows.compare.tables import log_sections
-from sojourn.flows.console import console, stage, tell_doubts
-from sojourn.flows.evaluations.admission_claims import claims_section, judged_claims, ratios_section
-from sojourn.flows.evaluations.admission_figures import predicted_figure, ratios_figure
-from sojourn.flows.evaluations.admission_paper_figures import paper_figures
-from sojourn.flows.evaluations.admission_predicted import (
+from sojourn.flows.admission.predicted import (
     ESTIMATES,
     plans_of,
     predicted_runs,
@@ -25,10 +21,9 @@ from sojourn.flows.evaluations.admission_predicted import (
     told_section,
     told_summary,
 )
-from sojourn.flows.evaluations.admission_runs import Task, run_tasks
-from sojourn.flows.evaluations.admission_sweep import WIDE_DRAWS, sweep_days, sweep_figures
-from sojourn.flows.evaluations.admission_tables import admission_section, summary_of
-from sojourn.flows.evaluations.admit_config import AdmitConfig
+from sojourn.flows.admission.runs import BACKFILL, AdmitConfig, Task, admission_section, run_tasks, summary_of
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.placement.predicted_processing import bundle_predictor, fitted_predictor
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
 from sojourn.flows.placement.workloads import TraceSpec
@@ -38,21 +33,21 @@ from sojourn.flows.versions.promotion import open_store
 from sojourn.publishing import publish_files, whole_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 ABOUT = "Jobs with deadlines that are accepted on a power budget"
 MARK = "admission.csv"
 """The file by which a folder of this command is known."""
-TABLES = ("admission", "summary", "claims", "figures")
-PICTURES = ("ratios", "predicted", *(f"figure-{number}" for number in ("2", "3", "4", "5", "6-7", "8")))
-WRITTEN = frozenset({*(f"{stem}.csv" for stem in TABLES), *(f"{stem}.png" for stem in PICTURES)})
+WRITTEN = frozenset({MARK, "summary.csv", "ratios.png", "predicted.png"})
 """All files that this command writes; a folder with another one is not replaced."""
 
 
 def run_admit(config: AdmitConfig) -> None:
     """Compare the rules on the busiest days. A folder with files of others is refused before anything is read."""
     if config.out is not None:
-        _check_out(config.out)
+        check_out(config.out)
     settings, entries = config.settings(), config.entries()
     with stage("read"):
         days = days_of(config)
@@ -64,37 +59,14 @@ def run_admit(config: AdmitConfig) -> None:
     summary = summary_of(runs)
     section = admission_section(summary, "Admission", caption_of(config, days, chosen, runs))
     figures = {"ratios": ratios_figure(summary, f"{name}: {len(chosen)} days, {config.n_draws} draws each")}
-    _finish(config, "admit", [section], {"admission": runs, "summary": summary}, figures)
-
-
-def run_sweep(config: AdmitConfig) -> None:
-    """The paper's experiments on the trace: its findings judged, ratios, figures 2 to 8."""
-    if config.out is not None:
-        _check_out(config.out)
-    name = config.source.name
-    with stage("read"):
-        jobs = submitted_of(config)
-    asked = (config.n_draws, config.seed, config.n_workers)
-    with stage("days") as report:
-        runs = sweep_days(jobs, name, config.n_days, *asked, report)
-    if not len(runs):
-        raise ValueError(f"{name} must hold jobs on at most 5,000 cores, got none")
-    with stage("figures") as report:
-        rows = sweep_figures(jobs, name, *asked, report)
-    figures = paper_figures(rows)
-    caption = (f"{name}: the {config.n_days} days with the most jobs, or all if they are fewer; {config.n_draws} draws "
-               f"of slacks for sequential jobs, at most {WIDE_DRAWS} for others, sigma = slack / 2.5 (at slack 0.01: "
-               "/ 2).")
-    judged = judged_claims(runs)
-    sections = [claims_section(judged, "What the paper found", caption), ratios_section(runs, "Ratios", caption)]
-    _finish(config, "admit sweep", sections, {"admission": runs, "claims": judged, "figures": rows}, figures)
+    finish(config, "admit", [section], {"admission": runs, "summary": summary}, figures)
 
 
 def run_predicted(config: AdmitConfig) -> None:
     """Quantiles of a lifetime model beside the user's estimate, on the busiest of the later days; or, for `estimate`,
     that estimate with and without ends that are told, on the same days."""
     if config.out is not None:
-        _check_out(config.out)
+        check_out(config.out)
     name, predict = config.source.name, config.predict or ""
     with stage("read"):
         trace = _trace_of(config)
@@ -130,7 +102,7 @@ def run_predicted(config: AdmitConfig) -> None:
                f"learnt from all before day {chosen[0]}; {config.n_draws} draws of slacks."
                f"{'' if is_estimated else ' No job of the trace has an estimate: the baseline takes each for a day.'}")
     section = predicted_section(summary, caption)
-    _finish(config, "admit predicted", [section], {"admission": runs, "summary": summary},
+    finish(config, "admit predicted", [section], {"admission": runs, "summary": summary},
             {"predicted": predicted_figure(summary, name)})
 
 
@@ -143,19 +115,19 @@ def _finish_told(config: AdmitConfig, days: dict[int, SubmittedJobs], which: str
     summary = told_summary(runs)
     caption = (f"{which}, {runs['n_jobs'].mean():,.0f} jobs and {runs['n_cores'].mean():,.0f} cores a day; "
                f"{config.n_draws} draws of slacks.")
-    _finish(config, "admit told", [told_section(summary, caption)], {"admission": runs, "summary": summary}, {})
+    finish(config, "admit told", [told_section(summary, caption)], {"admission": runs, "summary": summary}, {})
 
 
-def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dict[str, pd.DataFrame],
-            figures: dict[str, Figure]) -> None:
-    """Print, write and log."""
+def finish(config: AdmitConfig, name: str, sections: list[Section], tables: dict[str, pd.DataFrame],
+           figures: dict[str, Figure], written: frozenset[str] = WRITTEN) -> None:
+    """Print, write and log. written: all files that the folder may hold."""
     for section in sections:
         console.print()
         console.print(section.table(console.width))
     drawn = pngs(figures) if config.out is not None or config.page is not None else {}
     if config.out is not None:
         publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **drawn}, MARK,
-                      others=WRITTEN)
+                      others=written)
         console.print(f"written  {config.out}", soft_wrap=True)
     if config.page is not None:
         with whole_file(config.page) as temporary:
@@ -166,13 +138,14 @@ def _finish(config: AdmitConfig, name: str, sections: list[Section], tables: dic
                      figures, about=ABOUT)
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path, written: frozenset[str] = WRITTEN) -> None:
+    """Refuse a folder with files that this command does not write."""
     if not out.exists():
         return
     found = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
     if not out.is_dir() or (found and MARK not in found):
         raise ValueError(f"out must be new, empty or a folder with {MARK}, got something else in {str(out)!r}")
-    odd = [name for name in found if name not in WRITTEN]
+    odd = [name for name in found if name not in written]
     if odd:
         raise ValueError(f"out must hold nothing but files of this command, for it is replaced whole, got {odd[0]!r} "
                          f"in {str(out)!r}")
@@ -225,3 +198,70 @@ def spec_of(config: AdmitConfig) -> TraceSpec:
 
 def _csv(table: pd.DataFrame) -> bytes:
     return table.to_csv(index=False).encode()
+
+
+_COLOURS = {"greedy balanced": "#8c8c8c", "greedy best-fit": "#1b7f79", "greedy min-idle": "#7b6bb0",
+            "threshold best-fit": "#d98c3f"}
+_PLANS = ("#d98c3f", "#8c8c8c", "#a6d3cf", "#5fb0a9", "#1b7f79", "#0c4d49", "#7b6bb0", "#b3476b")
+_OTHERS = ("#c2a21c", "#b3476b", "#4878a8")
+
+
+def colour_of(label: str, labels: Sequence[str]) -> str:
+    """The same rule has the same colour in all pictures."""
+    plain = label.removesuffix(BACKFILL)
+    others = [each for each in dict.fromkeys(one.removesuffix(BACKFILL) for one in labels)
+              if each not in _COLOURS]
+    return _COLOURS[plain] if plain in _COLOURS else _OTHERS[others.index(plain) % len(_OTHERS)]
+
+
+def ratios_figure(summary: pd.DataFrame, title: str) -> Figure:
+    """Ratio of each rule by slack, with the paired interval of its difference to the first."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    labels = list(dict.fromkeys(summary["label"]))
+    slacks = list(dict.fromkeys(summary["slack"]))
+    width = 0.8 / len(labels)
+    for k, label in enumerate(labels):
+        own = summary[summary["label"] == label].set_index("slack").reindex(slacks)
+        half = (own["high"] - own["difference"]).fillna(0.0) if k else None
+        axes.bar(np.arange(len(slacks)) + (k - (len(labels) - 1) / 2) * width, own["ratio"] - 1.0, width * 0.92,
+                 bottom=1.0, color=colour_of(label, labels), label=label, yerr=half, ecolor="#333333",
+                 hatch="//" if label.endswith(BACKFILL) else None, edgecolor="white",
+                 error_kw={"lw": 0.8, "capsize": 2})
+    axes.set_xticks(np.arange(len(slacks)), [f"{slack:g}" for slack in slacks])
+    axes.set_xlabel("slack")
+    axes.set_ylabel("performance ratio (lower = better)")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def predicted_figure(summary: pd.DataFrame, title: str) -> Figure:
+    """Load on time against load lost by late jobs, a point a plan; a panel a slack and basis of deadlines."""
+    parts = list(summary.groupby(["slack", "basis"], sort=False))
+    figure, every = panels(len(parts), 4.2, 3.6)
+    labels = list(dict.fromkeys(summary["label"]))
+    for axes, ((slack, basis), own) in zip(every, parts, strict=True):
+        for row in own.to_dict("records"):
+            is_capped = row["label"].endswith(" capped")
+            place = labels.index(row["label"].removesuffix(" capped"))
+            axes.plot(row["late_load_pct"], row["on_time_pct"], "^" if is_capped else "o", color=_PLANS[place % 8],
+                      label=row["label"], markersize=6)
+        axes.set_xlabel("core-hours of late jobs, % of the submitted\n(lower = better)")
+        axes.set_ylabel("core-hours on time, % (higher = better)")
+        axes.set_title(f"{title}\nslack {slack:g} of the {basis}", fontsize=9, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, lw=0.5)
+    figure.legend(*every[-1].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8)
+    return figure
+
+
+def panels(n: int, width: float = 5.0, height: float = 3.5) -> tuple[Figure, list[Axes]]:
+    """A figure with n panels side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * n, height), layout="constrained")
+    return figure, list(np.atleast_1d(figure.subplots(1, n)))

@@ -6,10 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sojourn.flows.evaluations import admission_runs
-from sojourn.flows.evaluations.admission_figures import ratios_figure
-from sojourn.flows.evaluations.admission_runs import Entry, Setting, Task, jobs_with_deadlines, run_tasks
-from sojourn.flows.evaluations.admission_tables import admission_section, summary_of
+from sojourn.flows.admission import runs as admission_runs
+from sojourn.flows.admission.admit import ratios_figure
+from sojourn.flows.admission.runs import (
+    Entry,
+    Setting,
+    Task,
+    admission_section,
+    jobs_with_deadlines,
+    run_tasks,
+    summary_of,
+)
 from sojourn.flows.placement.submitted_jobs import SubmittedJobs
 from sojourn.simulator.admission import CoreEnds, PowerProfile, performance_ratio
 

@@ -9,7 +9,7 @@ import pytest
 
 from naive_admission import faults
 from sojourn.features.readers import read_trace
-from sojourn.flows.evaluations.admission_runs import Setting, jobs_with_deadlines
+from sojourn.flows.admission.runs import Setting, jobs_with_deadlines
 from sojourn.flows.placement.submitted_jobs import DAY_S, busiest_days, jobs_by_day, submitted_jobs
 from sojourn.simulator.admission import ALLOCATIONS, PowerProfile, admit
 

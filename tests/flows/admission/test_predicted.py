@@ -1,4 +1,4 @@
-"""The sweep, its findings and figures, and predicted processing times, on small made jobs."""
+"""Predicted processing times and ends that are told, on small made jobs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from made_jobs import swf_log
-from sojourn.flows.cli import app
-from sojourn.flows.evaluations.admission_claims import CLAIMS, judged_claims, ratios_section
-from sojourn.flows.evaluations.admission_paper_figures import paper_figures
-from sojourn.flows.evaluations.admission_predicted import (
+from sojourn.flows.admission.predicted import (
     ESTIMATE,
     NO_ESTIMATE,
     NOT_TOLD,
@@ -28,8 +25,8 @@ from sojourn.flows.evaluations.admission_predicted import (
     told_section,
     told_summary,
 )
-from sojourn.flows.evaluations.admission_runs import Setting
-from sojourn.flows.evaluations.admission_sweep import LIMITS, SHARES, SLACKS, sweep_days, sweep_figures
+from sojourn.flows.admission.runs import Setting
+from sojourn.flows.cli import app
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, jobs_by_day
 
 
@@ -44,42 +41,6 @@ def _jobs(seed: int = 0, n: int = 160, days: int = 3, widest: int = 40) -> Submi
 
 def _progress(done: int, total: int) -> None:
     assert 0 <= done <= total
-
-
-@pytest.fixture(scope="module")
-def runs() -> pd.DataFrame:
-    return sweep_days(_jobs(), "made", 2, 2, 0, 1, _progress)
-
-
-def test_limits_without_further_jobs_are_left_out_and_their_findings_not_testable(runs: pd.DataFrame) -> None:
-    assert sorted(set(runs["limit"])) == [1, 30, 120]
-    assert set(runs["slack"]) == set(SLACKS) and set(runs["share"]) == set(SHARES)
-    judged = judged_claims(runs)
-    assert len(judged) == len(CLAIMS)
-    verdicts = judged.set_index("claim")["verdict"]
-    assert verdicts["balanced beats best-fit, slack 0.5, up to 5,000 cores"] == "not testable"
-    rows = ratios_section(runs, "Ratios", "made").rows
-    assert len(rows) == 3 * 3 + 2 * 3 * 6 and rows[0][:3][2] == "greedy best-fit"
-
-
-def test_findings_are_paired_by_day(runs: pd.DataFrame) -> None:
-    judged = judged_claims(runs).set_index("claim")
-    own = runs[(runs["limit"] == 1) & (runs["slack"] == 0.1)].groupby(["label", "day"])["ratio"].mean()
-    expected = own["threshold best-fit"] - own["greedy best-fit"]
-    row = judged.loc["greedy beats threshold, slack 0.1, sequential"]
-    assert row["difference"] == pytest.approx(expected.mean()) and row["n_days"] == 2
-    assert judged_claims(pd.DataFrame())["verdict"].tolist() == ["not testable"] * len(CLAIMS)
-
-
-@pytest.mark.slow
-def test_figures_are_those_of_the_paper() -> None:
-    figures = paper_figures(sweep_figures(_jobs(), "made", 2, 0, 1, _progress))
-    assert list(figures) == ["figure-2", "figure-3", "figure-4", "figure-5", "figure-6-7", "figure-8"]
-    assert [len(figure.axes) for figure in figures.values()] == [1, 3, 4, 3, 4, 2]
-    wide = _jobs()
-    only_wide = wide.take(wide.cores > 1)
-    assert list(paper_figures(sweep_figures(only_wide, "made", 1, 0, 1, _progress))) == ["figure-6-7", "figure-8"]
-    assert LIMITS[0] == 1
 
 
 def test_exact_plans_are_on_time_and_short_ones_late() -> None:
@@ -161,7 +122,7 @@ def test_what_told_ends_bring_is_paired_by_day() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [("--sweep",), ("--predict", "km", "--quantile", "0.9"), ("--predict", "estimate")])
+@pytest.mark.parametrize("options", [("--predict", "km", "--quantile", "0.9"), ("--predict", "estimate")])
 def test_the_command_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path],
                                      options: tuple[str, ...]) -> None:
     log = swf_log(tmp_path / "jobs.swf", 800, days=6)
@@ -170,13 +131,11 @@ def test_the_command_writes_and_logs(tmp_path: Path, new_store: Callable[[Path],
     assert result.exit_code == 0, result.output
     assert "= better" in " ".join(result.stdout.split())
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names >= {"--sweep": {"claims.csv", "figure-2.png"}, "km": {"summary.csv", "predicted.png"},
-                     "estimate": {"admission.csv", "summary.csv"}}[options[:2][-1]]
+    assert names >= {"km": {"summary.csv", "predicted.png"}, "estimate": {"admission.csv", "summary.csv"}}[options[1]]
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (("--sweep", "--slack", "0.5"), "slacks must not be given with a sweep, got (0.5,)"),
-    (("--predict", "km", "--backfill"), "predict must be given without a sweep, backfilling"),
+    (("--predict", "km", "--backfill"), "predict must be given without backfilling"),
     (("--predict", "km", "--quantile", "1.5"), "quantile must be above 0 and below 1, got 1.5"),
     (("--predict", "crystal"), "predict must be estimate, bundle:FOLDER or one of km"),
 ])

@@ -1,0 +1,396 @@
+"""Runs of admission: their settings, each day with each draw of slacks under all rules, and the table of results.
+
+Settings have defaults and come from options, the environment (SOJOURN_*) or a TOML file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, field_validator, model_validator
+
+from sojourn.flows.placement.submitted_jobs import SubmittedJobs
+from sojourn.flows.placement.workloads import t_half_width
+from sojourn.flows.reports.section import Section
+from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS
+from sojourn.flows.settings.trace import TraceSettings, TraceSource
+from sojourn.flows.workers.cells import local_workers, run_grouped
+from sojourn.simulator.admission import (
+    ACCEPTANCES,
+    ALLOCATIONS,
+    AdmissionJobs,
+    PowerProfile,
+    accepted_load_s,
+    admit,
+    competitive_bound,
+    deadlines_of,
+    drawn_slacks,
+    energy_kwh,
+    ratio_of,
+    read_power_profile,
+)
+
+BACKFILL = " backfill"
+"""At the end of the label of an entry with backfilling."""
+Row = dict[str, float | int | str | bool]
+BOUNDED = "greedy best-fit"
+"""The rule that theorem 1 is about."""
+WORTH_PROCESSES = 20_000_000
+"""So many decisions take longer than processes take to begin."""
+SIGMA_SHARE = 2.5
+"""The sigma of the logarithm is the slack divided by this by default, the middle of the paper's range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A way to admit."""
+
+    acceptance: str
+    allocation: str
+    is_backfilling: bool = False
+
+    @property
+    def label(self) -> str:
+        """As in tables."""
+        return f"{self.acceptance} {self.allocation}{BACKFILL if self.is_backfilling else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all entries of a run share. sigma: None = slack / SIGMA_SHARE. n_cores: None = as many as the day's load
+    fills. power: instead of n_cores; its time 0 is the start of each day."""
+
+    slack: float
+    sigma: float | None = None
+    n_cores: int | None = None
+    mean: str = "geometric"
+    power: PowerProfile | None = None
+    idle_w: float = 60.0
+    busy_w: float = 100.0
+    marks: tuple[tuple[str, float], ...] = ()
+    """Further columns of its rows."""
+
+    @property
+    def log_sigma(self) -> float:
+        """Of the logarithm of slacks."""
+        return self.slack / SIGMA_SHARE if self.sigma is None else self.sigma
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The draws of one day under one setting."""
+
+    trace: str
+    day: int
+    jobs: SubmittedJobs
+    setting: Setting
+    n_draws: int
+
+    @property
+    def n_decisions(self) -> int:
+        """Jobs x draws."""
+        return len(self.jobs) * self.n_draws
+
+
+def jobs_with_deadlines(jobs: SubmittedJobs, setting: Setting, seed: int, day: int, draw: int) -> AdmissionJobs:
+    """The day's jobs with the draw's deadlines. Settings that differ in slack and sigma alone scale the same draw."""
+    deadline = deadlines_of(jobs.submission_s, jobs.processing_s, _slacks(len(jobs), setting, seed, day, draw))
+    return AdmissionJobs(jobs.submission_s, jobs.processing_s, jobs.cores, deadline, tuple(map(str, jobs.names)))
+
+
+def setting_deadlines(jobs: AdmissionJobs, length_s: np.ndarray, setting: Setting, seed: int, day: int,
+                      draw: int) -> AdmissionJobs:
+    """The jobs with the same slacks taken of other lengths, float64 (n,)."""
+    whole = np.ceil(length_s).astype(np.int64)
+    deadline = deadlines_of(jobs.submission_s, whole, _slacks(len(jobs), setting, seed, day, draw))
+    return AdmissionJobs(jobs.submission_s, jobs.processing_s, jobs.cores, deadline, jobs.names)
+
+
+def _slacks(n: int, setting: Setting, seed: int, day: int, draw: int) -> np.ndarray:
+    rng = np.random.default_rng([seed, day, draw])
+    return drawn_slacks(n, setting.slack, setting.log_sigma, rng, mean=setting.mean)
+
+
+def run_task(numbered: tuple[int, Task], entries: Sequence[Entry], seed: int) -> list[Row]:
+    """A row per draw and entry. ratio: lower = better; used_pct, accepted_load_pct, accepted_jobs_pct: higher = better;
+    kwh_per_core_h: of accepted work, lower = better; bound: theorem 1, NaN where it says nothing."""
+    task = numbered[1]
+    return [row for draw in range(task.n_draws) for row in _draw_rows(task, draw, entries, seed)]
+
+
+def _draw_rows(task: Task, draw: int, entries: Sequence[Entry], seed: int) -> list[Row]:
+    setting = task.setting
+    jobs = jobs_with_deadlines(task.jobs, setting, seed, task.day, draw)
+    power = setting.power
+    n_cores = power.most_cores if power else setting.n_cores or task.jobs.filled_cores()
+    first, last = int(jobs.submission_s.min()), int(jobs.deadline_s.max())
+    on_s = power.core_seconds(first, last) if power else n_cores * jobs.frame_s
+    limit_s = min(jobs.load_s, on_s)
+    least_slack = float(((jobs.deadline_s - jobs.submission_s) / jobs.processing_s - 1).min())
+    is_bounded = int(jobs.cores.max()) == 1 and 0 < least_slack <= 1 and power is None
+    rows: list[Row] = []
+    for entry in entries:
+        started = time.perf_counter()
+        decisions = admit(jobs, n_cores, entry.allocation, acceptance=entry.acceptance, slack=setting.slack,
+                          is_backfilling=entry.is_backfilling, power=power, with_cores=False)
+        took_s = time.perf_counter() - started
+        load_s = accepted_load_s(jobs, decisions)
+        energy = energy_kwh(load_s, on_s, idle_w=setting.idle_w, busy_w=setting.busy_w)
+        rows.append({
+            "trace": task.trace, "day": task.day, "draw": draw, "slack": setting.slack,
+            "sigma": setting.log_sigma, "n_cores": n_cores,
+            "label": entry.label, "acceptance": entry.acceptance, "allocation": entry.allocation,
+            "is_backfilling": entry.is_backfilling, "n_jobs": len(jobs), "ratio": ratio_of(limit_s, load_s),
+            "limit_core_h": limit_s / 3_600, "accepted_core_h": load_s / 3_600,
+            "accepted_load_pct": 100 * load_s / jobs.load_s,
+            "accepted_jobs_pct": 100 * float(decisions.is_accepted.mean()), "used_pct": 100 * load_s / max(on_s, 1),
+            "kwh_per_core_h": energy / (load_s / 3_600) if load_s else float("nan"),
+            "bound": competitive_bound(n_cores, least_slack) if is_bounded and entry.label == BOUNDED else float("nan"),
+            "took_s": took_s, **dict(setting.marks)})
+    return rows
+
+
+def run_tasks(tasks: Sequence[Task], entries: Sequence[Entry], seed: int, n_workers: int,
+              progress: Callable[[int, int], None]) -> pd.DataFrame:
+    """A row per task, draw and entry, in their order; the same whatever n_workers is, but for `took_s`.
+
+    n_workers: processes, at most; for little work this one. progress: called with how many tasks are done, of all.
+    """
+    progress(0, len(tasks))
+    if sum(task.n_decisions for task in tasks) * len(entries) < WORTH_PROCESSES:
+        n_workers = 1
+    found: dict[int, list[Row]] = {}
+    work = partial(run_task, entries=tuple(entries), seed=seed)
+    groups = [list(enumerate(tasks))[k::n_workers] for k in range(n_workers)]
+    for done, ((number, _), rows) in enumerate(run_grouped(groups, work, local_workers(n_workers)), 1):
+        if isinstance(rows, Exception):
+            raise rows
+        found[number] = rows
+        progress(done, len(tasks))
+    return pd.DataFrame([row for number in range(len(tasks)) for row in found[number]])
+
+
+MOST_CORES = 10_000_000
+"""Of a machine: each core that is on has a place in tables."""
+MOST_POWERED = 1_000_000
+"""With a power profile: each core that is on has intervals of its own."""
+_MOST_SLACK = 1_000_000
+_GREEDY = ("greedy",)
+
+
+class AdmitConfig(TraceSettings):
+    """One comparison of ways to admit: policies x allocations on days of one trace."""
+
+    policies: tuple[str, ...] = ("greedy",)
+    """Keys of ACCEPTANCES."""
+    allocations: tuple[str, ...] = ("best-fit",)
+    """Keys of ALLOCATIONS. The first policy with the first allocation is what others are held against."""
+    is_backfilled: bool = False
+    """Also each greedy pairing with backfilling."""
+    slacks: tuple[float, ...] = (0.5,)
+    """By what shares of its run time a job may end later."""
+    sigma: float | None = Field(None, ge=0.0, le=100.0)
+    """Deviation of the logarithm of slacks; default: slack / 2.5."""
+    mean: str = "geometric"
+    """Which mean of the slacks the target is: geometric or arithmetic."""
+    cores: int | None = Field(None, ge=1, le=MOST_CORES)
+    """Default: of each day, as many as its load fills."""
+    core_limit: int | None = Field(None, ge=1, le=MOST_CORES)
+    """Jobs on more cores are left out."""
+    n_days: int = Field(10, ge=1, le=100_000)
+    """The days with the most jobs, at most."""
+    n_draws: int = Field(10, ge=1, le=100_000)
+    """Draws of slacks for each day."""
+    seed: int = Field(0, ge=0, le=MOST_SEED)
+    """Of all random numbers."""
+    shortest_s: int = Field(60, ge=1, le=86_400)
+    """Jobs that ran for a shorter time are left out."""
+    power: Path | None = None
+    """CSV file with the power budget over a day; instead of `cores`."""
+    is_power_repeated: bool = False
+    """The profile is repeated each day, for the three days in which the jobs of a day can run."""
+    idle_w: float = Field(60.0, ge=0.0, allow_inf_nan=False)
+    """Power of an idle core, W."""
+    busy_w: float = Field(100.0, gt=0.0, allow_inf_nan=False)
+    """Power of a busy core, W."""
+    predict: str | None = None
+    """A lifetime family or bundle:FOLDER: instead, greedy admission by its quantiles beside the user's estimate, on
+    days after those that it is fitted on; without backfilling and with constant power. `estimate`: no model, but that
+    estimate with and without ends that are told, on the same days."""
+    quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95)
+    """Of `predict`: the shares of jobs that should end within their planned time."""
+    past_share: float = Field(0.7, gt=0.0, lt=1.0)
+    """Of the jobs: the days that are judged begin after so many."""
+    out: Path | None = None
+    """Folder for tables and pictures."""
+    page: Path | None = None
+    """HTML page to write."""
+    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
+    """Processes."""
+
+    @field_validator("policies")
+    @classmethod
+    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _known("policy", value, tuple(ACCEPTANCES))
+
+    @field_validator("allocations")
+    @classmethod
+    def _known_allocations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _known("allocation", value, tuple(ALLOCATIONS))
+
+    @field_validator("slacks")
+    @classmethod
+    def _possible_slacks(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        bad = [slack for slack in value if not 0 <= slack <= _MOST_SLACK]
+        if bad or not value:
+            raise ValueError(f"slack must be in 0..{_MOST_SLACK:,}, got {bad[0] if bad else 'none'!r}")
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("quantiles")
+    @classmethod
+    def _possible_quantiles(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        bad = [share for share in value if not 0 < share < 1]
+        if bad or not value:
+            raise ValueError(f"quantile must be above 0 and below 1, got {bad[0] if bad else 'none'!r}")
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("mean")
+    @classmethod
+    def _known_mean(cls, value: str) -> str:
+        return _known("mean", (value,), ("geometric", "arithmetic"))[0]
+
+    @model_validator(mode="after")
+    def _fitting(self) -> AdmitConfig:
+        if self.trace is None:
+            raise ValueError("trace must be a file or folder, got none")
+        has_more = self.is_backfilled or self.power is not None or self.policies != _GREEDY
+        if self.predict is not None and has_more:
+            raise ValueError("predict must be given without backfilling, a power profile or other policies "
+                             f"than greedy, got {self.predict!r} with one")
+        if self.power is not None and self.cores is not None:
+            raise ValueError(f"cores must not be given with a power profile, which says how many are on, got "
+                             f"{self.cores!r}")
+        if self.idle_w > self.busy_w:
+            raise ValueError(f"idle_w must be at most busy_w, got {self.idle_w!r} and {self.busy_w!r}")
+        if "threshold" in self.policies:
+            bad = [slack for slack in self.slacks if not 0 < slack <= 1]
+            if bad:
+                raise ValueError("slack must be above 0 and at most 1 with threshold acceptance, got "
+                                 f"{bad[0]!r}")
+            if self.core_limit != 1:
+                raise ValueError(f"core_limit must be 1 with threshold acceptance, which is for sequential jobs, got "
+                                 f"{self.core_limit!r}")
+            if self.power is not None:
+                raise ValueError(f"policy must be greedy with a power profile, got 'threshold' and {str(self.power)!r}")
+        return self
+
+    @property
+    def source(self) -> TraceSource:
+        """Where the trace comes from."""
+        return TraceSource(self.trace, self.reader, self.horizon_s, 0, self.seed, columns=self.columns)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What is compared; the first is the baseline."""
+        plain = [Entry(policy, allocation) for policy in self.policies for allocation in self.allocations]
+        filled = [Entry("greedy", allocation, True) for allocation in self.allocations] if self.is_backfilled else []
+        return (*plain, *filled)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """One for each slack; the power profile's file is read."""
+        profile = self._profile()
+        return tuple(Setting(slack, self.sigma, self.cores, self.mean, profile, self.idle_w, self.busy_w)
+                     for slack in self.slacks)
+
+    def _profile(self) -> PowerProfile | None:
+        if self.power is None:
+            return None
+        profile = read_power_profile(self.power, busy_w=self.busy_w)
+        if profile.most_cores > MOST_POWERED:
+            raise ValueError(f"{self.power}: cores must be at most {MOST_POWERED:,}, got {profile.most_cores:,}")
+        return profile.repeated(3) if self.is_power_repeated else profile
+
+
+def _known(name: str, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    strangers = [value for value in given if value not in names]
+    if strangers or not given:
+        raise ValueError(f"{name} must be one of {', '.join(names)}, got {strangers[0] if strangers else 'none'!r}")
+    return tuple(dict.fromkeys(given))
+
+
+_MEANS = ("n_jobs", "n_cores", "ratio", "accepted_load_pct", "accepted_jobs_pct", "used_pct", "kwh_per_core_h", "bound",
+          "took_s")
+LEGEND = ("Ratio: the least of submitted load and cores x frame over the accepted load, 1 = the best (lower = better). "
+          "Diff.: of the ratio to the first row, paired on days and draws, with the 95 % t-interval over days of the "
+          "means over draws; level = it holds 0. Load: accepted, % of the submitted load. Used: % of cores x frame "
+          "(both higher = better). kWh: per accepted core-hour by the linear model (lower = better). Theorem 1: the "
+          "optimum is at most so many times the accepted load; greedy best-fit and sequential jobs only.")
+
+
+def day_means(runs: pd.DataFrame, keys: tuple[str, ...] = ("slack", "label")) -> pd.DataFrame:
+    """Means over the draws of each day, a row per `keys`, trace and day."""
+    numbers = [name for name in (*_MEANS, "limit_core_h", "accepted_core_h") if name in runs]
+    return runs.groupby([*keys, "trace", "day"], sort=False)[numbers].mean().reset_index()
+
+
+def summary_of(runs: pd.DataFrame, within: tuple[str, ...] = ("slack",)) -> pd.DataFrame:
+    """A row per `within` and entry: means over days; `difference` of the ratio to the entry that comes first, with
+    `low` and `high`, the paired 95 % t-interval over days (NaN for one day).
+
+    >>> runs = pd.DataFrame({"slack": 0.5, "label": ["a", "b"] * 2, "trace": "t", "day": [0, 0, 1, 1],
+    ...                      "ratio": [2.0, 1.5, 2.0, 1.7]})
+    >>> summary_of(runs)[["label", "ratio", "difference"]].round(3).values.tolist()
+    [['a', 2.0, 0.0], ['b', 1.6, -0.4]]
+    """
+    days = day_means(runs, (*within, "label"))
+    numbers = [name for name in _MEANS if name in days]
+    return paired_summary(days, within, ("trace", "day"), str(days["label"].iloc[0]), "ratio", "difference", numbers)
+
+
+def paired_summary(days: pd.DataFrame, within: Sequence[str], pair: Sequence[str], baseline: str, of: str, name: str,
+                   numbers: Sequence[str]) -> pd.DataFrame:
+    """A row per `within` and label: `n_days`, means of `numbers`, and `name`, the difference of `of` to the baseline's
+    on the same `pair`, with `low` and `high`, the 95 % t-interval over rows of `days` (NaN for one)."""
+    same = [*within, *pair]
+    base = days[days["label"] == baseline].set_index(same)[of]
+    days[name] = days[of].to_numpy() - base.reindex(pd.MultiIndex.from_frame(days[same])).to_numpy()
+    groups = days.groupby([*within, "label"], sort=False)
+    summary = groups[[*numbers, name]].mean()
+    half = groups[name].apply(lambda own: float(t_half_width(own.to_numpy()[:, None])[0]))
+    summary["low"], summary["high"] = summary[name] - half, summary[name] + half
+    summary.insert(0, "n_days", groups.size())
+    return summary.reset_index()
+
+
+def admission_section(summary: pd.DataFrame, title: str, caption: str) -> Section:
+    """The summary for the terminal and the results page."""
+    titles = ("slack", "rule", "ratio", "diff.", "interval", "verdict", "load %", "used %", "kWh", "theorem 1")
+    baseline = str(summary["label"].iloc[0])
+    rows = tuple(_shown(row, baseline) for row in summary.to_dict("records"))
+    return Section(title, caption, titles, rows, 2, LEGEND)
+
+
+def verdict(low: float, high: float) -> str:
+    """Of a difference of ratios, where lower is better.
+
+    >>> verdict(-0.2, -0.1), verdict(-0.1, 0.1), verdict(0.1, 0.2), verdict(float("nan"), float("nan"))
+    ('better', 'level', 'worse', '-')
+    """
+    return "-" if np.isnan(low) else "better" if high < 0 else "worse" if low > 0 else "level"
+
+
+def _shown(row: Mapping[Hashable, Any], baseline: str) -> tuple[str, ...]:
+    is_base = row["label"] == baseline
+    has_interval = not is_base and not np.isnan(row["low"])
+    return (f"{row['slack']:g}", row["label"], f"{row['ratio']:.3f}", "-" if is_base else f"{row['difference']:+.3f}",
+            f"{row['low']:+.3f} {row['high']:+.3f}" if has_interval else "-",
+            "baseline" if is_base else verdict(row["low"], row["high"]), f"{row['accepted_load_pct']:.1f}",
+            f"{row['used_pct']:.1f}", f"{row['kwh_per_core_h']:.3f}",
+            "-" if np.isnan(row["bound"]) else f"{row['bound']:.2f}")
