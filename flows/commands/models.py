@@ -42,7 +42,7 @@ from sojourn.flows.settings.trace import maps_columns, takes_timezone
 @takes(RetrainConfig, "trace", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "since", "test",
        "test_reader", "test_offset_s", "is_overlap_allowed", "is_shrunk_allowed", "is_again", "config", "store",
        "n_requests", "seed", "n_threads", "load", "host_cpu_cores", "host_mem_gib", "is_refreshed", "is_simulated",
-       "model_name", "confirmed_columns", "dask", "n_fit_workers")
+       "model_name", "confirmed_columns", "dask")
 def retrain(flags: Flags) -> None:
     """Train, evaluate on later requests and in simulation, and promote the model if it passes every gate.
 
@@ -64,7 +64,7 @@ def retrain(flags: Flags) -> None:
 @keeps("what was read of the trace is kept in the store, and the next run takes it")
 @takes(RetrainConfig, "trace", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "since", "test",
        "test_reader", "test_offset_s", "is_overlap_allowed", "store", "n_requests", "seed", "n_threads", "long_lived_s",
-       "confirmed_columns", "dask", "n_fit_workers")
+       "confirmed_columns", "dask")
 def evaluate(
     flags: Flags,
     family: Annotated[list[str] | None, typer.Option(

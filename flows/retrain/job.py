@@ -46,7 +46,7 @@ from sojourn.flows.retrain.judge import (
 )
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.retrain.report import CardFacts, models_table, plain_text, print_run, print_standing, version_card
-from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training, learner_of, read_instants, train
+from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training, read_instants, train
 from sojourn.flows.retrain.unsent import Logged, is_ordered, keep_unsent, send_unsent
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.caches import source_hash
@@ -116,9 +116,8 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
              **run_tags(config, ingested, rivals.champion)}
     # begun before the training: from here on the tracking store is not needed until there is something to keep
     with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
-        with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
-            features, instants = read_instants(config, features)
-            training = train(config, features, learner)
+        features, instants = read_instants(config, features)
+        training = train(config, features)
         sample = "" if features.sample is None else features.sample.text()
         tags = {**retrain_tags(ingested, training, sample), "kind": RETRAIN, "model": config.registered_name}
         tags |= instants.tags()

@@ -25,10 +25,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from prefect import task
@@ -47,7 +45,6 @@ from sojourn.models.lifetime import (
     AgeGain,
     FitSettings,
     HazardModel,
-    Learner,
     LifetimeModel,
     Refresh,
     fit_refresh,
@@ -265,15 +262,12 @@ class Training:
 
 
 @task(name="train")
-def train(settings: TrainSettings, features: Features, learner: Learner | None = None) -> Training:
-    """Fit each configured family; the candidate is chosen of the servable ones by their validation scores.
-
-    learner: grows the trees of those that have some; None = in this process.
-    """
+def train(settings: TrainSettings, features: Features) -> Training:
+    """Fit each configured family; the candidate is chosen of the servable ones by their validation scores."""
     split = run_windows(settings, features)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     tell_limits(split, features)
-    fit = replace(fit_settings(settings, features), learner=learner)
+    fit = fit_settings(settings, features)
     fitted: list[Trained] = []
     for name in settings.families:
         fitted.append(fit_family(name, split, with_fitted(fit, fitted), threshold_s))
@@ -281,18 +275,6 @@ def train(settings: TrainSettings, features: Features, learner: Learner | None =
     served = next(trained for trained in fitted if trained.family == choice.family)
     refreshing = learnt_refresh(features, split, fit, served, settings.is_refreshed)
     return Training(tuple(fitted), split, threshold_s, choice, refreshing, since_s(settings.since, features.trace))
-
-
-@contextmanager
-def learner_of(n_fit_workers: int, dask: str | None, store: Path) -> Iterator[Learner | None]:
-    """Grows trees on so many workers of the scheduler at `dask`; None for one: in this process."""
-    if n_fit_workers == 1 or dask is None:
-        yield None
-        return
-    from sojourn.flows.workers.dask_boosting import dask_learner
-
-    with dask_learner(dask, n_fit_workers, store) as learner:
-        yield learner
 
 
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:

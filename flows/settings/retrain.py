@@ -138,9 +138,6 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     owners."""
     n_draws: int = Field(200, ge=0, le=100_000)
     """Draws of owners for a study's intervals; 0 = none."""
-    n_fit_workers: int = Field(1, ge=1, le=64)
-    """Workers of the Dask cluster on which LightGBM grows each forest together; 1 = in this process. The trees differ
-    a little with it."""
     is_cleaned: bool = False
     """Whether a run that ended well cleans the store; see `keep_runs`."""
     is_system_logged: bool = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,7 +35,6 @@ from sojourn.flows.retrain.train import (
     choose,
     fit_family,
     fit_settings,
-    learner_of,
     learnt_refresh,
     read_instants,
     run_windows,
@@ -132,18 +131,17 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
     tell_limits(split, features)
     fitted: list[Trained] = []
     refused: dict[str, str] = {}
-    with learner_of(config.n_fit_workers, config.dask, config.store) as learner:
-        settings = replace(fit_settings(config, features), learner=learner)
-        for name in config.families:
-            try:
-                fitted.append(fit_family(name, split, with_fitted(settings, fitted), threshold_s))
-            except ValueError as error:  # no owner, no requested time: the trace cannot tell
-                refused[name] = str(error)
-        if not fitted:
-            raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
-        choice = choose(fitted, split.valid, features.encoder.history, config.seed)
-        served = next(trained for trained in fitted if trained.family == choice.family)
-        refreshing = learnt_refresh(features, split, settings, served, config.is_refreshed)
+    settings = fit_settings(config, features)
+    for name in config.families:
+        try:
+            fitted.append(fit_family(name, split, with_fitted(settings, fitted), threshold_s))
+        except ValueError as error:  # no owner, no requested time: the trace cannot tell
+            refused[name] = str(error)
+    if not fitted:
+        raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
+    choice = choose(fitted, split.valid, features.encoder.history, config.seed)
+    served = next(trained for trained in fitted if trained.family == choice.family)
+    refreshing = learnt_refresh(features, split, settings, served, config.is_refreshed)
     test, chosen = split.test, choice.family
     history_keys = features.encoder.history.keys
     drawn, n_owners = drawn_owners(test, features.encoder.history)

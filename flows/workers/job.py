@@ -88,8 +88,6 @@ def check_before_work(settings: TraceSettings) -> None:
 
     A monitor needs a store that is there, and makes none.
     """
-    if isinstance(settings, RetrainConfig) and settings.dask is None and settings.n_fit_workers > 1:
-        raise ValueError(f"n_fit_workers must be 1 without dask, got {settings.n_fit_workers}")
     if isinstance(settings, MonitorConfig) and settings.mlflow_uri.database is not None:
         check_database(settings.mlflow_uri.database)
     if settings.trace is not None:

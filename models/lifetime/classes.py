@@ -122,8 +122,7 @@ class ClassesModel:
                     if len(rows_of_valid.label):
                         checked, n_rounds = rows_of_valid, 300
                 boosted[threshold_s] = boost("binary", rows, checked, n_varying=1, n_rounds=n_rounds,
-                                             n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
-                                             learner=settings.learner)
+                                             n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
                 clipped.append(share)
             fits.append(boosted)
         self.initial_, self.remaining_ = fits

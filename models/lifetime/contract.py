@@ -25,9 +25,8 @@ class FitSettings:
     """idx_backoff: positions of the history keys that a lookup table backs off through, coarsest first.
 
     n_threads, seed: of the learner. params: LightGBM parameters over the defaults.
-    names: of the features, in order; only families that read a feature by its name need them. learner: a
-    `boosting.Learner` that grows the trees elsewhere; None = in this process. fitted: models by family that were
-    fitted on the same windows with the same settings; a family that is made of others takes them from here.
+    names: of the features, in order; only families that read a feature by its name need them. fitted: models by family
+    that were fitted on the same windows with the same settings; a family that is made of others takes them from here.
     """
 
     idx_backoff: tuple[int, ...] = ()
@@ -35,7 +34,6 @@ class FitSettings:
     seed: int = 0
     params: dict[str, Any] | None = None
     names: tuple[str, ...] = ()
-    learner: Callable[..., Any] | None = None
     fitted: Mapping[str, LifetimeModel] = field(default_factory=dict)
 
 

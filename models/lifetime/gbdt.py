@@ -48,15 +48,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What a learner grew: LightGBM's text of the best rounds, how many these are, and the gain of each feature."""
+    """What was grown: LightGBM's text of the best rounds, how many these are, and the gain of each feature."""
 
     text: str
     n_rounds: int
     gain: np.ndarray
-
-
-Learner = Callable[[Mapping[str, Any], Rows, Rows | None, int], Trees]
-"""Grows trees: from LightGBM's parameters, training rows, validation rows or None, and the most rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +72,11 @@ class Boosted:
 
 
 def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_rounds: int = N_ROUNDS_MAX,
-          n_threads: int = 2, seed: int = 0, params: Mapping[str, Any] | None = None,
-          learner: Learner | None = None) -> Boosted:
+          n_threads: int = 2, seed: int = 0, params: Mapping[str, Any] | None = None) -> Boosted:
     """Train up to `n_rounds` trees; with `valid`, stop after 15 rounds without gain and keep the best.
 
-    n_varying: how many of the last features change with the age. learner: grows the trees; by default `grown` in this
-    process, with which the same seed gives the same model for any number of threads.
+    n_varying: how many of the last features change with the age. The same seed gives the same model for any number of
+    threads.
     """
     settings = {
         **DEFAULTS, **(params or {}), "objective": objective, "seed": seed, "num_threads": n_threads,
@@ -90,13 +85,13 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     n_fixed = train.features.shape[1] - n_varying
     settings["max_bin_by_feature"] = [MAX_BIN] * n_fixed + [255] * n_varying
     settings["min_data_in_leaf"] = min(settings["min_data_in_leaf"], max(len(train.label) // 20, 1))
-    trees = (learner or grown)(settings, train, valid, n_rounds)
+    trees = grown(settings, train, valid, n_rounds)
     return Boosted(trees.text, forest_from_text(trees.text), trees.n_rounds, trees.gain,
                    trees.n_rounds * int(settings["num_leaves"]))
 
 
 def grown(settings: Mapping[str, Any], train: Rows, valid: Rows | None, n_rounds: int) -> Trees:
-    """The trees of LightGBM with these parameters: see `Learner`."""
+    """The trees of LightGBM with these parameters, of the most rounds or of the best on the validation rows."""
     from sojourn.models.lightgbm_library import lgb
 
     params = dict(settings)
@@ -131,15 +126,13 @@ class OnceModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         self.boosted_ = boost("regression", once_rows(train)[0], once_rows(valid)[0], n_varying=0,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
-                              learner=settings.learner)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         checked, _ = once_rows(valid)
         self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = once_rows(past)
         self.boosted_ = boost("regression", rows, None, n_varying=0, n_rounds=self.boosted_.n_rounds,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
-                              learner=settings.learner)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
 
     def curve_table(self, rows: Examples) -> OnceTable:
@@ -175,14 +168,12 @@ class UptimeModel:
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         checked, _ = self._rows(valid, settings.seed)
         self.boosted_ = boost("regression", self._rows(train, settings.seed)[0], checked, n_varying=1,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
-                              learner=settings.learner)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         self.smearing_, self.residuals_ = spread(_scores(self.boosted_, checked.features), checked)
         self.validation_table_ = self.curve_table(valid)
         rows, self.clipped_share_ = self._rows(past, settings.seed)
         self.boosted_ = boost("regression", rows, None, n_varying=1, n_rounds=self.boosted_.n_rounds,
-                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params,
-                              learner=settings.learner)
+                              n_threads=settings.n_threads, seed=settings.seed, params=settings.params)
         return self
 
     def curve_table(self, rows: Examples) -> PointTable:

@@ -69,8 +69,7 @@ class HazardModel:
         valid_rows = None if valid is None else self._rows(valid, settings.seed + 1)
         self.boosted_ = boost("binary", self._rows(train, settings.seed), valid_rows,
                               n_varying=len(self.age_features_) + 1, n_rounds=n_rounds, n_threads=settings.n_threads,
-                              seed=settings.seed, params={**PARAMS, **(settings.params or {})},
-                              learner=settings.learner)
+                              seed=settings.seed, params={**PARAMS, **(settings.params or {})})
 
     def _set_axis(self, examples: Examples, settings: FitSettings, limit_place: int) -> None:
         self.axis_ = Axis.fit(examples, limit_place, self.n_intervals)

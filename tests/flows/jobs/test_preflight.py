@@ -61,12 +61,6 @@ def test_a_trace_that_is_none_is_refused_before_the_store_is_made(
     assert not store.exists()
 
 
-def test_workers_for_a_fit_need_a_cluster() -> None:
-    with pytest.raises(ValueError, match="n_fit_workers must be 1 without dask, got 2"):
-        check_before_work(RetrainConfig(n_fit_workers=2))
-    check_before_work(RetrainConfig(n_fit_workers=2, dask="local:2"))
-
-
 def test_a_server_that_is_away_is_found_before_prefect_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def started(store: Path) -> None:
         raise AssertionError("Prefect was started")
