@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,7 @@ from sojourn import __version__
 from sojourn.flows.console import console, stage
 from sojourn.flows.reports.plan import jobs_section, plan_figure, plan_row, plan_section
 from sojourn.flows.reports.section import Section, pngs, section_page
-from sojourn.flows.settings.store import StoreSettings, load_settings
-from sojourn.flows.versions.promotion import open_store
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (
     Executed,
@@ -30,6 +29,9 @@ from sojourn.simulator.planning import (
     execute,
     planner,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FILES = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json", "plan.html")
 """What is written."""
@@ -51,7 +53,6 @@ class PlanTask:
     settings: PlanSettings
     held_out: float
     n_runs: int
-    store: Path
 
 
 def split_history(instance: Instance, held_out: float) -> tuple[Instance, tuple[Job, ...], int]:
@@ -81,8 +82,20 @@ def split_history(instance: Instance, held_out: float) -> tuple[Instance, tuple[
         raise ValueError(f"held_out must leave runs that meet the deadlines, got {held_out!r} ({error})") from error
 
 
-def plan_day(task: PlanTask, out: Path) -> None:
-    """Print the table, write `FILES` into `out`, log to MLflow."""
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A planned day as it is logged: the planner's name, a row for each planner, the files' contents and the figure."""
+
+    planner: str
+    rows: pd.DataFrame
+    metrics: dict[str, Any]
+    schedule: pd.DataFrame
+    figure: Figure
+    page: str
+
+
+def plan_day(task: PlanTask, out: Path) -> Planned:
+    """Print the table and write `FILES` into `out`."""
     names = tuple(dict.fromkeys((*task.planners, task.against)))
     past, later, n_single = split_history(task.instance, task.held_out)
     runs = drawn_runs(later, np.random.default_rng([task.settings.limits.seed, 1]), task.n_runs)
@@ -113,23 +126,25 @@ def plan_day(task: PlanTask, out: Path) -> None:
         with whole_file(out / name) as temporary:
             write(temporary)
         console.print(f"written  {out / name}", soft_wrap=True)
-    with stage("log"):
-        tracker = open_store(load_settings(StoreSettings, None, store=task.store))
-        tags = {"kind": "plan", "data_hash": metrics["data_hash"], "code_version": __version__}
-        with tracker.run(f"plan {task.jobs.name} {schedule.planner}", tags) as run:
-            limits = asdict(task.settings.limits)
-            tracker.log(run, {"jobs": str(task.jobs), "planner": schedule.planner, "n_jobs": len(task.instance),
-                              "step_s": task.instance.step_s, "held_out": task.held_out, **limits,
-                              "n_samples": task.settings.n_samples, "alpha": task.settings.alpha})
-            for row in rows.to_dict("records"):
-                tracker.log(run, None, {f"{row['planner']}/{key}": value for key, value in row.items()
-                                        if isinstance(value, float)})
-            tracker.log(run, None, {key: value for key, value in metrics["schedule"].items()
-                                    if isinstance(value, int | float)})
-            tracker.log_figure(run, figure, "schedule.png")
-            tracker.log_text(run, table.to_csv(index=False), "schedule.csv")
-            tracker.log_text(run, rows.to_csv(index=False), "planners.csv")
-            tracker.log_text(run, page, "plan.html")
+    return Planned(schedule.planner, rows, metrics, table, figure, page)
+
+
+def log_plan(tracker: Tracker, task: PlanTask, planned: Planned) -> None:
+    """Log a planned day as a run of MLflow."""
+    tags = {"kind": "plan", "data_hash": planned.metrics["data_hash"], "code_version": __version__}
+    with tracker.run(f"plan {task.jobs.name} {planned.planner}", tags) as run:
+        tracker.log(run, {"jobs": str(task.jobs), "planner": planned.planner, "n_jobs": len(task.instance),
+                          "step_s": task.instance.step_s, "held_out": task.held_out, **asdict(task.settings.limits),
+                          "n_samples": task.settings.n_samples, "alpha": task.settings.alpha})
+        for row in planned.rows.to_dict("records"):
+            tracker.log(run, None, {f"{row['planner']}/{key}": value for key, value in row.items()
+                                    if isinstance(value, float)})
+        tracker.log(run, None, {key: value for key, value in planned.metrics["schedule"].items()
+                                if isinstance(value, int | float)})
+        tracker.log_figure(run, planned.figure, "schedule.png")
+        tracker.log_text(run, planned.schedule.to_csv(index=False), "schedule.csv")
+        tracker.log_text(run, planned.rows.to_csv(index=False), "planners.csv")
+        tracker.log_text(run, planned.page, "plan.html")
 
 
 def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:

@@ -319,9 +319,11 @@ def plan(
     store: StoreFolder = None,
 ) -> None:
     """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
+    from sojourn.flows.console import stage
     from sojourn.flows.placement.job_table import ModelDurations, read_jobs
-    from sojourn.flows.plan import FILES, PlanTask, plan_day
+    from sojourn.flows.plan import FILES, PlanTask, log_plan, plan_day
     from sojourn.flows.settings.store import StoreSettings, load_settings
+    from sojourn.flows.versions.promotion import open_store
     from sojourn.simulator.planning import Limits, PlanSettings, rest_of_day
     from sojourn.simulator.planning import planner as planner_of
 
@@ -341,8 +343,11 @@ def plan(
     if replan_at is None:
         table.check_begin()
     rest = None if replan_at is None else rest_of_day(table.instance, table.state_at(replan_at))
-    plan_day(PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
-                      held_out, n_runs, load_settings(StoreSettings, store=store).store), out)
+    task = PlanTask(jobs, table.instance if rest is None else rest.instance, rest, tuple(planner), against, settings,
+                    held_out, n_runs)
+    planned = plan_day(task, out)
+    with stage("log"):
+        log_plan(open_store(load_settings(StoreSettings, store=store)), task, planned)
 
 
 @plain_errors
