@@ -64,7 +64,6 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scheduler.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/compare.py
-	$(BIN)/python benchmarks/held_exits.py
 	$(BIN)/python benchmarks/c_face.py
 	$(BIN)/python benchmarks/periodicity.py
 

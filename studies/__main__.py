@@ -8,8 +8,26 @@ from importlib import import_module
 from types import MappingProxyType
 
 STUDIES: Mapping[str, str] = MappingProxyType({
+    "ab-pool": "studies.ab_pool",
     "admission": "studies.admission",
+    "against-baselines": "studies.against_baselines",
+    "drift": "studies.drift.__main__",
+    "dvla-tables": "studies.dvla_tables",
+    "freed-hours": "studies.freed_hours",
+    "greedy-share": "studies.greedy_share",
+    "held-exits": "studies.held_exits",
+    "monitor-replay": "studies.monitor_replay",
+    "own-policy": "studies.own_policy",
+    "periodicity-chance": "studies.periodicity_chance",
+    "periodicity-errors": "studies.periodicity_errors",
     "planning": "studies.planning",
+    "policy-choice": "studies.policy_choice",
+    "refresh-bound": "studies.refresh_bound",
+    "regrouping": "studies.regrouping",
+    "shared-plan": "studies.shared_plan",
+    "small-windows": "studies.small_windows",
+    "waste-min": "studies.waste_min",
+    "workload-classes": "studies.workload_classes",
 })
 """The module of each study; its `main` reads the options from `sys.argv`."""
 

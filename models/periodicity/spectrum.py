@@ -199,7 +199,7 @@ _ALLOWANCE = 4.0
 """The background is known the less well the fewer bins there are: the limit is raised by this over their number.
 
 Chosen on made noise: without it 2 to 4 % of one-day series pass at a chance of 1 %, with it 0.4 to 1.6 %
-(benchmarks/periodicity_chance.py; docs/usage.md).
+(python -m studies periodicity-chance; docs/usage.md).
 """
 
 

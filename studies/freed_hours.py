@@ -1,6 +1,6 @@
 """What a rectifier's migrations were expected to free, and what they freed.
 
-    python -m benchmarks.freed_hours [READER=PATH ...] [--n-requests 60000] [--n-seeds 5] [--budget 5]
+    python -m studies freed-hours [READER=PATH ...] [--n-requests 60000] [--n-seeds 5] [--budget 5]
 
 Of each trace the earlier part is learnt from (km) and the later one placed by nilas-expected, with pdre and value. On
 the synthetic trace a seed is another trace. In files it is another draw of what can't be migrated, and where the recipe
@@ -14,7 +14,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from benchmarks.later_parts import later_parts, of_file
 
 import sojourn.simulator as sim
 from sojourn.features import Trace
@@ -22,6 +21,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.hosts import migration_figures
+from studies.later_parts import later_parts, of_file
 
 
 def placed(trace: Trace, config: RetrainConfig,

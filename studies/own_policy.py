@@ -1,8 +1,8 @@
 """What `joint-fit` and `aligned-fit` gain over NILAS, LAVA and nilas-expected, and what each of their parts is worth.
 
-    python -m benchmarks.own_policy [synthetic] [READER=PATH ...] [--n-requests 100000] [--seeds 10 ...]
+    python -m studies own-policy [synthetic] [READER=PATH ...] [--n-requests 100000] [--seeds 10 ...]
         [--arrangements 10] [--readings] [--cores 96] [--mem 384] [--json PATH.json]
-    python -m benchmarks.own_policy --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
+    python -m studies own-policy --gap [--n-requests 60000] [--seeds 0 1 2 3 4]
 
 The hazard model learns from the earlier 70 % of a trace and places the rest. On the synthetic trace each seed is a
 trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/workloads.py): the
@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from benchmarks.later_parts import later_parts, of_file
 from scipy.stats import t
 
 import sojourn.simulator as sim
@@ -35,6 +34,7 @@ from sojourn.simulator import PACKING, Cluster, Policy, Request
 from sojourn.simulator.policies import free_share_left
 from sojourn.simulator.policies.joint import SCALE_S
 from sojourn.simulator.policies.nilas import expected_extension
+from studies.later_parts import later_parts, of_file
 
 N_SYNTHETIC_REPLICAS = 3
 OTHERS = ("nilas", "lava", "nilas-expected")

@@ -1,6 +1,6 @@
 """How much of the best plan's worth `value` brings: its greedy choice against a mixed-integer program.
 
-    python -m benchmarks.greedy_share [--n-pools 100] [--budget 3]
+    python -m studies greedy-share [--n-pools 100] [--budget 3]
 
 Drawn pools of 8 hosts and 20 requests with whole curves, of which 40 % can't be migrated; all migrations begin at once.
 Prints the share of the best worth, over the pools in which some plan frees at least LEAST_GAIN_S with each migration

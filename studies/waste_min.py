@@ -1,6 +1,6 @@
 """waste-min against best-fit on 8 replicas: empty hosts and stranding, paired 95 % intervals, percentage points.
 
-    python benchmarks/waste_min.py [READER=FOLDER ...]
+    python -m studies waste-min [READER=FOLDER ...]
 
 READER is openb, azure-flavors or dlrm; without any, the synthetic recipe.
 """

@@ -1,6 +1,6 @@
 """The tables of docs/simulator/dvla.md: parts of the preset `dvla`, replayed where they are not kept yet, and printed.
 
-    python -m benchmarks.dvla_tables [synthetic] [READER=PATH ...] [--store FOLDER] [--part NAME ...] [--seeds N]
+    python -m studies dvla-tables [synthetic] [READER=PATH ...] [--store FOLDER] [--part NAME ...] [--seeds N]
         [--policy NAME ...] [--predictor NAME ...] [--alone] [--kept]
 
 Cells are those of `sojourn compare` in the store, under the same keys: what is there is not replayed again, and with

@@ -1,4 +1,4 @@
-"""Drift: the detector table, the simulated year and real logs; `python -m benchmarks.drift table|year|logs|show`.
+"""Drift: the detector table, the simulated year and real logs; `python -m studies drift table|year|logs|show`.
 
 Results are kept as JSON in the folder, one file for each part, so that a broken-off run goes on where it was. `show`
 prints the tables of docs/drift.md from what is there and draws its two figures.
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.drift.figures import table_figure, year_figure
-from benchmarks.drift.logs import run_logs
-from benchmarks.drift.table import SCALED, run_table
-from benchmarks.drift.year import run_years
 
 from sojourn.flows.placement.workloads import t_half_width
+from studies.drift.figures import table_figure, year_figure
+from studies.drift.logs import run_logs
+from studies.drift.table import SCALED, run_table
+from studies.drift.year import run_years
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """How many empty hosts better predictions of running requests can bring at most: held, refreshed, exits known.
 
-    python benchmarks/refresh_bound.py [--trace FILE --reader READER] [--policy joint-fit] [--n-seeds 5]
+    python -m studies refresh-bound [--trace FILE --reader READER] [--policy joint-fit] [--n-seeds 5]
 
 A request's placement needs two predictions: how long it will stay itself, and when the hosts' requests leave. Refresh
 mends only the second, and only from an age on. `exits known from AGE` is its bound: from that age on the simulator is

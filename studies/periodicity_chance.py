@@ -1,6 +1,6 @@
 """How often series without a period are called periodic, and how often known periods are found.
 
-    python benchmarks/periodicity_chance.py [--n 1000] [--json FILE]
+    python -m studies periodicity-chance [--n 1000] [--json FILE]
 
 Made series of 5-minute samples in windows of 1, 2, 7 and 30 days; a fifth as many of 30 days. A row of noise has no
 period; a row of pulses has one, SNR = variance of the pulse over variance of the noise. Three rules: the threshold

@@ -1,6 +1,6 @@
 """Which family to take on little data: short stretches of a trace's training part, by the rule of the choice.
 
-    python benchmarks/small_windows.py [--store DIR] [--trace FILE:READER]... [--json FILE]
+    python -m studies small-windows [--store DIR] [--trace FILE:READER]... [--json FILE]
 
 Of each stretch 70 % are fitted and chosen on (the last 15 % of them validate); at least 800 requests after it score.
 No request of the test window is read. A figure is by how much the Brier score over ages of the family that is taken

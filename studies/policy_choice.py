@@ -1,6 +1,6 @@
 """A policy chosen on a trace's past: does what gained most there gain in the later part, too?
 
-    python -m benchmarks.policy_choice [synthetic:SEED ...] [READER=PATH ...] [--seeds 5] [--budget 5] [--json FILE]
+    python -m studies policy-choice [synthetic:SEED ...] [READER=PATH ...] [--seeds 5] [--budget 5] [--json FILE]
 
 The past is the trace as it was known when its later part (the test window of `retrain`) begins. Of the past the earlier
 part is learnt from and the later one placed, as `retrain` does with the whole trace. Taken is the candidate with the
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.dvla_tables import interval, print_table
-from benchmarks.later_parts import known_by, later_from_s, later_parts, of_file
 
 import sojourn.simulator as sim
 from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import replica
 from sojourn.flows.settings.retrain import RetrainConfig
+from studies.dvla_tables import interval, print_table
+from studies.later_parts import known_by, later_from_s, later_parts, of_file
 
 CANDIDATES = ("best-fit", "nilas-expected", "joint-fit", "joint-exact")
 DVLA = "dapp"

@@ -13,13 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from benchmarks.drift.retraining import Run, Served, run, summary, truth_run
-
 from sojourn.features.synthetic import Drift, SyntheticParameters, synthesize_with_truth
 from sojourn.flows.settings.other_jobs import FOLLOW_UP_DAYS, MAX_AGE_DAYS, REFRACTORY_DAYS
 from sojourn.models.drift import DETECTORS, MONITOR_DETECTOR, Detector
 from sojourn.models.lifetime import HazardModel
 from sojourn.publishing import whole_file
+from studies.drift.retraining import Run, Served, run, summary, truth_run
 
 HISTORY_DAYS, YEAR_DAYS, N_REQUESTS = 56, 364, 63_000
 SEEDS = range(10, 15)

@@ -1,6 +1,6 @@
 """What the groups of classes of DVLA's placement are worth where owners' habits drift, and what updating them is.
 
-    python -m benchmarks.regrouping [--n-requests 60000] [--days 84] [--seeds 0 1 2 3 4] [--drift none step:3 ...]
+    python -m studies regrouping [--n-requests 60000] [--days 84] [--seeds 0 1 2 3 4] [--drift none step:3 ...]
 
 Of a synthetic trace the first third is learnt from (km) and the rest replayed, 28 days in; the drift begins half way
 through the rest. All readings take dapp-weighted's classes and tags and differ in the groups alone: none, the first
@@ -15,12 +15,12 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
-from benchmarks.later_parts import later_parts
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import Drift, synthesize
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.settings.retrain import RetrainConfig
+from studies.later_parts import later_parts
 
 WINDOW_DAYS = 14
 READINGS = {

@@ -1,6 +1,6 @@
 """A monitor on real requests: trained on a trace's earlier part, its decisions on the later part logged and judged.
 
-    python benchmarks/monitor_replay.py STORE [--trace PATH --reader NAME] [--alias challenger] [--shadow BUNDLE]
+    python -m studies monitor-replay STORE [--trace PATH --reader NAME] [--alias challenger] [--shadow BUNDLE]
 
 STORE holds a model of this trace (`sojourn retrain --store STORE ...`). The earlier part is replayed through the
 predictor without a log, so that its history is that of the moment; the later part with one. Requests are decided when

@@ -1,11 +1,6 @@
-"""A trace served under a rule that says when to retrain (`benchmarks/drift`): nothing of the future in an alarm."""
+"""A trace served under a rule that says when to retrain (`studies/drift`): nothing of the future in an alarm."""
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,16 +8,7 @@ import pytest
 from sojourn.features import Trace
 from sojourn.features.synthetic import Drift, SyntheticParameters, synthesize
 from sojourn.models.drift import DAY_S, DETECTORS, MONITOR_DETECTOR
-
-
-@pytest.fixture
-def benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
-    from benchmarks.drift import retraining
-
-    yield retraining
-    for name in [name for name in sys.modules if name.startswith("benchmarks")]:
-        del sys.modules[name]
+from studies.drift import retraining
 
 
 def known_until(trace: Trace, day: int) -> Trace:
@@ -33,29 +19,29 @@ def known_until(trace: Trace, day: int) -> Trace:
 
 
 @pytest.mark.slow
-def test_alarms_and_models_are_those_of_a_trace_that_ends_there(benchmarks: Any) -> None:
+def test_alarms_and_models_are_those_of_a_trace_that_ends_there() -> None:
     trace = synthesize(12_000, seed=4, days=80, parameters=SyntheticParameters(drift_per_week=0.0),
                        drifts=(Drift("step", 60.0, 4.0),)).since_begin()
-    whole = benchmarks.Served.of(trace, 28, 28)
-    result = benchmarks.run(whole, whole.fitted(28), DETECTORS[MONITOR_DETECTOR](), (3,))
+    whole = retraining.Served.of(trace, 28, 28)
+    result = retraining.run(whole, whole.fitted(28), DETECTORS[MONITOR_DETECTOR](), (3,))
     assert result.alarms and 60 <= result.alarms[0] <= 66
     end_day = result.alarms[0] + 1
-    part = benchmarks.Served.of(known_until(trace, end_day), 28, 28)
+    part = retraining.Served.of(known_until(trace, end_day), 28, 28)
     first, again = whole.fitted(28), part.fitted(28)
     assert first.boosted_.text == again.boosted_.text
-    early = benchmarks.run(part, again, DETECTORS[MONITOR_DETECTOR](), (3,))
+    early = retraining.run(part, again, DETECTORS[MONITOR_DETECTOR](), (3,))
     assert early.alarms == [day for day in result.alarms if day < end_day]
     assert whole.fitted(end_day).boosted_.text == part.fitted(end_day).boosted_.text
 
 
 @pytest.mark.slow
-def test_perfect_knowledge_is_not_beaten_and_covers_what_it_says(benchmarks: Any) -> None:
+def test_perfect_knowledge_is_not_beaten_and_covers_what_it_says() -> None:
     from sojourn.features.synthetic import synthesize_with_truth
 
     trace, truth = synthesize_with_truth(12_000, seed=5, days=60)
-    served = benchmarks.Served.of(trace, 28, 28)
-    never = benchmarks.summary(served, benchmarks.run(served, served.fitted(28), None))
-    perfect = benchmarks.summary(served, benchmarks.truth_run(served, truth))
+    served = retraining.Served.of(trace, 28, 28)
+    never = retraining.summary(served, retraining.run(served, served.fitted(28), None))
+    perfect = retraining.summary(served, retraining.truth_run(served, truth))
     assert perfect["brier"] < never["brier"]
     assert perfect["coverage"] == pytest.approx(0.8, abs=0.02)
     assert np.isfinite(perfect["weeks"]["brier"][:4]).all()

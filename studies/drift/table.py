@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from benchmarks.drift.truths import N_DAYS, TRUTHS, made_year
 
 from sojourn.models.drift import (
     BANDS_S,
@@ -32,6 +31,7 @@ from sojourn.models.drift import (
     drift_days,
 )
 from sojourn.publishing import whole_file
+from studies.drift.truths import N_DAYS, TRUTHS, made_year
 
 CHOOSING = range(200)
 """Seeds on which thresholds and constants were chosen; the table shows the others."""

@@ -1,7 +1,7 @@
 """The chosen family against every baseline that a study trained, a row a trace and measure, from logged studies.
 
     sojourn evaluate --trace FILE --reader READER --store STORE   (for each trace)
-    python benchmarks/against_baselines.py STORE [--json FILE]
+    python -m studies against-baselines STORE [--json FILE]
 
 Difference: chosen minus baseline on the same test requests, with the paired 95 % interval over drawn owners. Shown is
 the best baseline by the measure; worse than: all those where the interval excludes 0 the wrong way.

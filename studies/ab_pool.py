@@ -2,7 +2,7 @@
 
 The table of docs/simulator/evaluations.md, "A/B and pre/post on one pool".
 
-    python benchmarks/ab_pool.py [--openb FOLDER] [--picture PATH.png]
+    python -m studies ab-pool [--openb FOLDER] [--picture PATH.png]
 
 Without a folder on the synthetic recipe. The picture is of the launch on the workload of seed 0.
 """

@@ -1,6 +1,6 @@
 """Under-served work and over-reservation of newcomers by length of history, per data set, with intervals over requests.
 
-    python benchmarks/workload_classes.py DATA [--json FILE] [--pictures FOLDER] [--set NAME ...]
+    python -m studies workload-classes DATA [--json FILE] [--pictures FOLDER] [--set NAME ...]
 
 DATA is the folder with `bitbrains-rnd`, `planetlab` and `google-2011-gcd-vms`; a set whose folder is missing is left
 out. The surplus's quantile was chosen on bitbrains-july; the others were judged once. Where requests are seen for many

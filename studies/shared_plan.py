@@ -1,6 +1,6 @@
 """A rectifier beside defragmentation, on one plan of migrations.
 
-    python -m benchmarks.shared_plan [READER=PATH] [--n-seeds 5] [--budget 5] [--batch 1] [--pinned 0.4] [--cap N]
+    python -m studies shared-plan [READER=PATH] [--n-seeds 5] [--budget 5] [--batch 1] [--pinned 0.4] [--cap N]
 
 Of the trace the earlier part is learnt from (km) and the later one placed by nilas-expected. Defragmentation begins
 below the median of the empty hosts that the policy has without migrations. What can't be migrated is the same in all
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from benchmarks.later_parts import later_parts, of_file
 from scipy import stats
 
 import sojourn.simulator as sim
@@ -22,6 +21,7 @@ from sojourn.features.synthetic import synthesize
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.hosts import migration_figures
+from studies.later_parts import later_parts, of_file
 
 POLICY = "nilas-expected"
 

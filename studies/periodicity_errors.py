@@ -1,6 +1,6 @@
 """How near pulse waves come to real series, beside a constant mean and last week's repeat; and the pictures of docs.
 
-    python benchmarks/periodicity_errors.py DATA [--days 7] [--figures docs/usage] [--json FILE]
+    python -m studies periodicity-errors DATA [--days 7] [--figures docs/usage] [--json FILE]
 
 DATA: the folder of public traces (bitbrains-rnd, planetlab, google-2011-gcd-vms, opendc, aws-cloudwatch-nab,
 azure-2019, google-2019); a set that is absent is left out. In-sample: fitted and judged on the same samples, from the
