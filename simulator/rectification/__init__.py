@@ -3,7 +3,6 @@
 May import: `workloads` and what lies below it. A planner knows nothing of the loop that carries out its moves.
 """
 
-from sojourn.simulator.rectification.exact_plan import exact_plan
 from sojourn.simulator.rectification.planners import RECTIFIERS, Planner
 from sojourn.simulator.rectification.pool_view import (
     SAMPLE_S,
@@ -21,5 +20,5 @@ from sojourn.simulator.rectification.worth import Worth, worth
 
 __all__ = [
     "BUDGET_MAX", "DAY_S", "RECTIFIERS", "SAMPLE_S", "MigrationGroup", "Planner", "PoolView", "Rectify", "Refill",
-    "RefillRecord", "Spells", "Worth", "count_left", "count_still", "edges_s", "exact_plan", "non_migratable", "worth",
+    "RefillRecord", "Spells", "Worth", "count_left", "count_still", "edges_s", "non_migratable", "worth",
 ]  # fmt: skip

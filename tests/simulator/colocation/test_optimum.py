@@ -63,5 +63,4 @@ def test_only_these_files_import_or_tools() -> None:
     parts = ("features", "models", "serving", "simulator", "flows")
     users = {file.relative_to(ROOT).as_posix() for part in parts for file in (ROOT / part).rglob("*.py")
              if "from ortools" in file.read_text()}
-    assert users == {"simulator/colocation/optimum.py", "simulator/planning/_cp_sat.py",
-                     "simulator/rectification/exact_plan.py"}
+    assert users == {"simulator/colocation/optimum.py", "simulator/planning/_cp_sat.py"}

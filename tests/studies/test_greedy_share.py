@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from made_views import HOUR, curve_view, pool_of, worth_of
-from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView, exact_plan
+from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView
+from studies.greedy_share import exact_plan
 
 
 def best_worth(view: PoolView, budget: int) -> float:
