@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sojourn.models.lifetime.baselines import KM, REPEAT_LAST, REQUESTED_TIME
 from sojourn.models.lifetime.classes import DVLA, LAVA, ClassesModel
 from sojourn.models.lifetime.contract import Bounds, Exported, Family, FitSettings, LifetimeModel, Scores, SearchSpace
-from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Rows, Trees, grown
+from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Rows
 from sojourn.models.lifetime.hazard import HAZARD, MIXTURE, HazardModel
 from sojourn.models.lifetime.intervals import limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
@@ -19,7 +19,7 @@ from sojourn.models.lifetime.survival import COX, GBSA, RSF
 __all__ = [
     "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Bounds", "ClassesModel",
     "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel", "LifetimeModel", "NetworkModel",
-    "Refresh", "Rows", "Scores", "SearchSpace", "Trees", "fit_refresh", "grown", "limit_text", "person_periods",
+    "Refresh", "Rows", "Scores", "SearchSpace", "fit_refresh", "limit_text", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({

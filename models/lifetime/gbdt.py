@@ -47,15 +47,6 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Trees:
-    """What was grown: LightGBM's text of the best rounds, how many these are, and the gain of each feature."""
-
-    text: str
-    n_rounds: int
-    gain: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
 class Boosted:
     """A fitted booster: its text, its forest, how many rounds were best on the validation window, the gain of each
     feature, and the most leaves that so many rounds can have."""
@@ -78,34 +69,29 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     n_varying: how many of the last features change with the age. The same seed gives the same model for any number of
     threads.
     """
-    settings = {
+    from sojourn.models.lightgbm_library import lgb
+
+    settings: dict[str, Any] = {
         **DEFAULTS, **(params or {}), "objective": objective, "seed": seed, "num_threads": n_threads,
         "deterministic": True, "force_col_wise": True, "verbose": -1, "boost_from_average": True,
     }  # fmt: skip
     n_fixed = train.features.shape[1] - n_varying
     settings["max_bin_by_feature"] = [MAX_BIN] * n_fixed + [255] * n_varying
     settings["min_data_in_leaf"] = min(settings["min_data_in_leaf"], max(len(train.label) // 20, 1))
-    trees = grown(settings, train, valid, n_rounds)
-    return Boosted(trees.text, forest_from_text(trees.text), trees.n_rounds, trees.gain,
-                   trees.n_rounds * int(settings["num_leaves"]))
-
-
-def grown(settings: Mapping[str, Any], train: Rows, valid: Rows | None, n_rounds: int) -> Trees:
-    """The trees of LightGBM with these parameters, of the most rounds or of the best on the validation rows."""
-    from sojourn.models.lightgbm_library import lgb
-
-    params = dict(settings)
-    dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score, params=params)
+    n_leaves = int(settings["num_leaves"])
+    dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score,
+                          params=settings)
     callbacks: list[Callable[..., Any]] = []
     sets = []
     if valid is not None:
         sets.append(lgb.Dataset(valid.features, valid.label, weight=valid.weight, init_score=valid.init_score,
                                 reference=dataset))
         callbacks.append(lgb.early_stopping(15, verbose=False))
-    booster = lgb.train(params, dataset, n_rounds, valid_sets=sets, callbacks=callbacks)
+    booster = lgb.train(settings, dataset, n_rounds, valid_sets=sets, callbacks=callbacks)
     best = booster.best_iteration if valid is not None and booster.best_iteration > 0 else booster.num_trees()
-    return Trees(booster.model_to_string(num_iteration=best), best,
-                 booster.feature_importance("gain", iteration=best))
+    text: str = booster.model_to_string(num_iteration=best)
+    return Boosted(text, forest_from_text(text), best, booster.feature_importance("gain", iteration=best),
+                   best * n_leaves)
 
 
 N_AUGMENTED_MAX = 400_000

@@ -18,10 +18,10 @@ def watched(name, *rest, **kwargs):
     return imported(name, *rest, **kwargs)
 
 imported, builtins.__import__ = builtins.__import__, watched
-from sojourn.models.lifetime import Rows, grown
+from sojourn.models.lifetime import Rows
+from sojourn.models.lifetime.gbdt import boost
 rows = Rows(np.arange(40.0)[:, None], np.arange(40.0))
-params = {"objective": "regression", "num_threads": 1, "verbose": -1, "min_data_in_leaf": 5}
-print(grown(params, rows, None, 1).n_rounds)
+print(boost("regression", rows, None, n_varying=0, n_rounds=1, n_threads=1).n_rounds)
 """
 
 
