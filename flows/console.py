@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import math
 import os
 import select
 import sys
@@ -86,3 +87,17 @@ def tell_doubts(lines: Iterable[str]) -> None:
     for line in lines:
         if "--horizon" in line or line.startswith(("refused: ", "check: ")):
             console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it: two or three digits and a unit.
+
+    >>> [duration(s) for s in (0.4, 45, 600, 5_400, 93_600, 864_000)]
+    ['0.4 s', '45 s', '10 min', '1.5 h', '26 h', '10 d']
+    """
+    for unit, size, until_s in (("s", 1.0, 120.0), ("min", 60.0, 5_400.0), ("h", 3_600.0, 172_800.0),
+                                ("d", 86_400.0, math.inf)):  # fmt: skip
+        if seconds < until_s:
+            amount = seconds / size
+            return f"{amount:.1f}".removesuffix(".0") + f" {unit}" if amount < 10.0 else f"{amount:.0f} {unit}"
+    raise ValueError(f"seconds must be a finite number, got {seconds!r}")

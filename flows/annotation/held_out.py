@@ -19,7 +19,7 @@ import pandas as pd
 
 from sojourn.features.split import Examples, known_at
 from sojourn.flows.annotation.bounds import Replayed, total_bounds
-from sojourn.flows.reports.figures import duration
+from sojourn.flows.console import duration
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures import BoundedRows, Coverage, OwnerDraws, drawn_owners
 

@@ -11,8 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.flows.console import console
-from sojourn.flows.reports.figures import curve_figure, duration
+from sojourn.flows.console import console, duration
 from sojourn.serving import Bundle, Predictor
 from sojourn.serving.answers import ARRIVAL, Attribution, background_of
 from sojourn.serving.inputs import HistoryDefinition, HistoryKey, Parsed
@@ -23,6 +22,8 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def write_curve(predictor: Predictor, requests: Sequence[Mapping[str, Any]], now_s: int, file: Path) -> None:
     """Draw the curve of the one request; ValueError where there are several."""
+    from sojourn.flows.reports.figures import curve_figure
+
     if len(requests) != 1:
         raise ValueError(f"a picture must be of one request, got {len(requests)}")
     title = f"Request {_text(requests[0])}\nModel {predictor.info()['family']}, version {predictor.version}"

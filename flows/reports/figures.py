@@ -248,20 +248,6 @@ def label_ends(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], c
                   color=colours.get(name, "#444444"))
 
 
-def duration(seconds: float) -> str:
-    """A time as a person says it: two or three digits and a unit.
-
-    >>> [duration(s) for s in (0.4, 45, 600, 5_400, 93_600, 864_000)]
-    ['0.4 s', '45 s', '10 min', '1.5 h', '26 h', '10 d']
-    """
-    for unit, size, until_s in (("s", 1.0, 120.0), ("min", 60.0, 5_400.0), ("h", 3_600.0, 172_800.0),
-                                ("d", 86_400.0, np.inf)):  # fmt: skip
-        if seconds < until_s:
-            amount = seconds / size
-            return f"{amount:.1f}".removesuffix(".0") + f" {unit}" if amount < 10.0 else f"{amount:.0f} {unit}"
-    raise ValueError(f"seconds must be a finite number, got {seconds!r}")
-
-
 def curve_figure(curve: LifetimeCurve, title: str) -> Figure:
     """Mean and median remaining time with the 10-90 % band against uptime, both axes logarithmic.
 
