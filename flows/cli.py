@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sojourn import __version__
-from sojourn.flows.console import show_what_can_be_shown
+from sojourn.flows.process import show_what_can_be_shown
 
 show_what_can_be_shown()
 

@@ -39,7 +39,7 @@ def main() -> None:
 
 def _flush() -> None:
     """Print what is left; end quietly where nobody reads it any more."""
-    from sojourn.flows.console import end_quietly, is_output_closed
+    from sojourn.flows.process import end_quietly, is_output_closed
 
     try:
         sys.stdout.flush()

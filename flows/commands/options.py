@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Union,
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sojourn.flows.console import end_quietly, is_output_closed
+from sojourn.flows.process import end_quietly, is_output_closed
 from sojourn.inflated import toml_of
 from sojourn.publishing import NO_ROOM
 

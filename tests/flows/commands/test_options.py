@@ -17,7 +17,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import OperationalError
 
 from sojourn.flows.commands.options import DEBUG, plain_errors
-from sojourn.flows.console import CLOSED_OUTPUT
+from sojourn.flows.process import CLOSED_OUTPUT
 from sojourn.serving import BundleError
 
 URI = "postgresql://me:s3cret@host/db"
