@@ -19,10 +19,9 @@ from statistics import median
 
 import numpy as np
 
-from sojourn.flows.placement.made_mix import MixParameters, made_mix
-from sojourn.flows.placement.mixed_needs import fixed_pool
 from sojourn.simulator.elastic import SCHEDULERS, MixedScheduler, MixedWorkload, own_maximum, replay_mixed
 from sojourn.simulator.elastic.mixed_replay import _world
+from studies.mixes import MixParameters, fixed_pool, made_mix
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from naive_ctcl import NaiveMixed  # the twin stands with the tests

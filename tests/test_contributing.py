@@ -45,7 +45,12 @@ def follow(source: Path, text: str) -> None:
     """
     file = re.search(r"The whole of\s+`([\w/]+\.py)`", text)
     registry = re.search(r"Import it in `([\w/]+\.py)` and add its line to `(\w+)`", text)
-    assert file is not None and registry is not None, text
+    if file is None:  # a line alone
+        alone = re.search(r"Add its line to `(\w+)` in `([\w/]+\.py)`", text)
+        assert alone is not None, text
+        add_line(source / alone[2], alone[1], blocks(text)[0].rstrip())
+        return
+    assert registry is not None, text
     written, lines, *_ = blocks(text)
     imported, line = lines.splitlines()
     assert not (source / file[1]).exists()
@@ -53,11 +58,17 @@ def follow(source: Path, text: str) -> None:
     old = (source / registry[1]).read_text()
     first = re.search(r"^from sojourn\.", old, re.MULTILINE)
     assert first is not None
-    new = f"{old[:first.start()]}{imported}\n{old[first.start():]}"
-    new, n_added = re.subn(rf"(^{registry[2]}: .*?\n)(}}\))", rf"\g<1>{line}\n\g<2>", new, count=1,
+    (source / registry[1]).write_text(f"{old[:first.start()]}{imported}\n{old[first.start():]}")
+    add_line(source / registry[1], registry[2], line)
+
+
+def add_line(file: Path, registry: str, line: str) -> None:
+    """Put a line at the end of a literal mapping."""
+    old = file.read_text()
+    new, n_added = re.subn(rf"(^{registry}: .*?\n)(}}\))", rf"\g<1>{line}\n\g<2>", old, count=1,
                            flags=re.DOTALL | re.MULTILINE)
     assert n_added == 1
-    (source / registry[1]).write_text(new)
+    file.write_text(new)
 
 
 @pytest.fixture
@@ -88,7 +99,7 @@ def test_a_recipe_is_one_file_and_one_line(house: Path) -> None:
     for recipe in RECIPES:
         for text in pages(recipe):
             follow(house, text)
-            registry = re.search(r"Import it in `([\w/]+\.py)`", text)
+            registry = re.search(r"(?:Import it|Add its line to `\w+`) in `([\w/]+\.py)`", text)
             assert registry is not None and f"`{registry[1]}`" in section(ROOT / "CONTRIBUTING.md", recipe)
     for file in house.rglob("*.py"):
         compile(file.read_text(), str(file), "exec")

@@ -410,12 +410,6 @@ def _presets() -> Iterable[str]:
     return PRESETS
 
 
-def _partial_presets() -> Iterable[str]:
-    from sojourn.flows.compare.presets.reading import partial_presets
-
-    return partial_presets()
-
-
 def _acceptances() -> Iterable[str]:
     from sojourn.simulator.admission import ACCEPTANCES
 
@@ -448,7 +442,7 @@ def _consumers() -> Iterable[str]:
 
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
-    "presets": _presets, "partial_presets": _partial_presets, "usage_readers": _usage_readers,
+    "presets": _presets, "usage_readers": _usage_readers,
     "acceptances": _acceptances, "allocations": _allocations, "planners": _planners,
     "consumers": _consumers, "rectifiers": _rectifiers,
 })  # fmt: skip

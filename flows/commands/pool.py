@@ -157,27 +157,22 @@ def compare(
     host_cpu_cores: HostCores = None,
     host_mem_gib: HostMemory = None,
     preset: Annotated[str | None, typer.Option(
-        help="A named comparison: {presets}. Other options replace its settings. These read only some, and refuse the "
-             "others: {partial_presets}. [default: none]")] = None,
+        help="A named comparison: {presets}. Other options replace its settings. [default: none]")] = None,
     config: ConfigFile = None,
     store: StoreFolder = None,
     page: Annotated[Path | None, typer.Option(
         help="HTML page to write, with its tables as CSV beside it. [default: none]")] = None,
     price_per_host_hour: Annotated[float | None, typer.Option(
         help="Price of one host for an hour, in any currency: gains are also said in money. [default: none]")] = None,
-    batch_trace: Annotated[Path | None, typer.Option(
-        help="Batch tasks (reader alibaba-2018) beside the services of --trace, for preset ctcl-table. "
-             "[default: none]")] = None,
     n_workers: Annotated[int | None, typer.Option(help="Processes. [default: cores]")] = None,
     dask: Dask = None,
 ) -> None:
     """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
-    from importlib import import_module
+    from sojourn.flows.compare.presets import known_preset
+    from sojourn.flows.console import stage
 
-    from sojourn.flows.compare.presets import PRESETS
-    from sojourn.flows.compare.presets.preset import GRID
-    from sojourn.flows.compare.presets.reading import check_reads
-
+    if preset is not None:
+        known_preset(preset)  # before seconds of imports
     flags = {
         "trace": trace, "reader": reader, "horizon_s": horizon_s,
         "column_map": tuple(column_map) if column_map else None, "map_file": map_file, "trace_timezone": timezone,
@@ -186,9 +181,8 @@ def compare(
         "starts": start,
         "n_requests": n_requests,
         "host_cpu_cores": host_cpu_cores, "host_mem_gib": host_mem_gib, "preset": preset, "store": store, "page": page,
-        "batch_trace": batch_trace, "n_workers": n_workers, "dask": dask,
+        "n_workers": n_workers, "dask": dask,
         "price_per_host_hour": price_per_host_hour}  # fmt: skip
-    check_reads({name: value for name, value in flags.items() if value is not None})  # before seconds of imports
     from sojourn.flows.compare.settings import CompareConfig
     from sojourn.flows.settings.store import load_settings
 
@@ -196,11 +190,15 @@ def compare(
     from sojourn.flows.workers.job import check_before_work
 
     check_before_work(settings)
+    from sojourn.flows.compare.comparison import run_comparison
     from sojourn.flows.retrain.ingest import with_kept_trace
+    from sojourn.flows.versions.promotion import open_store
 
     settings = with_kept_trace(settings)
-    module, _, name = (PRESETS[settings.preset].runner if settings.preset else GRID).partition(":")
-    if getattr(import_module(module), name)(settings):
+    cells = settings.cells()  # refuses what can't be replayed before a store is made
+    with stage("open the store"):
+        tracker = open_store(settings)
+    if run_comparison(settings, tracker, cells):
         raise typer.Exit(CLAIM_FAILED)
 
 

@@ -44,7 +44,7 @@ from sojourn.flows.reports.comparison_report import comparison_tables, folder_li
 from sojourn.flows.retrain.features import stored_features
 from sojourn.flows.retrain.ingest import content_hash, ingested_trace
 from sojourn.flows.retrain.train import windows
-from sojourn.flows.versions.promotion import open_store
+from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.workers.cells import NewWorker, local_workers, run_grouped
 from sojourn.simulator import KNOWN_POLICIES, Explanation, explain
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
@@ -60,15 +60,12 @@ MAX_CELLS = 6
 """Cells explained at most: the first with different policies, then the others."""
 
 
-def run_comparison(config: CompareConfig) -> int:
-    """Run what is not finished yet, print and log the whole; returns how many cells failed."""
+def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell]) -> int:
+    """Run the cells that are not finished yet, print and log the whole; returns how many failed."""
     if config.preset is not None:
         missing = [name for name in PRESETS[config.preset].policies if name not in KNOWN_POLICIES]
         if missing:
             console.print(f"left out of {config.preset}, not among the policies: {', '.join(missing)}")
-    cells = config.cells()  # refuses what can't be replayed before a store is made
-    with stage("open the store"):
-        tracker = open_store(config)
     with _workers(config.dask, config.n_workers) as workers:
         failed = run_cells(cells, workers)
     store = CellStore(config.store)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.compare.grid import NONE, Cell, grid_of, rectifier_name
-from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.presets.preset import OF_USAGE
-from sojourn.flows.compare.presets.reading import check_reads
+from sojourn.flows.compare.presets import known_preset
 from sojourn.flows.placement.predictors import parse_predictor
 from sojourn.flows.placement.workloads import Start, TraceSpec, WorkloadSpec
 from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, load_config, shape_options
@@ -33,8 +30,6 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
     """A named comparison (`sojourn compare --help` lists them); other settings replace its own."""
     n_requests: int = Field(60_000, ge=1_000, le=100_000_000)
     """Requests of the synthetic trace."""
-    batch_trace: Path | None = None
-    """Table of batch tasks (reader alibaba-2018) for the preset `ctcl-table`, whose services are the trace's."""
     policies: tuple[str, ...] = tuple(POLICIES)
     """Placement policies; best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)
@@ -60,38 +55,23 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
     @model_validator(mode="before")
     @classmethod
     def _of_preset(cls, given: dict[str, Any]) -> dict[str, Any]:
-        check_reads(given)
+        given = cls._counted(given)
+        if given.get("preset") is None:
+            return given
+        chosen = known_preset(given["preset"])
+        preset = {key: getattr(chosen, key) for key in _OF_PRESET}
+        preset["policies"] = tuple(policy for policy in chosen.policies if policy in KNOWN_POLICIES)
+        return {**preset, **given}
+
+    @classmethod
+    def _counted(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """With the seeds that `n_seeds` counts."""
         n_seeds = str(given.get("n_seeds", ""))
         if n_seeds and "seeds" in given:
             raise ValueError(f"n_seeds must not be given with seeds, got {n_seeds} and {given['seeds']}")
         if n_seeds.isdecimal() and 1 <= int(n_seeds) <= _MOST_SEEDS:  # else the field's own rule says what it may be
             given = {**given, "seeds": tuple(range(int(n_seeds)))}
-        name = given.get("preset")
-        if name is None:
-            return given
-        preset = {key: getattr(PRESETS[name], key) for key in _OF_PRESET}
-        preset["policies"] = tuple(policy for policy in preset["policies"] if policy in KNOWN_POLICIES)
-        return {**preset, **given}
-
-    @classmethod
-    def _readers(cls) -> Collection[str]:
-        from sojourn.features.usage import USAGE_READERS
-
-        return sorted({*super()._readers(), *USAGE_READERS} - {"synthetic"})
-
-    @model_validator(mode="after")
-    def _reader_of_preset(self) -> CompareConfig:
-        """Presets that place by usage take readers of usage series, all others readers of traces."""
-        if self.reader == "synthetic":
-            return self
-        from sojourn.features.usage import USAGE_READERS
-
-        is_of_usage = self.preset is not None and PRESETS[self.preset].reads == OF_USAGE
-        known = USAGE_READERS if is_of_usage else super()._readers()
-        if self.reader not in known:
-            words = "with a preset that places by usage" if is_of_usage else "here"
-            raise ValueError(f"reader must be one of {', '.join(known)} {words}, got {self.reader!r}")
-        return self
+        return given
 
     @field_validator("recipe")
     @classmethod

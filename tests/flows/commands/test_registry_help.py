@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from sojourn.features.readers import READERS
 from sojourn.flows.cli import app
 from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.presets.reading import partial_presets
 from sojourn.models import LIFETIME_MODELS
 from sojourn.models.lifetime import SEARCH_SPACES
 from sojourn.simulator import POLICIES, WORKLOADS
@@ -29,8 +28,7 @@ def _help(command: str) -> str:
     ("simulate", "Recipe: {}.", WORKLOADS),
     ("simulate", "Policy: {}; may be repeated.", POLICIES),
     ("compare", "Policy: {}; may be repeated.", POLICIES),
-    ("compare", "A named comparison: {}. Other options replace its settings. These read only some, and", PRESETS),
-    ("compare", "refuse the others: {}.", partial_presets()),
+    ("compare", "A named comparison: {}. Other options replace its settings.", PRESETS),
     ("evaluate", "Families to compare: {}.", LIFETIME_MODELS),
     ("search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),
 ])  # fmt: skip

@@ -36,6 +36,7 @@ from sojourn.flows.reports.comparison_report import comparison_markdown, compari
 from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.reports.section import Section
 from sojourn.flows.retrain.train import windows
+from sojourn.flows.versions.promotion import open_store
 from sojourn.flows.workers.cells import local_workers
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.baselines import KaplanMeierModel
@@ -185,7 +186,7 @@ def test_tables_are_written_though_the_page_is_not(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(comparing, "comparison_data", failing)
     config = _config(tmp_path, policies=("first-fit",), page=tmp_path / "pages" / "page.html", n_workers=1)
     with pytest.raises(ZeroDivisionError):
-        comparing.run_comparison(config)
+        comparing.run_comparison(config, open_store(config), config.cells())
     names = sorted(file.name for file in (tmp_path / "pages").iterdir())
     assert names == ["page-cells.csv", "page-differences.csv", "page-summary.csv"]
 

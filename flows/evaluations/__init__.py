@@ -1,4 +1,0 @@
-"""Evaluations that are no grid of cells, one runner each; presets name them.
-
-May import: `compare` and what lies below it.
-"""
