@@ -45,18 +45,13 @@ QUIET: Mapping[str, str] = MappingProxyType({
 serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
 task's arguments. MLflow's own 7 retries take minutes, in which nothing is said; runs wait by `tracking_wait_s`."""
 
-_PREFECT_DATABASES = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
 EXIT_CODE = 128 + signal.SIGTERM
 
 
 def be_quiet() -> None:
-    """Set what is not set yet; name the driver that Prefect needs in the URL of its PostgreSQL database."""
+    """Set what is not set yet."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    for name in _PREFECT_DATABASES:
-        scheme, mark, place = os.environ.get(name, "").partition("://")
-        if mark and scheme.lower() in ("postgres", "postgresql"):
-            os.environ[name] = f"postgresql+asyncpg://{place}"
 
 
 @contextmanager

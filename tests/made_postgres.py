@@ -28,7 +28,7 @@ def postgres_folder() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """A server that may be stopped and started again. account: who runs it, None = this process's own."""
+    """A server. account: who runs it, None = this process's own."""
 
     programs: Path
     folder: Path
@@ -41,15 +41,14 @@ class PostgresServer:
                   "-o", f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} "
                         "-c fsync=off -c max_connections=60 -c shared_buffers=32MB", "start")
 
-    def stop(self, *, is_killed: bool = False) -> None:
-        """Stop: connections are cut; where it is killed, it recovers at the next start."""
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", "120", "-m",
-                  "immediate" if is_killed else "fast", "stop")
+    def stop(self) -> None:
+        """Stop at once: connections are cut."""
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", "120", "-m", "immediate", "stop")
 
     def new_database(self, name: str) -> str:
-        """Make an empty database; returns its URI, with user and password."""
+        """Make an empty database; returns its URI for psycopg 3, with user and password."""
         self._run("createdb", "-h", str(self.folder), "-p", str(self.port), "-U", USER, name)
-        return f"postgresql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/{name}"
+        return f"postgresql+psycopg://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/{name}"
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run([str(self.programs / program), *arguments], cwd=self.folder, user=self.account,
@@ -96,4 +95,4 @@ def postgres_server() -> Iterator[PostgresServer]:
         try:
             yield server
         finally:
-            server.stop(is_killed=True)
+            server.stop()

@@ -42,12 +42,16 @@ def mlflow_program(arguments: list[str], folder: Path, environment: Mapping[str,
         program.wait()
 
 
-def mlflow_server(folder: Path, port: int | None = None, **environment: str) -> AbstractContextManager[int]:
-    """An MLflow tracking server that asks for no password and keeps all in a folder; gives its port."""
-    arguments = ["server", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--serve-artifacts",
-                 "--artifacts-destination", str(folder / "kept")]
-    return mlflow_program(arguments, folder, {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **environment}, "/health",
-                          port)
+def mlflow_server(folder: Path, port: int | None = None, *, database: str | None = None,
+                  **environment: str) -> AbstractContextManager[int]:
+    """An MLflow tracking server that asks for no password and keeps its artifacts in a folder; gives its port.
+
+    database: URI of its runs; default: an SQLite file in the folder.
+    """
+    arguments = ["server", "--serve-artifacts", "--artifacts-destination", str(folder / "kept")]
+    return mlflow_program(arguments, folder, {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_BACKEND_STORE_URI": database or f"sqlite:///{folder / 'mlflow.db'}", **environment}, "/health", port)
 
 
 def _answers(url: str) -> bool:

@@ -28,13 +28,7 @@ from benchmarks.faults.report import page
 from benchmarks.faults.restarts import killed_admission, killed_log, killed_snapshot
 from benchmarks.faults.schedules import killed_scheduled_run, never_fires, restarted_prefect, two_schedules
 from benchmarks.faults.secrets import password
-from benchmarks.faults.stores import (
-    clock_back,
-    cut_connections,
-    full_disk_cleaning,
-    killed_cleaning,
-    restarted_postgres,
-)
+from benchmarks.faults.stores import clock_back, full_disk_cleaning, killed_cleaning
 from benchmarks.faults.sweeps import full_disk, killed_compare, killed_first_run, killed_pull, killed_retrain
 from benchmarks.faults.tries import Bench, Row, Try
 from benchmarks.faults.workers import killed_worker
@@ -49,8 +43,6 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "small-disk": small_disk,
     "killed-server": killed_server,
     "clock-back": clock_back,
-    "restarted-postgres": restarted_postgres,
-    "cut-connections": cut_connections,
     "lost-server": lost_server,
     "returning-server": returning_server,
     "killed-sync": killed_sync,

@@ -30,8 +30,8 @@ makes to a file under the store. Each try then ends a new run before another one
 numbers of tries and events show how fine the sweep was. The tries are spread over the whole run, with more of them in
 its promotion. A run has 1,000 requests and the family `km`. All gates of a killed run hold, so each run would promote.
 
-Schedules run each minute. MLflow's server, PostgreSQL and the Dask cluster of two processes are real ones on this
-machine. `benchmarks/faults/faults.json` holds each try.
+Schedules run each minute. MLflow's server and the Dask cluster of two processes are real ones on this machine.
+`benchmarks/faults/faults.json` holds each try.
 
 | fault | tries | events | passed | looks at the champion that loaded it | decisions kept | problems of the others |
 | --- | ---: | ---: | ---: | ---: | ---: | --- |

@@ -46,7 +46,7 @@ def password(bench: Bench) -> Iterator[Try]:
                         if _has_secret(str(path).encode()) or _has_secret(path.read_bytes())]
 
     yield timed("a server that is away", partial(problems, f"http://me:{_QUOTED}@127.0.0.1:9/", 2))
-    yield timed("a database that is away",
+    yield timed("a database that is refused",
                 partial(problems, f"postgresql://me:{_QUOTED}@127.0.0.1:9/mlflow?password={_QUOTED}", 2))
     yield timed("an SQLite file with a query",
                 partial(problems, f"sqlite:///{bench.store / 'mlflow.db'}?password={_QUOTED}", 2))

@@ -183,7 +183,7 @@ def _n_bytes(found: Sequence[Removable]) -> int:
 @plain_errors
 def ui(
     store: Annotated[Path | None, typer.Option(
-        help="Folder of all stores; SOJOURN_TRACKING_URI may name a database. [default: .sojourn]")] = None,
+        help="Folder of all stores; SOJOURN_TRACKING_URI may name an SQLite file. [default: .sojourn]")] = None,
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 5000,
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
@@ -194,13 +194,14 @@ def ui(
     config = load_settings(StoreSettings, store=store)
     uri = config.mlflow_uri
     if uri.is_server:
-        raise ValueError(f"ui must be given a store or a database: the tracking server has pages of its own, see {uri}")
+        raise ValueError("ui must be given a store or an SQLite file: the tracking server has pages of its own, "
+                         f"see {uri}")
     tracker = read_store(config)  # upgraded before it is opened
     _check_free(port)
     typer.echo(f"MLflow UI on {tracker.runs_page(f'http://127.0.0.1:{port}')} (Ctrl-C ends it)")
     # in the environment: every user of the machine sees command lines
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-                   "MLFLOW_BACKEND_STORE_URI": uri.with_driver}
+                   "MLFLOW_BACKEND_STORE_URI": uri.plain}
     arguments = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execve(sys.executable, arguments, environment)
 

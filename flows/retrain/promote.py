@@ -57,7 +57,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
     card: what the version's description says below the verdict.
     Nothing is registered where every gate holds and the champion has the same bytes.
     """
-    with store_lock(store), tracker.alone_with(judged.name):
+    with store_lock(store):
         finish_orders(store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
         late = _late_gates(tracker, judged)
         gates = (*judged.gates, *late)

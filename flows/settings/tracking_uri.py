@@ -9,13 +9,11 @@ from urllib.parse import quote, unquote
 from pydantic import Secret
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}")
-SERVERS, DATABASES = ("http", "https"), ("mssql", "mysql", "postgres", "postgresql", "sqlite")
+SERVERS = ("http", "https")
 _SQLITE = "sqlite:///"
-_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?(?=://)", re.IGNORECASE)
 _PLACE = r"(?:[^\s:/?#@\[\],]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _SERVER_FORM = re.compile(rf"(?:[^\s/?#]*@)?{_PLACE}(?:[/?#][^\s@]*)?")
-_DATABASE_FORM = re.compile(rf"(?:[^\s:/?#@]*(?::[^\s@]*)?@)?(?:{_PLACE})?(?:[/?][^\s@]*)?")
-"""What may follow `SCHEME://`: what MLflow, requests and SQLAlchemy all split in the same way."""
+"""What may follow `SCHEME://`: what MLflow and requests split in the same way."""
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>\S+)")
 _OF_FILES = re.compile(r"(?:sqlite(?:\+\w+)?|file)", re.IGNORECASE)
 _EXAMPLE = re.compile(r"(?:USER:PASSWORD@)?HOST(?::PORT|/DATABASE)?\W*")
@@ -72,27 +70,13 @@ class TrackingUri(Secret[str]):
         """Whether a tracking server answers there, which keeps the artifacts, too."""
         return self.plain.partition("://")[0] in SERVERS
 
-    @property
-    def is_postgres(self) -> bool:
-        """Whether PostgreSQL is meant, through psycopg 3."""
-        return _POSTGRES.match(self.plain) is not None
-
-    @property
-    def with_driver(self) -> str:
-        """The plain URI as SQLAlchemy reads it: of PostgreSQL with its driver, so that nobody has to name that.
-
-        >>> TrackingUri("postgres://db.example/mlflow").with_driver
-        'postgresql+psycopg://db.example/mlflow'
-        """
-        return _POSTGRES.sub("postgresql+psycopg", self.plain, count=1) if self.is_postgres else self.plain
-
     def public(self, text: str) -> str:
         """The text without this URI's secrets, as they stand in the URI or decoded, and without those of any other.
 
         >>> TrackingUri("http://me:s%40cret@host").public("401 for 's@cret' at http://me:s%40cret@host/api")
         "401 for '***' at http://host/api"
         """
-        text = without_secrets(text.replace(self.plain, str(self)).replace(self.with_driver, str(self)))
+        text = without_secrets(text.replace(self.plain, str(self)))
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
@@ -106,32 +90,29 @@ class TrackingUri(Secret[str]):
 
 
 def possible_uri(uri: TrackingUri) -> TrackingUri:
-    """The URI of a server or a database; ValueError, which shows nothing of it but its scheme, for any other text.
+    """The URI of a server or an SQLite file; ValueError, which shows nothing of it but its scheme, for any other text.
 
     What libraries would split differently is refused: they would take a part of the password for the host, and show it.
 
-    >>> possible_uri(TrackingUri("htp://me:secret@host"))
+    >>> possible_uri(TrackingUri("postgresql://me:secret@host/mlflow"))
     Traceback (most recent call last):
-    ValueError: tracking_uri must begin with http, https, mssql, mysql, postgres, postgresql or sqlite and ://, got htp://
+    ValueError: tracking_uri must be http://HOST:PORT of an MLflow server or sqlite:///PATH, got postgresql://; put an \
+    MLflow server in front of another database
     """
     scheme, mark, rest = uri.plain.partition("://")
-    kind = scheme.partition("+")[0]
-    if not mark:  # not shown: it may be a password alone
-        raise ValueError("tracking_uri must be a URI such as http://HOST:PORT or "
-                         f"postgresql://HOST/DATABASE, got {len(uri.plain)} characters without ://")
     if uri.is_file:
         if uri.database is None:
             raise ValueError("tracking_uri of an SQLite file must be sqlite:///PATH without a user "
                              f"or a query, got {uri}")
         return uri
-    if scheme not in SERVERS and kind not in DATABASES:
-        got = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another beginning"
-        raise ValueError(f"tracking_uri must begin with {', '.join((*SERVERS, *DATABASES[:-1]))} or "
-                         f"{DATABASES[-1]} and ://, got {got}")
-    if not (_SERVER_FORM if uri.is_server else _DATABASE_FORM).fullmatch(rest):
+    if not uri.is_server:
+        got = f"{scheme}://" if mark and _SCHEME.fullmatch(scheme) else "another beginning"  # maybe a password alone
+        raise ValueError("tracking_uri must be http://HOST:PORT of an MLflow server or sqlite:///PATH, "
+                         f"got {got}; put an MLflow server in front of another database")
+    if not _SERVER_FORM.fullmatch(rest):
         raise ValueError("tracking_uri must be SCHEME://USER:PASSWORD@HOST:PORT/..., with a number "
                          "as PORT and with each @, /, ? and space of USER and PASSWORD written "
-                         f"%40, %2F, %3F and %20, got another form of {kind} (not shown, since it "
+                         f"%40, %2F, %3F and %20, got another form of {scheme} (not shown, since it "
                          "may hold a password; is @HOST missing?)")
     return uri
 

@@ -129,7 +129,7 @@ def remove_artifacts(tracking: TrackingUri, uri: str) -> None:
 def _repository(tracking: TrackingUri, uri: str) -> ArtifactRepository:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    return get_artifact_repository(uri, tracking_uri=tracking.with_driver)
+    return get_artifact_repository(uri, tracking_uri=tracking.plain)
 
 
 def _listed_bytes(repository: ArtifactRepository, path: str | None) -> int:

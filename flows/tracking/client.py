@@ -15,13 +15,10 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from sojourn.flows.settings.tracking_uri import TrackingUri, without_secrets
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL
 
 R = TypeVar("R")
 _AT_FIRST = MappingProxyType({"MLFLOW_HTTP_REQUEST_TIMEOUT": "10"})
@@ -35,7 +32,7 @@ _NOT_TWICE = frozenset({"create_model_version"})
 """What may have been done although its answer was lost, and would be there twice."""
 _OF_ARTIFACTS = frozenset({"aiohttp", "azure", "boto3", "botocore", "google", "paramiko", "s3transfer"})
 """Packages that MLflow keeps artifacts with, and whose own errors it passes on."""
-_CONNECT_S, _N_TRIES, _REASON_LIMIT = 10, 3, 1_000
+_REASON_LIMIT = 1_000
 _ASK_S = 5.0
 """How long a server may take, at first, to say anything at all."""
 _BOILERPLATE = re.compile(r"\[SQL: .*?(?=\(Background on this error at: |\Z)|\(Background on this error at: \S*\)",
@@ -62,7 +59,7 @@ class TrackingClient:
     """An `MlflowClient`, by its methods' names, whose failures are a TrackingError.
 
     Opening asks the store once, with few retries, so that a server that is away is known before any work is done.
-    is_asked: False = a server need not answer yet. wait_s: a server or a database that goes away later is asked again
+    is_asked: False = a server need not answer yet. wait_s: a server that goes away later is asked again
     for so long, s, then not again before it has answered once. An SQLite file is not waited for here. tell: called with
     a line when the wait begins and ends.
     """
@@ -81,9 +78,7 @@ class TrackingClient:
         if uri.database is not None:
             uri.database.parent.mkdir(parents=True, exist_ok=True)
         with answering(uri), _hurried():
-            if uri.database is None and not uri.is_server:
-                connect(uri)
-            self._client = mlflow.MlflowClient(tracking_uri=uri.with_driver, registry_uri=uri.with_driver)
+            self._client = mlflow.MlflowClient(tracking_uri=uri.plain, registry_uri=uri.plain)
             if uri.is_server and is_asked:
                 self._client.search_experiments(max_results=1)
 
@@ -130,7 +125,7 @@ class TrackingClient:
         from mlflow.artifacts import download_artifacts
 
         return Path(self.patiently(lambda: download_artifacts(
-            artifact_uri=artifact_uri, dst_path=str(folder), tracking_uri=self._uri.with_driver)))
+            artifact_uri=artifact_uri, dst_path=str(folder), tracking_uri=self._uri.plain)))
 
 
 @contextmanager
@@ -166,7 +161,6 @@ def _is_away(uri: TrackingUri, error: Exception, code: str) -> bool:
     from requests import ConnectionError as NoConnection
     from requests import Timeout
     from requests.exceptions import ChunkedEncodingError, RetryError
-    from sqlalchemy.exc import OperationalError
 
     if uri.database is not None or isinstance(error, ImportError):
         return False
@@ -174,38 +168,25 @@ def _is_away(uri: TrackingUri, error: Exception, code: str) -> bool:
         return True
     found: BaseException | None = error
     while found is not None:
-        if isinstance(found, NoConnection | Timeout | RetryError | ChunkedEncodingError | OperationalError) \
-                or getattr(found, "connection_invalidated", False):
+        if isinstance(found, NoConnection | Timeout | RetryError | ChunkedEncodingError):
             return True
         found = found.__cause__ or found.__context__
     if code not in _UNCLEAR:
         return False
     try:
-        _ask(uri)
-    except (OSError, OperationalError):
+        ask(uri)
+    except OSError:
         return True
-    except Exception:  # it is refused here, too
-        return False
     return False
 
 
 def ask(uri: TrackingUri) -> None:
-    """TrackingError where nothing answers at a server's or a database's URI; without MLflow for a server.
+    """TrackingError where nothing answers at a server's URI; without MLflow.
 
     Any answer will do, a refusal too: what is refused, and by whom, MLflow says better. Behind a proxy, MLflow alone
     knows the way.
     """
-    if uri.is_server:
-        _ask(uri)
-    elif uri.database is None:
-        with answering(uri):
-            _ask(uri)
-
-
-def _ask(uri: TrackingUri) -> None:
-    """`ask`, with the errors of a database's driver as they are."""
     if not uri.is_server:
-        connect(uri)
         return
     place = urlsplit(str(uri))  # without user and password, which no server is told here
     host, is_tls = place.hostname or "", place.scheme == "https"
@@ -255,32 +236,3 @@ def _public(record: logging.LogRecord) -> bool:
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     record.exc_text = without_secrets(record.exc_text) if record.exc_text else None
     return True
-
-
-def connect(uri: TrackingUri) -> None:
-    """Connect to a database and leave it; MLflow itself tries for more than a minute and prints the URI."""
-    from sqlalchemy import NullPool, create_engine, make_url
-    from sqlalchemy.exc import OperationalError
-
-    url: URL = make_url(uri.with_driver)
-    _check_driver(uri, url)
-    has_timeout = url.get_backend_name() in ("postgresql", "mysql", "mariadb")
-    engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_S} if has_timeout else {})
-    for n_left in reversed(range(_N_TRIES)):
-        try:
-            engine.connect().close()
-            return
-        except OperationalError:
-            if n_left == 0:
-                raise
-
-
-def _check_driver(uri: TrackingUri, url: URL) -> None:
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        url.get_dialect().import_dbapi()
-    except (ArgumentError, ImportError) as error:
-        hint = ": pip install 'sojourn[postgres]'" if uri.is_postgres else ""
-        raise TrackingError(f"tracking_uri must name a driver that is installed, got {url.drivername} "
-                            f"({error}){hint}") from error

@@ -101,7 +101,7 @@ def _bring_up(file: Path, artifacts: Path) -> None:
 
 
 def _is_current(file: Path) -> bool:
-    return bool(tables_of(file)) and _revision(file) == known_revisions()[0]
+    return bool(tables_of(file)) and _revision(file) == _known_revisions()[0]
 
 
 def _revision(file: Path) -> str | None:
@@ -114,7 +114,7 @@ def _revision(file: Path) -> str | None:
 
 
 @cache
-def known_revisions() -> tuple[str, ...]:
+def _known_revisions() -> tuple[str, ...]:
     """The revisions that this MLflow knows, newest first."""
     import mlflow.store.db_migrations
     from alembic.script import ScriptDirectory
@@ -126,14 +126,14 @@ def known_revisions() -> tuple[str, ...]:
 def _make(file: Path, artifacts: Path) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    quiet()
+    _quiet()
     # its default experiment, too
     made = SqlAlchemyStore(TrackingUri.of_file(file).plain, artifacts.absolute().as_uri())  # type: ignore[no-untyped-call]
     made.engine.dispose()
 
 
 def _upgrade(file: Path) -> None:
-    revision, known = _revision(file), known_revisions()
+    revision, known = _revision(file), _known_revisions()
     if revision is None:
         raise OSError(f"{file} must be a whole MLflow database, got one whose making or upgrade was cut off; move it "
                       "away, and the next run makes a new one")
@@ -153,7 +153,7 @@ def _upgrade(file: Path) -> None:
 def _migrate(file: Path) -> None:
     from mlflow.store.db.utils import _upgrade_db, create_sqlalchemy_engine_with_retry
 
-    quiet()
+    _quiet()
     engine = create_sqlalchemy_engine_with_retry(TrackingUri.of_file(file).plain)  # type: ignore[no-untyped-call]
     try:
         _upgrade_db(engine)  # type: ignore[no-untyped-call]
@@ -169,7 +169,7 @@ def _one_line(rule: str) -> Iterator[None]:
         raise OSError(f"{rule}, got {str(error).splitlines()[0][:300]}") from error
 
 
-def quiet() -> None:
+def _quiet() -> None:
     """MLflow and alembic tell warnings only."""
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

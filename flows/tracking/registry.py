@@ -14,7 +14,6 @@ import re
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +21,6 @@ from typing import Any
 
 from sojourn.flows.settings.tracking_uri import TrackingUri, without_secrets
 from sojourn.flows.tracking.client import TrackingClient, TrackingError
-from sojourn.flows.tracking.postgres_database import advisory_lock
 
 USAGE = "usage"
 """Kind of a run, and of a version, that answers about usage and not about lifetimes."""
@@ -222,18 +220,6 @@ class VersionRegistry(RunReading):
                                                          tags=version_tags).version)
 
         return self._client.patiently(registered)
-
-    @contextmanager
-    def alone_with(self, name: str) -> Iterator[None]:
-        """No other store that shares a PostgreSQL database promotes or rolls back this model meanwhile.
-
-        Elsewhere it holds nothing: an SQLite file is covered by the lock of its store, and a server has no locks.
-        """
-        if not self.uri.is_postgres:
-            yield
-            return
-        with advisory_lock(self.uri, f"model {name}"):
-            yield
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Point an alias at a version. One version is never both: the champion is no challenger any more."""

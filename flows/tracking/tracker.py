@@ -25,7 +25,6 @@ from sojourn.flows.settings.tracking_uri import TrackingUri, possible_uri, witho
 from sojourn.flows.tracking.artifacts import artifact_bytes, check_place, local_folder
 from sojourn.flows.tracking.client import TrackingClient, TrackingError
 from sojourn.flows.tracking.databases import ready_database
-from sojourn.flows.tracking.postgres_database import ready_postgres
 from sojourn.flows.tracking.registry import BUNDLE, EXPERIMENT, EXPERIMENT_TAGS, VersionRegistry, tag_name
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Tracker(VersionRegistry):
     all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
     artifacts: that folder, or a URL; ValueError where the store has kept them at another URL so far, or where another
     store has bound the database to a folder of its own.
-    run_tags: on every run that is begun here. wait_s: a server or database that goes away is waited for so long, s.
+    run_tags: on every run that is begun here. wait_s: a server that goes away is waited for so long, s.
     """
 
     def __init__(self, uri: TrackingUri, artifacts: Path | str, *, is_asked: bool = True,
@@ -57,8 +56,6 @@ class Tracker(VersionRegistry):
         if uri.database is not None:
             own = uri.database.parent / "artifacts"
             ready_database(uri.database, artifacts if isinstance(artifacts, Path) else own)
-        if uri.is_postgres:
-            ready_postgres(uri, _uri(artifacts))
         self.uri = uri
         self._run_tags = run_tags
         self._ended: set[str] = set()
@@ -141,7 +138,7 @@ class Tracker(VersionRegistry):
         """MLflow samples CPU, memory, disk and network of this machine meanwhile: the run's metrics `system/...`."""
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-        monitor: Any = SystemMetricsMonitor(run_id, tracking_uri=self.uri.with_driver)  # type: ignore[no-untyped-call]
+        monitor: Any = SystemMetricsMonitor(run_id, tracking_uri=self.uri.plain)  # type: ignore[no-untyped-call]
         monitor.start()
         try:
             yield
@@ -220,7 +217,7 @@ class Tracker(VersionRegistry):
         if self.uri.is_server:
             self._client.delete_run(run_id)
         else:
-            store = _get_store(self.uri.with_driver)  # type: ignore[no-untyped-call]
+            store = _get_store(self.uri.plain)  # type: ignore[no-untyped-call]
             self._client.patiently(lambda: store._hard_delete_run(run_id))  # noqa: SLF001  (as `mlflow gc` does)
 
     def copy_run(self, run_id: str, target: Tracker, target_id: str) -> None:

@@ -169,7 +169,7 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
     reason = " ".join(why.split())
     if not reason or len(reason) > _WHY_LIMIT:
         raise ValueError(f"why must be a reason of 1 to {_WHY_LIMIT} characters, got {len(reason)}")
-    with store_lock(store), tracker.alone_with(name):
+    with store_lock(store):
         finish_orders(store, tracker, lambda _: None)
         version = find_version(tracker, ModelUri(name, None, to))
         left_over = pending_rollback(store, name)

@@ -9,7 +9,6 @@ import pytest
 
 import sojourn.flows  # noqa: F401 - before any test imports MLflow or Prefect: it sets their environment
 from learnt_bundle import Learnt, learn
-from made_postgres import PostgresServer, postgres_folder, postgres_server
 
 os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "600"  # a busy machine fails no test
 
@@ -26,12 +25,3 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Learnt:
     return learn(tmp_path_factory.mktemp("learnt"))
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server; tests that stop it start it again."""
-    if postgres_folder() is None:
-        pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
-    with postgres_server() as server:
-        yield server

@@ -152,7 +152,7 @@ def old_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = _get_alembic_config(str(engine.url))  # type: ignore[no-untyped-call]
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, mlflow_database.known_revisions()[3])
+        command.upgrade(config, mlflow_database._known_revisions()[3])
     engine.dispose()
     with closing(sqlite3.connect(file)) as database:
         database.execute("INSERT INTO experiments (experiment_id, name, lifecycle_stage) VALUES (7, 'kept', 'active')")
@@ -185,7 +185,7 @@ def test_an_older_schema_is_upgraded_on_a_copy(old_database: Path, tmp_path: Pat
     ready_database(file, tmp_path)
     with closing(sqlite3.connect(file)) as database:
         assert database.execute("SELECT name FROM experiments WHERE experiment_id = 7").fetchall() == [("kept",)]
-    old = mlflow_database.known_revisions()[3]
+    old = mlflow_database._known_revisions()[3]
     assert _left(tmp_path) == ["mlflow.db", f"mlflow.db.{old}"]
     assert (tmp_path / f"mlflow.db.{old}").read_bytes() == before
     Tracker(TrackingUri.of_file(file), tmp_path / "artifacts")

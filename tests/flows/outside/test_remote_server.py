@@ -1,4 +1,5 @@
-"""A real tracking server that serves artifacts: retrain, retrain again, pull and results; its password is nowhere."""
+"""A real tracking server that serves artifacts, on SQLite and on PostgreSQL: retrain, retrain again, pull and results;
+its password is nowhere."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from made_postgres import postgres_folder, postgres_server
 from made_servers import mlflow_server
 from sojourn.flows.commands.options import CHALLENGER
 from sojourn.flows.settings.tracking_uri import TrackingUri
@@ -32,19 +35,23 @@ FOUND = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def root(new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("remote")
-    new_store(root / "server")
-    for name in ("home", "one", "other"):
-        (root / name).mkdir()
-    return root
+@pytest.fixture()
+def root(tmp_path: Path) -> Path:
+    for name in ("home", "one", "other", "server"):
+        (tmp_path / name).mkdir()
+    return tmp_path
 
 
-@pytest.fixture(scope="module")
-def uri(root: Path) -> Iterator[str]:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def uri(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
     """The server's URI, with a user name and a password that the server does not ask for."""
-    with mlflow_server(root / "server", HOME=str(root / "home")) as port:
+    with ExitStack() as stack:
+        database = None
+        if request.param == "postgresql":
+            if postgres_folder() is None:
+                pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
+            database = stack.enter_context(postgres_server()).new_database("mlflow")
+        port = stack.enter_context(mlflow_server(root / "server", database=database, HOME=str(root / "home")))
         yield f"http://me:{SECRET}@127.0.0.1:{port}"
 
 
@@ -100,13 +107,12 @@ def _bytes_of(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_server_that_is_away_is_found_before_training(tmp_path: Path, root: Path) -> None:
+def test_a_server_that_is_away_is_found_before_training(root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
-    (root / "away").mkdir()
     with pytest.raises(AssertionError) as raised:
-        _sojourn(root, "away", f"http://me:{SECRET}@127.0.0.1:{port}", "retrain", "--store", "store")
+        _sojourn(root, "other", f"http://me:{SECRET}@127.0.0.1:{port}", "retrain", "--store", "store")
     said = str(raised.value).splitlines()[0]
     assert said.startswith(f"error: the tracking store must answer at http://127.0.0.1:{port}, got ")
     assert SECRET not in str(raised.value)
-    assert not (root / "away" / "store" / "traces").exists()
+    assert not (root / "other" / "store" / "traces").exists()
