@@ -87,7 +87,7 @@ def test_another_place_for_the_same_store_is_refused(new_store: Callable[[Path],
     with open_store(RetrainConfig(store=store)).run("run", {}):
         pass
     with pytest.raises(ValueError, match=r"artifacts must be file://\S+, where this store has kept them from"):
-        open_store(RetrainConfig(store=store, artifacts="made://other")).start("run", {})
+        open_store(RetrainConfig(store=store, artifacts=f"made://{tmp_path}/other")).start("run", {})
     with open_store(RetrainConfig(store=store, artifacts=str(store / "artifacts"))).run("run", {}):
         pass
 
