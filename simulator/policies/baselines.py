@@ -24,7 +24,8 @@ import numpy as np
 from sojourn.simulator.cluster import NEVER, Cluster, Request
 from sojourn.simulator.policies.policy import PACKING, Hooks, PerResource, Policy, kernel, opens_host
 
-BEST_FIT = Policy("best-fit", PACKING, about="the fullest host on which the request fits; the baseline")
+BEST_FIT = Policy("best-fit", PACKING, are_empty_hosts_alike=True,
+                  about="the fullest host on which the request fits; the baseline")
 
 FIRST_FIT = Policy("first-fit", about="the lowest-numbered host on which the request fits")
 

@@ -55,6 +55,7 @@ def joint_cost(cluster: Cluster, host: int, request: Request, now: int) -> float
 
 
 JOINT_FIT = Policy("joint-fit", (joint_cost, *PACKING), predictions="current", above_share=joint_cost,
+                   are_empty_hosts_alike=True,
                    about="expected extension of the host's exit and room left, in one score; ours")
 
 WEIGHT = 2.0
@@ -260,5 +261,5 @@ def aligned_cost(cluster: Cluster, host: int, request: Request, now: int) -> flo
     return (extension_s + SLACK_WEIGHT * slack_s) / SCALE_S + free_share_left(cluster, host, request, 0)
 
 
-ALIGNED_FIT = Policy("aligned-fit", (aligned_cost, *PACKING), predictions="current",
+ALIGNED_FIT = Policy("aligned-fit", (aligned_cost, *PACKING), predictions="current", are_empty_hosts_alike=True,
                      about="as joint-fit, with a price for the time that the host outlasts the request; ours")

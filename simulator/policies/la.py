@@ -41,7 +41,7 @@ def doubling_class_mismatch(cluster: Cluster, host: int, request: Request, now: 
     return 0.0 if is_same else 1.0
 
 
-LA = Policy("la", (doubling_class_mismatch, *PACKING), predictions="initial",
+LA = Policy("la", (doubling_class_mismatch, *PACKING), predictions="initial", are_empty_hosts_alike=True,
             about="a host of the lifetime class of the request; classes double (LAVA, section 2.3)")
 
 LONG_S = 2 * 3600
@@ -66,5 +66,5 @@ def class_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> f
     return 0.0 if is_long == is_host_long else 1.0
 
 
-LA_BINARY = Policy("la-binary", (class_mismatch, *PACKING), predictions="initial",
+LA_BINARY = Policy("la-binary", (class_mismatch, *PACKING), predictions="initial", are_empty_hosts_alike=True,
                    about="as la, with two classes: short and long")

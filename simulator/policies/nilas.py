@@ -56,13 +56,14 @@ def extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
     return float(max(request.exit_s - host_exit, 0))
 
 
-NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current",
+NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current", are_empty_hosts_alike=True,
                about="least extension of the host's predicted exit, in buckets; then best fit (LAVA, section 4.2)")
-NILAS_60S = Policy("nilas-60s", NILAS.scorers, predictions="current", refresh_s=60,
+NILAS_60S = Policy("nilas-60s", NILAS.scorers, predictions="current", refresh_s=60, are_empty_hosts_alike=True,
                    about="nilas: a host's exit is predicted again after 60 s at most, as in the paper")
-NILAS_ONE_SHOT = Policy("nilas-one-shot", NILAS.scorers, predictions="initial",
+NILAS_ONE_SHOT = Policy("nilas-one-shot", NILAS.scorers, predictions="initial", are_empty_hosts_alike=True,
                         about="nilas: by each request's first prediction")
 NILAS_UNBUCKETED = Policy("nilas-unbucketed", (extension, *PACKING), predictions="current",
+                          are_empty_hosts_alike=True,
                           about="nilas: seconds instead of buckets")
 NILAS_SECOND = Policy("nilas-second", (PACKING[0], temporal_cost, *PACKING[1:]), predictions="current",
                       about="nilas: hosts in use come before empty ones, then by extension")
@@ -143,5 +144,5 @@ def expected_cost(cluster: Cluster, host: int, request: Request, now: int) -> fl
     return bucket_of(expected_extension(cluster, host, request, now))
 
 
-NILAS_EXPECTED = Policy("nilas-expected", (expected_cost, *PACKING), predictions="current",
+NILAS_EXPECTED = Policy("nilas-expected", (expected_cost, *PACKING), predictions="current", are_empty_hosts_alike=True,
                         about="nilas by the expected extension, from the request's whole distribution; ours")

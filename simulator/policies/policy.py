@@ -95,6 +95,8 @@ class Policy:
     above_share: its first scorer, where that never gives less than the free share left of the binding resource, so that
         a ranked scan ends where that share alone is above the best score so far. None, or another function than the
         first scorer: all hosts are scored.
+    are_empty_hosts_alike: whether its scorers give all empty hosts of one shape the same score, so that a ranked scan
+        ends at the first of them. They do if they use a host's index only to read the cluster's arrays.
     about: which host it takes, one line for the docs.
 
     >>> Policy("any").predictions
@@ -113,6 +115,7 @@ class Policy:
     host_scores: HostScores | None = None
     is_queueing: bool = False
     above_share: Scorer | None = None
+    are_empty_hosts_alike: bool = False
     about: str = ""
 
     def __post_init__(self) -> None:

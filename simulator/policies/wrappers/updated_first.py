@@ -26,4 +26,5 @@ def updated_first(policy: Policy) -> Policy:
     >>> updated_first(Policy("first-fit")).name
     'first-fit-updated-first'
     """
-    return replace(policy, name=f"{policy.name}-updated-first", scorers=(is_outdated, *policy.scorers))
+    return replace(policy, name=f"{policy.name}-updated-first", scorers=(is_outdated, *policy.scorers),
+                   are_empty_hosts_alike=False)
