@@ -228,9 +228,9 @@ def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[s
             for seed, row in numbers.iterrows()}
 
 
-def _about(preset: str) -> str:
-    """The preset as a sentence, with a space after it; "" for none. Only its first letter becomes a capital."""
-    return f"{PRESETS[preset].about[0].upper()}{PRESETS[preset].about[1:]}. " if preset else ""
+def _about(name: str) -> str:
+    """A preset as a sentence, with a space after it; "" for none, and for a study, which says it itself."""
+    return f"{PRESETS[name].about[0].upper()}{PRESETS[name].about[1:]}. " if name in PRESETS else ""
 
 
 def gains_figure(summary: pd.DataFrame, title: str) -> Figure:
