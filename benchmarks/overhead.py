@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,26 +54,21 @@ def _measure(store: Path, n_requests: int) -> None:
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
     from sojourn.flows.retrain.job import retrain
     from sojourn.flows.settings.retrain import RetrainConfig
-    from sojourn.flows.tracking.client import TrackingClient
+    from sojourn.flows.settings.tracking_uri import TrackingUri
+    from sojourn.flows.tracking import client
     from sojourn.flows.tracking.databases import ready_database
     from sojourn.flows.workers.prefect import prefect_server
 
     with spending("make MLflow's database"):
         ready_database(store / "mlflow.db", store / "artifacts")
-    asked = TrackingClient.patiently
-    depth = [0]
+    answering = client.answering
 
-    def timed(self: TrackingClient, question: Callable[[], object], *, is_again: bool = True) -> object:
-        depth[0] += 1
-        try:
-            if depth[0] > 1:  # within another call
-                return asked(self, question, is_again=is_again)
-            with spending(f"calls to MLflow, {which}"):
-                return asked(self, question, is_again=is_again)
-        finally:
-            depth[0] -= 1
+    @contextmanager
+    def timed(uri: TrackingUri) -> Iterator[None]:
+        with spending(f"calls to MLflow, {which}"), answering(uri):
+            yield
 
-    TrackingClient.patiently = timed  # type: ignore[assignment, method-assign]
+    client.answering = timed
 
     @task
     def nothing() -> None:

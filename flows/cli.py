@@ -35,10 +35,10 @@ def _served() -> dict[str, Any]:
 
 
 def _store() -> dict[str, Any]:
-    from sojourn.flows.commands.store import clean, results, rollback, status, sync, ui, versions
+    from sojourn.flows.commands.store import clean, results, rollback, status, ui, versions
 
-    return {"results": results, "status": status, "versions": versions, "rollback": rollback, "sync": sync,
-            "clean": clean, "ui": ui}
+    return {"results": results, "status": status, "versions": versions, "rollback": rollback, "clean": clean,
+            "ui": ui}
 
 
 def _traces() -> dict[str, Any]:
@@ -88,8 +88,6 @@ COMMANDS: Mapping[str, tuple[Callable[[], dict[str, Any]], str]] = MappingProxyT
                         "logged runs."),
     "status": (_store, "Say what the store holds now: champions and their bundles, the last run, what waits, and the "
                        "disk it takes."),
-    "sync": (_store, "Send the runs that were kept while the tracking store was away: logs them and promotes by their "
-                     "gates."),
     "clean": (_store, "List what the store no longer needs, with sizes, and remove it after asking."),
     "ui": (_store, "Open the MLflow UI on the store, on the loopback interface only."),
     "trace": (_traces, "Read, describe and convert traces."),

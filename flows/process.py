@@ -43,7 +43,7 @@ QUIET: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """MLflow prints a run's address with the password of its server. Prefect writes a failed run's exception by its
 serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
-task's arguments. MLflow's own 7 retries take minutes, in which nothing is said; runs wait by `tracking_wait_s`."""
+task's arguments. MLflow's own 7 retries take minutes, in which nothing is said."""
 
 EXIT_CODE = 128 + signal.SIGTERM
 

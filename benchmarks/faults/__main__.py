@@ -20,7 +20,7 @@ from benchmarks.faults.after_decisions import killed_decided_cleaning, killed_ro
 from benchmarks.faults.damage import damaged_caches, small_disk
 from benchmarks.faults.hostile import bomb, handles, killed_server
 from benchmarks.faults.launcher import launcher
-from benchmarks.faults.lost_servers import killed_sync, lost_server, returning_server
+from benchmarks.faults.lost_servers import lost_server
 from benchmarks.faults.monitors import killed_monitor
 from benchmarks.faults.outlier import outlier
 from benchmarks.faults.overlaps import at_once, held_database, overtaken, two_hosts
@@ -44,8 +44,6 @@ ROWS: Mapping[str, Row] = MappingProxyType({
     "killed-server": killed_server,
     "clock-back": clock_back,
     "lost-server": lost_server,
-    "returning-server": returning_server,
-    "killed-sync": killed_sync,
     "killed-worker": killed_worker,
     "never-fires": never_fires,
     "two-schedules": two_schedules,

@@ -1,4 +1,4 @@
-"""`sojourn versions`, `rollback` and `sync`: what is registered, another champion by decision, what was kept sent.
+"""`sojourn versions` and `rollback`: what is registered, and another champion by decision.
 
 `sojourn status`: what a store holds now.
 
@@ -83,29 +83,6 @@ def rollback(
     failed = f"\ndespite   failed gates: {', '.join(done.despite)}" if done.despite else ""
     typer.echo(f"champion  {name} version {done.version}, before: {before}{failed}\nbundle    {done.folder}\n"
                f"recorded  run {done.run_id}")
-
-
-@plain_errors
-def sync(
-    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
-) -> None:
-    """Send the runs that were kept while the tracking store was away: logs them and promotes by their gates."""
-    from sojourn.flows.process import keep_prefect_in
-    from sojourn.flows.settings.store import StoreSettings, load_settings
-    from sojourn.flows.versions.promotion import open_store
-
-    config = load_settings(StoreSettings, store=store)
-    if not config.store.is_dir():
-        raise FileNotFoundError(f"store must be a folder, got {str(config.store)!r}")
-    keep_prefect_in(config.store)
-    from sojourn.flows.retrain.unsent import send_unsent
-    from sojourn.flows.versions.promotion import unsent_orders
-
-    tracker = open_store(config)
-    send_unsent(config.store, tracker, typer.echo)
-    if left := len(unsent_orders(config.store)):
-        raise ValueError(f"every kept run must be sent, got {left} that are kept still")
-    typer.echo("nothing is kept that was not sent")
 
 
 @plain_errors

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,10 +47,8 @@ from sojourn.flows.retrain.judge import (
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.retrain.report import CardFacts, models_table, plain_text, print_run, print_standing, version_card
 from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training, read_instants, train
-from sojourn.flows.retrain.unsent import Logged, is_ordered, keep_unsent, send_unsent
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.caches import source_hash
-from sojourn.flows.tracking.client import TrackingError
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, FAMILY, LEFT_TAG, RETRAIN, RunRecord
 from sojourn.flows.tracking.tracker import Tracker, train_and_test
@@ -76,7 +74,7 @@ KEY_TAG, AGAINST_TAG = "run_key", "judged_against"
 TABLES = "tables.txt"
 """A run's artifact: the tables that it printed."""
 _DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
-                    "tracking_wait_s", "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
+                    "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
                     "is_cleaned", "is_system_logged")
 
 
@@ -99,7 +97,6 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
 
     Where a finished run of the same trace, code and settings stands, its result is printed and nothing is done.
     """
-    send_unsent(config.store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
     ingested = ingesting(config.source)(config.store, config.source)
     if not config.is_again:
         with stage("look for a finished run"):
@@ -130,24 +127,20 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
             checked = check_gates(config, features, training, evaluation, candidate, rivals,
                                   config.store / BUNDLES / config.registered_name)
             tables = _tables(evaluation, checked, training)
-
-            def logged(to: Tracker, to_run: str) -> Logged:
-                source, scores = log_retrain(config, to, to_run, ingested, features.encoder, training,
-                                             evaluation, candidate, tags)
-                to.log_text(to_run, plain_text(tables), TABLES)
-                judged = Judged(config.registered_name, to_run, source, candidate.sha256, rivals.champion,
-                                checked.gates, what)
-                to.log(to_run, None, differences(checked, evaluation, training.candidate))
-                card = version_card(_facts(config, ingested, features, training, instants, tags["window"]), scores,
-                                    checked.measures, checked.against_lookup.get(training.candidate),
-                                    evaluation.simulation)
-                if features.sample is not None and whole is not None:
-                    card += f"\n{features.sample.text()} {whole.text()}\n"
-                    to.log(to_run, {"n_requests_sampled": features.sample.n_sampled},
-                           keyed(tags[JUDGED_TAG], whole.scores()))
-                return Logged(judged, card, {**tags, **checked.tags})
-
-            promotion = _promoted(config, tracker, run, name, logged)
+            source, scores = log_retrain(config, tracker, run, ingested, features.encoder, training,
+                                         evaluation, candidate, tags)
+            tracker.log_text(run, plain_text(tables), TABLES)
+            judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion,
+                            checked.gates, what)
+            tracker.log(run, None, differences(checked, evaluation, training.candidate))
+            card = version_card(_facts(config, ingested, features, training, instants, tags["window"]),
+                                scores, checked.measures, checked.against_lookup.get(training.candidate),
+                                evaluation.simulation)
+            if features.sample is not None and whole is not None:
+                card += f"\n{features.sample.text()} {whole.text()}\n"
+                tracker.log(run, {"n_requests_sampled": features.sample.n_sampled},
+                            keyed(tags[JUDGED_TAG], whole.scores()))
+            promotion = promote(tracker, config.store, judged, card, {**tags, **checked.tags})
     if config.is_cleaned:
         for line in clean(config.store, tracker, config).failed:
             console.print(line, soft_wrap=True, markup=False)
@@ -155,20 +148,6 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
     publish_artifacts(promotion, ingested.name, str(bundle_folder), tracker.page(run) or _command(config, run))
     return Retrained(bundle_folder, promotion, evaluation)
-
-
-def _promoted(config: RetrainConfig, tracker: Tracker, run: str, name: str,
-              log: Callable[[Tracker, str], Logged]) -> Promotion:
-    """Log and promote; where the tracking store stays away, keep the run and say so."""
-    try:
-        found = log(tracker, run)
-        return promote(tracker, config.store, found.judged, found.card, found.tags)
-    except TrackingError as error:
-        if not error.is_away or is_ordered(config.store, run):
-            raise
-        kept = keep_unsent(config.store, run, name, log)
-        raise TrackingError(f"{error}; the run is kept in {kept}, and `sojourn sync` or the next retrain sends it",
-                            error.code, is_away=True) from error
 
 
 def _facts(config: RetrainConfig, ingested: Ingested, features: Features, training: Training, instants: Instants,

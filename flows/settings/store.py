@@ -53,8 +53,6 @@ class StoreSettings(Group, BaseSettings):
     """Folder of all stores: traces, features, bundles, MLflow's database and artifacts."""
     tracking_uri: TrackingUri | None = None
     """MLflow's store: a server (http, https) or an SQLite file; default: an SQLite file in `store`."""
-    tracking_wait_s: float = Field(300.0, ge=0.0, le=86_400.0)
-    """How long a run waits for a tracking server that goes away while it runs, s."""
     artifacts: str | None = None
     """Folder or URL for what runs and versions keep, with an SQLite file; default: `artifacts` in `store`. A tracking
     server keeps them itself."""

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import socket
-import time
 import traceback
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -15,21 +14,13 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from sojourn.flows.settings.tracking_uri import TrackingUri, without_secrets
 
-R = TypeVar("R")
 _AT_FIRST = MappingProxyType({"MLFLOW_HTTP_REQUEST_TIMEOUT": "10"})
 """How a server is asked for the first time."""
-_PAUSE_S, _PAUSE_MAX_S = 0.5, 10.0
-"""Between two questions to a store that is away: at first, and at most."""
-_AWAY = frozenset({"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED"})
-_UNCLEAR = frozenset({"", "BAD_REQUEST", "INTERNAL_ERROR"})
-"""Codes that MLflow also gives for a connection that was lost: whether it is away is then asked."""
-_NOT_TWICE = frozenset({"create_model_version"})
-"""What may have been done although its answer was lost, and would be there twice."""
 _OF_ARTIFACTS = frozenset({"aiohttp", "azure", "boto3", "botocore", "google", "paramiko", "s3transfer"})
 """Packages that MLflow keeps artifacts with, and whose own errors it passes on."""
 _REASON_LIMIT = 1_000
@@ -45,27 +36,21 @@ _SQL_LOG = "mlflow.store.db.utils"
 
 
 class TrackingError(OSError):
-    """The tracking store did not do as asked. code: MLflow's word for why, such as RESOURCE_DOES_NOT_EXIST, or "".
+    """The tracking store did not do as asked. code: MLflow's word for why, such as RESOURCE_DOES_NOT_EXIST, or ""."""
 
-    is_away: it does not answer now, and may do so later.
-    """
-
-    def __init__(self, message: str, code: str = "", *, is_away: bool = False) -> None:
+    def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
-        self.code, self.is_away = code, is_away
+        self.code = code
 
 
 class TrackingClient:
     """An `MlflowClient`, by its methods' names, whose failures are a TrackingError.
 
     Opening asks the store once, with few retries, so that a server that is away is known before any work is done.
-    is_asked: False = a server need not answer yet. wait_s: a server that goes away later is asked again
-    for so long, s, then not again before it has answered once. An SQLite file is not waited for here. tell: called with
-    a line when the wait begins and ends.
+    is_asked: False = a server need not answer yet.
     """
 
-    def __init__(self, uri: TrackingUri, *, is_asked: bool = True, wait_s: float = 0.0,
-                 tell: Callable[[str], object] = print) -> None:
+    def __init__(self, uri: TrackingUri, *, is_asked: bool = True) -> None:
         import mlflow
 
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each attempt, the address with it
@@ -73,8 +58,7 @@ class TrackingClient:
             logging.getLogger(name).setLevel(logging.WARNING)
         _clean_logs()
         logging.getLogger(_SQL_LOG).setLevel(logging.CRITICAL)
-        self._uri, self._wait_s, self._tell = uri, 0.0 if uri.database is not None else wait_s, tell
-        self._is_given_up = False
+        self._uri = uri
         if uri.database is not None:
             uri.database.parent.mkdir(parents=True, exist_ok=True)
         with answering(uri), _hurried():
@@ -89,43 +73,18 @@ class TrackingClient:
 
         @wraps(method)
         def asked(*args: Any, **kwargs: Any) -> Any:
-            return self.patiently(lambda: method(*args, **kwargs), is_again=name not in _NOT_TWICE)
+            with answering(self._uri):
+                return method(*args, **kwargs)
 
         return asked
-
-    def patiently(self, question: Callable[[], R], *, is_again: bool = True) -> R:
-        """The answer of the store; while it is away it is asked again, for `wait_s` in all.
-
-        is_again: False = once. A TrackingError that is away was waited for, unless it was asked once.
-        """
-        begun, pause_s = time.monotonic(), _PAUSE_S
-        is_waiting = False
-        while True:
-            try:
-                with answering(self._uri):
-                    answer = question()
-            except TrackingError as error:
-                waited_s = time.monotonic() - begun
-                if not error.is_away or not is_again or self._is_given_up or waited_s >= self._wait_s:
-                    self._is_given_up = self._is_given_up or (error.is_away and is_again)
-                    raise
-                if not is_waiting:
-                    self._tell(f"waiting  {error}; it is asked again for {self._wait_s:g} s")
-                is_waiting = True
-                time.sleep(min(pause_s, max(self._wait_s - waited_s, 0.0)))
-                pause_s = min(2.0 * pause_s, _PAUSE_MAX_S)
-            else:
-                if is_waiting:
-                    self._tell(f"the tracking store answers again, after {time.monotonic() - begun:.0f} s")
-                self._is_given_up = False
-                return answer
 
     def download(self, artifact_uri: str, folder: Path) -> Path:
         """Copy an artifact into a folder; returns where it is."""
         from mlflow.artifacts import download_artifacts
 
-        return Path(self.patiently(lambda: download_artifacts(
-            artifact_uri=artifact_uri, dst_path=str(folder), tracking_uri=self._uri.plain)))
+        with answering(self._uri):
+            return Path(download_artifacts(artifact_uri=artifact_uri, dst_path=str(folder),
+                                           tracking_uri=self._uri.plain))
 
 
 @contextmanager
@@ -150,34 +109,9 @@ def answering(uri: TrackingUri) -> Iterator[None]:
             raise
         reason = uri.public(_on_one_line(str(error)) or type(error).__name__)
         code = str(getattr(error, "error_code", "") or "")
-        problem = TrackingError(f"the tracking store must answer at {uri}, got {reason}", code,
-                                is_away=_is_away(uri, error, code))
+        problem = TrackingError(f"the tracking store must answer at {uri}, got {reason}", code)
         problem.add_note(uri.public(told))
         raise problem from None
-
-
-def _is_away(uri: TrackingUri, error: Exception, code: str) -> bool:
-    """Whether the store does not answer now, rather than refuses: by the error, or by asking it."""
-    from requests import ConnectionError as NoConnection
-    from requests import Timeout
-    from requests.exceptions import ChunkedEncodingError, RetryError
-
-    if uri.database is not None or isinstance(error, ImportError):
-        return False
-    if code in _AWAY:
-        return True
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, NoConnection | Timeout | RetryError | ChunkedEncodingError):
-            return True
-        found = found.__cause__ or found.__context__
-    if code not in _UNCLEAR:
-        return False
-    try:
-        ask(uri)
-    except OSError:
-        return True
-    return False
 
 
 def ask(uri: TrackingUri) -> None:

@@ -155,7 +155,7 @@ class RunReading(ABC):
             return self._client.download(source, folder)
         except TrackingError as error:
             message = f"the artifacts of {what} must be readable at {without_secrets(source)}: {error}"
-            raise TrackingError(message, error.code, is_away=error.is_away) from error
+            raise TrackingError(message, error.code) from error
 
     def _latest(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
         latest: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -212,14 +212,11 @@ class VersionRegistry(RunReading):
         except TrackingError as error:
             if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        def registered() -> int:
-            found = self.version_of_run(name, run_id)  # by an earlier question, whose answer was lost
-            if found is not None:
-                return found
-            return int(self._client.create_model_version(name, source, run_id, description=description,
-                                                         tags=version_tags).version)
-
-        return self._client.patiently(registered)
+        found = self.version_of_run(name, run_id)  # by an earlier call, whose answer was lost
+        if found is not None:
+            return found
+        return int(self._client.create_model_version(name, source, run_id, description=description,
+                                                     tags=version_tags).version)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Point an alias at a version. One version is never both: the champion is no challenger any more."""
@@ -302,7 +299,7 @@ class VersionRegistry(RunReading):
         try:
             return self.download(source, folder, f"version {version}")
         except TrackingError as error:
-            cleaned = self.version_tags(name, version).get(CLEANED_TAG) if not error.is_away else None
+            cleaned = self.version_tags(name, version).get(CLEANED_TAG)
             if cleaned is None:
                 raise
             raise TrackingError(f"the artifacts of {name} version {version} must be there, got none: `sojourn clean` "

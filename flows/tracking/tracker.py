@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,13 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
-from sojourn.flows.console import console
 from sojourn.flows.process import exit_on_sigterm
 from sojourn.flows.settings.tracking_uri import TrackingUri, possible_uri, without_secrets
-from sojourn.flows.tracking.artifacts import artifact_bytes, check_place, local_folder
-from sojourn.flows.tracking.client import TrackingClient, TrackingError
+from sojourn.flows.tracking.artifacts import check_place, local_folder
+from sojourn.flows.tracking.client import TrackingClient, TrackingError, answering
 from sojourn.flows.tracking.databases import ready_database
 from sojourn.flows.tracking.registry import BUNDLE, EXPERIMENT, EXPERIMENT_TAGS, VersionRegistry, tag_name
 
@@ -45,11 +41,11 @@ class Tracker(VersionRegistry):
     all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
     artifacts: that folder, or a URL; ValueError where the store has kept them at another URL so far, or where another
     store has bound the database to a folder of its own.
-    run_tags: on every run that is begun here. wait_s: a server that goes away is waited for so long, s.
+    run_tags: on every run that is begun here.
     """
 
     def __init__(self, uri: TrackingUri, artifacts: Path | str, *, is_asked: bool = True,
-                 run_tags: Mapping[str, str] = MappingProxyType({}), wait_s: float = 0.0) -> None:
+                 run_tags: Mapping[str, str] = MappingProxyType({})) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
         possible_uri(uri)
@@ -59,7 +55,7 @@ class Tracker(VersionRegistry):
         self.uri = uri
         self._run_tags = run_tags
         self._ended: set[str] = set()
-        self._client = TrackingClient(uri, is_asked=is_asked, wait_s=wait_s, tell=_print)
+        self._client = TrackingClient(uri, is_asked=is_asked)
         self._metric, self._param, self._tag = Metric, Param, RunTag
         self._artifacts = artifacts
 
@@ -218,41 +214,8 @@ class Tracker(VersionRegistry):
             self._client.delete_run(run_id)
         else:
             store = _get_store(self.uri.plain)  # type: ignore[no-untyped-call]
-            self._client.patiently(lambda: store._hard_delete_run(run_id))  # noqa: SLF001  (as `mlflow gc` does)
-
-    def copy_run(self, run_id: str, target: Tracker, target_id: str) -> None:
-        """Log in a run of another store all that a run here holds, its children with it.
-
-        Children that the other run has are replaced, so that a copy that was cut off can be made again.
-        """
-        for child in target.children(target_id):
-            target.delete_run(child.run_id)
-        self._copy(run_id, target, target_id)
-        for child in reversed(self.children(run_id)):
-            tags = {name: value for name, value in child.tags.items() if not name.startswith("mlflow.")}
-            copied = target.start(child.name, tags, target_id)
-            self._copy(child.run_id, target, copied)
-            target.end(copied, child.status)
-
-    def _copy(self, run_id: str, target: Tracker, target_id: str) -> None:
-        run = self._client.get_run(run_id)
-        metrics = [metric for name in run.data.metrics for metric in self._client.get_metric_history(run_id, name)]
-        for first in range(0, len(metrics), _BATCH_LIMIT):
-            target._client.log_batch(target_id, metrics=metrics[first:first + _BATCH_LIMIT])
-        target.log(target_id, run.data.params)
-        for name, value in run.data.tags.items():
-            if not name.startswith(("mlflow.", "sojourn.")):
-                target.tag(target_id, name, value)
-        if run.inputs.dataset_inputs:
-            target._client.log_inputs(target_id, datasets=run.inputs.dataset_inputs)
-        with tempfile.TemporaryDirectory() as folder:
-            files = self._client.download(run.info.artifact_uri, Path(folder)) if artifact_bytes(
-                self.uri, run.info.artifact_uri) else None
-            if files is not None:
-                model = files / BUNDLE / "MLmodel"
-                if model.is_file():  # it names its run
-                    model.write_text(model.read_text().replace(run_id, target_id))
-                target._client.log_artifacts(target_id, str(files))
+            with answering(self.uri):
+                store._hard_delete_run(run_id)  # noqa: SLF001  (as `mlflow gc` does)
 
 
 def _uri(artifacts: Path | str) -> str:
@@ -263,10 +226,6 @@ def _place(uri: str) -> Path | str:
     """Two URIs of one place have the same."""
     folder = local_folder(uri)
     return uri.rstrip("/") if folder is None else folder.resolve()
-
-
-def _print(line: str) -> None:
-    console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from sojourn.flows.store.caches import CHECKSUMS, PARTS, unread_files
 from sojourn.flows.store.lock import enter_store, is_alive, store_lock, tokens
 from sojourn.flows.store.moved import free_bytes, vacuum
 from sojourn.flows.tracking.artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
-from sojourn.flows.tracking.client import TrackingError
 from sojourn.flows.tracking.registry import CLEANED_TAG, COMPARISON, STUDY, RunRecord, VersionRecord
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import BUNDLES, CANDIDATES
@@ -109,7 +108,7 @@ def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
     """Remove what `plan_cleaning` finds, under the store's lock; returns what was removed. tell: called before each.
 
     shown: nothing goes that is not in this plan, which somebody has agreed to; None = all that is found.
-    What cannot be removed is named in `failed`; the others go. TrackingError where the tracking store is away.
+    What cannot be removed is named in `failed`; the others go.
     """
     done, failed = [], []
     with store_lock(store):
@@ -123,8 +122,6 @@ def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
             try:
                 _remove(tracker, each)
             except OSError as error:
-                if isinstance(error, TrackingError) and error.is_away:
-                    raise
                 failed.append(f"{each.what} must be removable, got {each.place}: {error}")
             else:
                 done.append(each)

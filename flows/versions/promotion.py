@@ -9,8 +9,6 @@ Opening a store for a run that writes to it.
 Opening a store for a command that only reads: with the libraries of `sojourn[pull]` alone.
 
 A bundle as bytes in memory, known by the hash of its manifest: what was gated, registered and published is one.
-
-Where a store keeps finished runs whose tracking store went away, until they are sent.
 """
 
 from __future__ import annotations
@@ -61,9 +59,6 @@ BUNDLE_TAG = "manifest_sha256"
 """The tag of a run and of a registered version that says which bundle it has."""
 _PLAIN = re.compile(r"\w[\w.-]*")
 """Names of files in the folder itself."""
-UNSENT = "unsent"
-ORDER = "order.json"
-"""In a kept run's folder: it comes last and says that the run is whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,17 +302,15 @@ def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> N
     """End the runs whose process is dead. Those of another store, on a shared server, are left to that store."""
     is_own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
     known = set(tokens(store))
-    kept = _kept(store)
     for run_id, tags in tracker.running().items():
         token = tags.get(PROCESS_TAG)
         if token is not None and (is_own or token in known) and not is_alive(store, token):
             for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
                 path.unlink(missing_ok=True)
             tracker.end(run_id, "KILLED")
-            if run_id not in kept:  # it finished, and what becomes of it is told when it is sent
-                host = tags.get("sojourn.host")
-                where = "" if host in (None, socket.gethostname()) else f" on {host}"
-                tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
+            host = tags.get("sojourn.host")
+            where = "" if host in (None, socket.gethostname()) else f" on {host}"
+            tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
     for token in known:
         if not is_alive(store, token):
             forget(store, token)
@@ -343,21 +336,16 @@ def _sweep(store: Path, tracker: Tracker) -> None:
 
 
 def sweep_candidates(store: Path, tracker: Tracker, name: str) -> None:
-    """Remove the candidates of a model whose runs have ended, but the challenger's and those of runs not sent yet."""
+    """Remove the candidates of a model whose runs have ended, but the challenger's."""
     folder = store / CANDIDATES / name
     left = [path for path in folder.glob("*") if _RUN_ID.fullmatch(path.name)]
     if not left:
         return
     version = tracker.version_of(name, CHALLENGER)
-    kept = {*tracker.running(), *_kept(store), None if version is None else tracker.run_of(name, version)}
+    kept = {*tracker.running(), None if version is None else tracker.run_of(name, version)}
     for path in left:
         if path.name not in kept:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _kept(store: Path) -> set[str]:
-    """The ids of the finished runs that are not sent yet."""
-    return {order.parent.name for order in unsent_orders(store)}
 
 
 def _remove_if_older(path: Path, since: float) -> None:
@@ -389,7 +377,7 @@ def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
     commit = source_commit()
     source = {} if commit is None else {"mlflow.source.git.commit": commit}
     tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts,
-                      run_tags={**enter_store(settings.store).tags(), **source}, wait_s=settings.tracking_wait_s)
+                      run_tags={**enter_store(settings.store).tags(), **source})
     tracker.check_artifacts()
     repair_store(settings.store, tracker, names)
     return tracker
@@ -471,12 +459,3 @@ def fetched(registry: VersionSource, store: Path, name: str, version: int) -> It
     """A registered version's bundle in a folder of this block's own."""
     with tempfile.TemporaryDirectory(prefix=".fetch.", dir=store) as folder:
         yield registry.fetch(name, version, Path(folder))
-
-
-def unsent_orders(store: Path) -> list[Path]:
-    """The order of each kept run, oldest first; its folder is named by the run's id.
-
-    >>> unsent_orders(Path("/no/such/store"))
-    []
-    """
-    return sorted((store / UNSENT).glob(f"*/{ORDER}"), key=lambda path: path.stat().st_mtime)

@@ -37,7 +37,6 @@ from sojourn.flows.versions.promotion import (
     finish_orders,
     pending_rollback,
     read_sha256,
-    unsent_orders,
 )
 from sojourn.serving import load_bundle
 from sojourn.serving.usage import USAGE_FILES, load_usage
@@ -307,8 +306,6 @@ def status_lines(settings: StoreSettings, tracker: Tracker) -> list[str]:
     found.append(("last run", _run(runs[0]) if runs else "none"))
     n_alive = sum(is_alive(store, token) for token in tokens(store))
     found += [("in use", f"by {n_alive} processes")] * (n_alive > 0)
-    n_unsent = len(unsent_orders(store))
-    found += [("not sent", f"{n_unsent} kept runs: `sojourn sync` sends them")] * (n_unsent > 0)
     return [f"{title:<{_TITLE}}{text}" for title, text in (*found, ("disk", _disk(store)))]
 
 

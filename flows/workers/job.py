@@ -19,7 +19,7 @@ from sojourn.flows.console import stage
 from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import SharedSettings, TraceSettings
-from sojourn.flows.tracking.client import ask
+from sojourn.flows.tracking.client import TrackingError, ask
 from sojourn.flows.tracking.databases import check_database
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import open_store
@@ -64,7 +64,7 @@ def job(name: str, *, is_of_champion: bool = False,
     """A decorator: the function as a job of that name, which is called without its tracker.
 
     The store is opened when a run begins, and its tracker handed in after the settings. is_of_champion: the champion of
-    the settings' model is then in `bundles`.
+    the settings' model is then in `bundles`. TrackingError naming what to do if the tracking store goes away.
     """
 
     def decorated(function: Callable[Concatenate[S, Tracker, P], R]) -> Job[Concatenate[S, P], R]:
@@ -73,7 +73,11 @@ def job(name: str, *, is_of_champion: bool = False,
             first: Any = settings[0] if isinstance(settings, Sequence) else settings
             with stage("open the store"):
                 tracker = open_store(first, (first.registered_name,) if is_of_champion else ())
-            return function(settings, tracker, *args, **kwargs)
+            try:
+                return function(settings, tracker, *args, **kwargs)
+            except TrackingError as error:
+                raise TrackingError(f"{error}; start it again once that answers: what {first.store} has in its "
+                                    "caches is not made again", error.code) from error
 
         signature = inspect.signature(function, eval_str=True)  # Prefect would look for their names here
         own = [each for place, each in enumerate(signature.parameters.values()) if place != 1]

@@ -30,25 +30,22 @@ def test_an_empty_store_says_so(store: Path, tracker: Tracker) -> None:
     found = _lines(store, tracker)
     assert (found["store"], found["champion"], found["last run"]) == (
         str(store), "none: no model is registered yet", "none")
-    assert "not sent" not in found and "in use" not in found
+    assert "in use" not in found
     assert found["disk"].split(" (")[0].endswith(" MB") and "`sojourn clean` lists what may go" in found["disk"]
 
 
-def test_champion_challenger_run_and_what_waits_are_said(made: Made, store: Path, tracker: Tracker) -> None:
+def test_champion_challenger_and_run_are_said(made: Made, store: Path, tracker: Tracker) -> None:
     made_store(made, store, "m")
     tracker.set_alias("m", CHAMPION, 2)
     tracker.set_alias("m", CHALLENGER, 1)
     tracker.tag_version("m", 1, "gate.accuracy", "FAILED: worse")
     with tracker.run("retrain made", {}):
         pass
-    (store / "unsent" / "a").mkdir(parents=True)
-    (store / "unsent" / "a" / "order.json").write_text("{}")
     before = sorted(path for path in store.rglob("*") if path.name != "mlflow.db-shm")
     found = _lines(store, tracker)
     assert found["champion"].startswith("m version 2, of 20")
     assert found["challenger"].endswith("; failed: accuracy")
     assert found["last run"].startswith("retrain made: finished, began 20")
-    assert found["not sent"] == "1 kept runs: `sojourn sync` sends them"
     assert sorted(path for path in store.rglob("*") if path.name != "mlflow.db-shm") == before
     shutil.rmtree(store / "bundles", ignore_errors=True)
     assert _lines(store, tracker)["champion"].endswith(f"not in {store / 'bundles' / 'm'}: the next run puts it there")
