@@ -21,7 +21,7 @@ print(f"import of sojourn.serving: {{time.perf_counter() - started:.2f}} s")
 loaded = [name for name in {HEAVY!r} if name in sys.modules]
 assert not loaded, f"sojourn.serving must not load {{loaded}}"
 """
-FAST = "import sojourn.serving.jitable, numba"
+FAST = "import sojourn.serving.kernel, numba"
 SIMULATOR = "import sojourn.simulator"
 WHOLE = "".join(f"import sojourn.{package}\n" for package in (*PACKAGES, "flows.cli", "flows.retrain.job"))
 MAKE = """

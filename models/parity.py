@@ -15,8 +15,7 @@ from sojourn.models.lifetime import Exported, Scores
 from sojourn.models.onnx_export import to_onnx
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import LookupTable
-from sojourn.serving.forest import Forest, read_forest, row_scores
-from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.forest import Forest, OnnxForest, read_forest, row_scores
 
 _CHUNK = 20_000
 

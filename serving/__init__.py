@@ -8,13 +8,13 @@
 no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such file or directory
 """
 
+from sojourn.serving.answers import Lifetime
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.curves import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError
-from sojourn.serving.pool import CurvePool, HostExits, remaining_of
+from sojourn.serving.live import CurvePool, HostExits, remaining_of
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import prometheus_text
-from sojourn.serving.served import Lifetime
 from sojourn.serving.usage import UsageAnswer, UsagePredictor
 from sojourn.serving.watch import Watch, WatchEvent
 

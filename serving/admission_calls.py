@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sojourn.serving.answers import Lifetime
 from sojourn.serving.checks import Moment, clock_second, folder_path
 from sojourn.serving.live import content_of, write_snapshot
 from sojourn.serving.refresh_calls import RefreshCalls
-from sojourn.serving.served import Lifetime
 from sojourn.serving.usage import LiveUsage
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sojourn.serving.answers import Served
 from sojourn.serving.bundle import load_bundle
 from sojourn.serving.checks import folder_path
 from sojourn.serving.counters import Counted
@@ -14,7 +15,6 @@ from sojourn.serving.decisions import LogSettings, Recorder, Shadow
 from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveRequests
-from sojourn.serving.served import Served
 from sojourn.serving.watch import Watch, WatchEvent
 
 

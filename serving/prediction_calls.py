@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers import Attribution, FirstAnswer, attribute
+from sojourn.serving.answers import Attribution, FirstAnswer, Lifetime, RefreshedLifetime, Served, attribute
 from sojourn.serving.checks import Moment
 from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.decisions import Recorder
@@ -16,7 +16,6 @@ from sojourn.serving.errors import shown
 from sojourn.serving.inputs import UNKNOWN, HistoryState, Parsed
 from sojourn.serving.live import Admitted
 from sojourn.serving.recalibration_calls import RecalibrationCalls
-from sojourn.serving.served import Lifetime, RefreshedLifetime, Served
 from sojourn.serving.usage import LiveUsage
 
 _INF = math.inf

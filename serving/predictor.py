@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.serving.admission_calls import AdmissionCalls
+from sojourn.serving.answers import Served
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import folder_path
 from sojourn.serving.counters import COUNTERS
@@ -19,7 +20,6 @@ from sojourn.serving.forking import join_forks
 from sojourn.serving.inputs import Encoder, HistoryState
 from sojourn.serving.live import N_RUNNING_MAX, LiveHistory, LiveRequests, live_history, read_snapshot
 from sojourn.serving.recalibration_calls import OFF
-from sojourn.serving.served import Served
 from sojourn.serving.usage import USAGE_FILES, LiveUsage, UsageFollower, check_usage_files, load_usage
 from sojourn.serving.usage_calls import UsageCalls
 from sojourn.serving.watch import ReloadGate, Watch, WatchEvent

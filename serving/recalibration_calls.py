@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.serving.answers import Served
 from sojourn.serving.counters import Counted
 from sojourn.serving.curves import curve_steps
 from sojourn.serving.live import Admitted, CurveNumbers, LiveRequests, Recalibration
-from sojourn.serving.served import Served
 
 OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
 WAITS = "off: requests wait after their admission, so it is not known what runs"

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from sojourn.serving.answers import Lifetime, RefreshedLifetime, Served
 from sojourn.serving.checks import Moment, clock_second
 from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Parsed
 from sojourn.serving.live import Admitted, Refreshed, names_of_refresh
 from sojourn.serving.prediction_calls import PredictionCalls
-from sojourn.serving.served import Lifetime, RefreshedLifetime, Served
 
 
 class RefreshCalls(PredictionCalls):

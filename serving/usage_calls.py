@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sojourn.serving.answers import Lifetime
 from sojourn.serving.checks import folder_path
 from sojourn.serving.counters import Counted
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveRequests
-from sojourn.serving.served import Lifetime
 from sojourn.serving.usage import LiveUsage, UsageAnswer, answer_of, load_usage, serve_section
 from sojourn.serving.watch import ReloadGate
 

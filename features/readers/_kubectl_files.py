@@ -16,7 +16,7 @@ import numpy as np
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._json_documents import FAULT, JsonPart, json_parts
 from sojourn.features.readers._pod_lives import PodLife, PodLives, PodSight, RefusedPod, list_time_s, pod_sight
-from sojourn.serving.pods import shown_field
+from sojourn.serving.inputs import shown_field
 
 COMMAND = "kubectl get pods -A -o json > pods-$(date -u +%Y%m%dT%H%M%SZ).json"
 WATCH_COMMAND = "kubectl get pods -A -o json --watch --output-watch-events > watch.json"

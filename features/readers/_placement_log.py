@@ -14,8 +14,7 @@ from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._pod_lives import drawn_s
 from sojourn.features.readers._pod_table import TIMES, PodTable
 from sojourn.serving.decisions import LOSS_WORDS, DecisionBlock, DecisionLog, LoggedModel, read_log
-from sojourn.serving.inputs import clock_zero_s
-from sojourn.serving.pods import FIRST_POD_S, POD_SIZES
+from sojourn.serving.inputs import FIRST_POD_S, POD_SIZES, clock_zero_s
 
 _NAMES = "decisions-*.log"
 _NUMBERS = (*POD_SIZES, "requested_s")

@@ -15,7 +15,7 @@ import numpy as np
 
 from sojourn.features.frame_requests import LAST_STAMP_S
 from sojourn.features.readers._ending import horizon_of
-from sojourn.serving.pods import (
+from sojourn.serving.inputs import (
     NONE,
     POD_NAMES,
     POD_SIZES,
@@ -27,7 +27,7 @@ from sojourn.serving.pods import (
     sequence,
     shown_field,
 )
-from sojourn.serving.pods import (
+from sojourn.serving.inputs import (
     field as pod_field,
 )
 

@@ -17,7 +17,7 @@ import pandas as pd
 from sojourn.features.read_report import ReadLedger
 from sojourn.features.readers._kubectl_files import COMMAND, WATCH_COMMAND, KubectlFiles, recorded_files
 from sojourn.features.readers._pod_lives import MAX_SIZE, PodLife, PodLives, drawn_s
-from sojourn.serving.pods import POD_NAMES, POD_SIZES, field, gpu_share, mapping, quantity, sequence
+from sojourn.serving.inputs import POD_NAMES, POD_SIZES, field, gpu_share, mapping, quantity, sequence
 
 TIMES = ("arrival_s", "departure_s", "ended_after_s", "ended_by_s", "last_s", "creation_s")
 """Columns of times. last_s: the last time that anything is known of the pod."""

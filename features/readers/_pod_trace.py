@@ -22,7 +22,7 @@ from sojourn.features.readers._placement_log import is_placement_log, placement_
 from sojourn.features.readers._pod_table import TIMES, PodTable, kubectl_table
 from sojourn.features.readers._stamps import checked_timezone, moment
 from sojourn.features.trace import Roles, Trace
-from sojourn.serving.pods import POD_NAMES
+from sojourn.serving.inputs import POD_NAMES
 
 _CATEGORIES = tuple(name for name in POD_NAMES if name not in ("namespace", "controller"))
 _AT_END = ("phase", "n_restarts", "ended_after_s", "ended_by_s")

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 from sojourn.inflated import text_of
 from sojourn.serving import Predictor
+from sojourn.serving.answers import Lifetime
 from sojourn.serving.checks import clock_second
-from sojourn.serving.served import Lifetime
 from sojourn.simulator.rectification import PoolView, edges_s
 from sojourn.simulator.workloads import whole_amounts
 

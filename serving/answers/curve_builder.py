@@ -21,9 +21,8 @@ import numpy as np
 from sojourn.serving.bundle import RefreshModel, Schema
 from sojourn.serving.curves import IS_COMPILED, KERNELS, Curve, HazardCurve, PackedModel, n_asked, recalibrated
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import BoundRows, MaskWalk, check_stepwise, read_forest, varying_walk
+from sojourn.serving.forest import BoundRows, MaskWalk, OnnxForest, check_stepwise, read_forest, varying_walk
 from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryRows, Parsed
-from sojourn.serving.runtime import OnnxForest
 
 
 class CurveBuilder:

@@ -63,8 +63,7 @@ from sojourn.serving.inputs import (
     fill_limit_features,
     fill_owner_features,
 )
-from sojourn.serving.jitable import register_inlined
-from sojourn.serving.kernel import kernel
+from sojourn.serving.kernel import kernel, register_inlined
 
 N_OWNER, N_CATEGORY = len(OWNER_FEATURES), len(CATEGORY_FEATURES)
 

@@ -23,7 +23,7 @@ from sojourn.serving.curves.formulas import (
     residual_share_above,
     score_seconds,
 )
-from sojourn.serving.jitable import register_inlined, register_jitable
+from sojourn.serving.kernel import register_inlined, register_jitable
 
 HAZARD, POINT, ONCE, LIMITED = 0, 1, 2, 3
 """The kinds of curve, as numbers."""

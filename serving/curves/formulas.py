@@ -25,7 +25,7 @@ import numpy as np
 
 from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import has_limit
-from sojourn.serving.jitable import register_jitable
+from sojourn.serving.kernel import register_jitable
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
 """Three years, in seconds: no quantile of what remains, no tail and no point prediction is longer. Survival has no

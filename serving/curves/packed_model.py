@@ -13,7 +13,7 @@ import numpy as np
 from sojourn.serving.curves.curve_kind import FirstWay, ModelNumbers
 from sojourn.serving.forest import AgeBins, LeafMasks
 from sojourn.serving.inputs import Encoder
-from sojourn.serving.jitable import register_jitable
+from sojourn.serving.kernel import register_jitable
 
 (ENCODER, IS_OWNER, STARTS, IS_ZERO_MISSING, LEAF_STARTS, SOURCES, TURN_STARTS, AGE_ROWS, LEAF_LOWS,
  LEAF_HIGHS, LOOKUP) = range(11)  # fmt: skip

@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sojourn.publishing import sync
+from sojourn.serving.answers import Served
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs import Admission
-from sojourn.serving.served import Served
 
 DECISION_WHOLE = ("token", "number", "arrival_s", "now_s")
 """Whole numbers of each decision, before its features and its curve."""

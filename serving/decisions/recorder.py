@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn.serving.answers import Served
 from sojourn.serving.curves import Curve, lifetime_class
 from sojourn.serving.decisions.log_rows import (
     LOSSES,
@@ -38,7 +39,6 @@ from sojourn.serving.decisions.log_rows import (
     shadow_frame,
     withdrawal_frame,
 )
-from sojourn.serving.served import Served
 
 N_QUEUED_MAX = 20_000
 """Decisions, ends and withdrawals that wait to be written; further ones are lost, and counted."""

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from sojourn.serving.extender.nodes import Drains, Nodes
-from sojourn.serving.pods import (
+from sojourn.serving.inputs import (
     listed_items,
     node_name,
     pod_uid,

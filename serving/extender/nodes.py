@@ -18,24 +18,28 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sojourn.serving import pods
-from sojourn.serving.inputs import Encoder
-from sojourn.serving.live import N_RUNNING_MAX
-from sojourn.serving.pods import (
+from sojourn.serving.answers import Lifetime
+from sojourn.serving.inputs import (
     POD_NAMES,
     POD_SIZES,
+    Encoder,
     field,
+    finished_unix_s,
+    is_finished,
+    is_part_of_node,
     listed_items,
     mapping,
     node_name,
     pod_resource,
+    pod_uid,
     quantity,
     short_text,
     shown_field,
+    started_unix_s,
     unix_s,
 )
+from sojourn.serving.live import N_RUNNING_MAX
 from sojourn.serving.predictor import Predictor
-from sojourn.serving.served import Lifetime
 
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
 """Left-closed buckets of the seconds by which a pod would extend its node's exit: temporal cost 0 to 10 (NILAS)."""
@@ -129,21 +133,21 @@ class Nodes:
         or as `finished` where it was not placed here.
         ValueError: no uid, a wrong type, another node than before, or too many pods.
         """
-        uid = pods.pod_uid(pod)
-        if pods.is_finished(pod):
+        uid = pod_uid(pod)
+        if is_finished(pod):
             return self.ended(pod, now_s)
-        name = pods.field(pod, "spec", "nodeName")
-        if not name or pods.is_part_of_node(pod):
+        name = field(pod, "spec", "nodeName")
+        if not name or is_part_of_node(pod):
             return "ignored"
         known = self._placed.get(uid)
         if known is not None and known.node != name:
-            raise ValueError(f"spec.nodeName must stay {known.node!r}, got {pods.shown_field(name)}")
+            raise ValueError(f"spec.nodeName must stay {known.node!r}, got {shown_field(name)}")
         if known is not None or uid in self._gone:
             return "known"
         if len(self._placed) >= self._n_pods_max:
             raise ValueError(f"pods must be at most {self._n_pods_max}, got one more")
-        pods.short_text(name)
-        started_s = pods.started_unix_s(pod, now_s + self._epoch_s)
+        short_text(name)
+        started_s = started_unix_s(pod, now_s + self._epoch_s)
         arrival_s = now_s if started_s is None else started_s - self._epoch_s
         vm = self._predictor.admit(self._requests.request(pod), now_s, arrival_s=arrival_s, request_id=uid)
         placed = self._placed[uid] = _Placed(vm, name, now_s)
@@ -157,8 +161,8 @@ class Nodes:
         Returns ended, known (it had before), finished (it says that it has ended, and was never placed here: it ended
         before it was reported) or unknown (nothing of it is known).
         """
-        uid = pods.pod_uid(pod)
-        finished_s = pods.finished_unix_s(pod, now_s + self._epoch_s)
+        uid = pod_uid(pod)
+        finished_s = finished_unix_s(pod, now_s + self._epoch_s)
         end_s = now_s if finished_s is None else finished_s - self._epoch_s
         if uid in self._gone:
             return "known"
@@ -167,7 +171,7 @@ class Nodes:
             del self._gone[next(iter(self._gone))]
         placed = self._placed.pop(uid, None)
         if placed is None:
-            return "finished" if pods.is_finished(pod) else "unknown"
+            return "finished" if is_finished(pod) else "unknown"
         del self._nodes[placed.node][uid]
         self._move(placed.node, placed.exit_s, -math.inf)
         if not self._nodes[placed.node]:

@@ -14,8 +14,7 @@ from numba.extending import intrinsic
 
 from sojourn.serving.forest.forest import ZERO
 from sojourn.serving.forest.leaf_masks import AgeBins, LeafMasks
-from sojourn.serving.jitable import register_inlined
-from sojourn.serving.kernel import kernel
+from sojourn.serving.kernel import kernel, register_inlined
 
 
 @intrinsic

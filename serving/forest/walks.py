@@ -27,7 +27,7 @@ from sojourn.serving.forest.leaf_masks import (
     age_bins,
     leaf_masks,
 )
-from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.forest.runtime import OnnxForest
 
 
 def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,6 +1,7 @@
 """What a model reads of a request: its encoded columns, and the history of its owner and categories up to now.
+What a pod is, as a trace's columns name it.
 
-Training and serving share it, so that a row means the same in both. May import: `checks`, `errors`, `jitable`.
+Training and serving share it, so that a row means the same in both. May import: `checks`, `errors`, `kernel`.
 """
 
 from sojourn.serving.inputs.encoder import (
@@ -36,12 +37,41 @@ from sojourn.serving.inputs.history import (
     fill_category_features,
 )
 from sojourn.serving.inputs.owner import LONGER_LOG10, OWNER_FEATURES, fill_owner_features
+from sojourn.serving.inputs.pods import (
+    FIRST_POD_S,
+    NONE,
+    POD_NAMES,
+    POD_SIZES,
+    controller,
+    field,
+    finished_unix_s,
+    gpu_share,
+    is_finished,
+    is_part_of_node,
+    listed_items,
+    main_image,
+    mapping,
+    node_name,
+    pod_gpus,
+    pod_resource,
+    pod_time_s,
+    pod_uid,
+    quantity,
+    sequence,
+    short_text,
+    shown_field,
+    started_unix_s,
+    unix_s,
+)
 from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
 
 __all__ = [
-    "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "HISTORY_OF", "LIMIT", "LIMIT_MAX_S", "LIMIT_MIN_S",
-    "LONGER_LOG10", "OWNER_FEATURES", "ROW", "UNIX_PHASE_S", "UNKNOWN", "WEEK_S", "Admission", "Encoder",
-    "HistoryCut", "HistoryDefinition", "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms", "Lookup",
-    "Parsed", "checked_array", "clock_zero_s", "counts_unix_s", "fill_category_features", "fill_limit_features",
-    "fill_owner_features", "has_limit", "key_code", "whole_arrays", "whole_history", "yielding",
+    "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "FIRST_POD_S", "HISTORY_OF", "LIMIT", "LIMIT_MAX_S",
+    "LIMIT_MIN_S", "LONGER_LOG10", "NONE", "OWNER_FEATURES", "POD_NAMES", "POD_SIZES", "ROW", "UNIX_PHASE_S",
+    "UNKNOWN", "WEEK_S", "Admission", "Encoder", "HistoryCut", "HistoryDefinition", "HistoryKey", "HistoryRows",
+    "HistoryState", "HistoryTerms", "Lookup", "Parsed", "checked_array", "clock_zero_s", "controller",
+    "counts_unix_s", "field", "fill_category_features", "fill_limit_features", "fill_owner_features",
+    "finished_unix_s", "gpu_share", "has_limit", "is_finished", "is_part_of_node", "key_code", "listed_items",
+    "main_image", "mapping", "node_name", "pod_gpus", "pod_resource", "pod_time_s", "pod_uid", "quantity", "sequence",
+    "short_text", "shown_field", "started_unix_s", "unix_s", "whole_arrays", "whole_history", "yielding",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ import numpy as np
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs.history import CATEGORY_FEATURES, HistoryDefinition, HistoryState
 from sojourn.serving.inputs.owner import OWNER_FEATURES
-from sojourn.serving.jitable import register_jitable
+from sojourn.serving.kernel import register_jitable
 
 LIMIT = "requested_s"
 """The number of a request that is read as its limit, seconds."""

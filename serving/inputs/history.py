@@ -34,7 +34,7 @@ from sojourn.serving.inputs.owner import (
     OwnerState,
     fill_owner_features,
 )
-from sojourn.serving.jitable import register_jitable
+from sojourn.serving.kernel import register_jitable
 
 HISTORY_OF = "history of "
 CATEGORY_FEATURES = ("ended", "mean")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any
 
-from sojourn.serving.jitable import register_jitable
+from sojourn.serving.kernel import register_jitable
 
 OWNER_FEATURES = (
     "arrived", "running", "oldest_age", "mean_age", "since_last", "batch",

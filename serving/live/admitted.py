@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import shown
 from sojourn.serving.inputs import ROW, Admission
-from sojourn.serving.served import Lifetime
 
 _ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")
 

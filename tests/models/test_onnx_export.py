@@ -12,9 +12,8 @@ from sojourn.models import to_onnx
 from sojourn.models.lifetime.gbdt import forest_from_text
 from sojourn.models.parity import n_different_bits, on_thresholds
 from sojourn.serving.curves import PointCurve
-from sojourn.serving.forest import MEMBER, Forest, read_forest
+from sojourn.serving.forest import MEMBER, Forest, OnnxForest, read_forest
 from sojourn.serving.forest.walks import RangeWalk
-from sojourn.serving.runtime import OnnxForest
 
 N_ROWS = 200_000
 N_FEATURES = 6

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from made_bundles import Made
 from sojourn.serving import Lifetime, Predictor
-from sojourn.serving import served as served_module
 from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.answers import served as served_module
 
 KINDS = ("hazard", "hazard-limit", "uptime", "once")
 NOW_S = 1_000_000

@@ -16,9 +16,9 @@ import pytest
 from made_bundles import Made, refreshing
 from made_curves import check_curve
 from sojourn.serving import Lifetime, Predictor
+from sojourn.serving.answers import REACH_S, RefreshedLifetime
 from sojourn.serving.curves import curve_steps
 from sojourn.serving.live import recalibration
-from sojourn.serving.served import REACH_S, RefreshedLifetime
 
 YEAR_S = 31_557_600
 NOW_S = 10**7

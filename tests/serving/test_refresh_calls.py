@@ -13,8 +13,7 @@ from made_bundles import Made, publish, refreshing, rewrite, rewrite_schema
 from sojourn.features.refreshed import refreshed_rows
 from sojourn.models.bundle_writer import table_of
 from sojourn.serving import BundleError, CurvePool, HostExits, Lifetime, Predictor, load_bundle
-from sojourn.serving.answers import CurveBuilder
-from sojourn.serving.served import RefreshedLifetime
+from sojourn.serving.answers import CurveBuilder, RefreshedLifetime
 
 AGES_S = (600, 3_600)
 UPTIMES_S = (3_600.0, 86_400.5, 1e6)

@@ -16,9 +16,9 @@ import pytest
 
 from made_bundles import Made, publish, rewrite_schema
 from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving.answers import Served
 from sojourn.serving.bundle import FILES, MANIFEST, FolderFiles
 from sojourn.serving.bundle import bundle as folder_files
-from sojourn.serving.served import Served
 
 NOW_S = 10**7
 DESCRIPTORS = Path("/proc/self/fd")

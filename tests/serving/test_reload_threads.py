@@ -14,7 +14,7 @@ import pytest
 
 from made_bundles import Made
 from sojourn.serving import Lifetime, Predictor, load_bundle
-from sojourn.serving.served import Served
+from sojourn.serving.answers import Served
 
 N_THREADS, N_RELOADS, N_OPERATIONS = 8, 100, 200_000
 N_CHECKED = 4

@@ -22,8 +22,7 @@ from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.c import c_source
 from sojourn.serving.c.c_source import CSource, plain_text
 from sojourn.serving.curves import HALF_S, LONGEST_S, N_STEPS_MAX, lifetime_class
-from sojourn.serving.forest import LEQ, MEMBER, Forest
-from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.forest import LEQ, MEMBER, Forest, OnnxForest
 
 pytestmark = needs_c
 KINDS = ("hazard", "hazard-limit", "uptime", "once")

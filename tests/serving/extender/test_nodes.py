@@ -15,7 +15,7 @@ from made_extender import HOUR_S, SIX_OCLOCK_S, fixed_nodes, pod
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.extender import nodes
 from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Drains, Nodes, PodColumns, node_scores
-from sojourn.serving.pods import finished_unix_s, unix_s
+from sojourn.serving.inputs import finished_unix_s, unix_s
 
 NOW_S = SIX_OCLOCK_S
 

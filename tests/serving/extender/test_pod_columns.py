@@ -8,8 +8,7 @@ import pytest
 
 from made_extender import example
 from sojourn.serving.extender.nodes import PodColumns
-from sojourn.serving.inputs import Encoder, HistoryDefinition
-from sojourn.serving.pods import pod_resource, quantity
+from sojourn.serving.inputs import Encoder, HistoryDefinition, pod_resource, quantity
 
 ENCODER = Encoder(("cpu_cores", "mem_gib"), ("user", "deployment"), HistoryDefinition(()))
 

@@ -10,7 +10,7 @@ import pytest
 from made_bundles import Made
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
-from sojourn.serving.runtime import OnnxForest
+from sojourn.serving.forest import OnnxForest
 
 
 @pytest.mark.parametrize("kind", ["hazard", "uptime"])

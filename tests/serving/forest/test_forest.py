@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import naive_forest
 from sojourn.models import to_onnx
 from sojourn.serving import BundleError
-from sojourn.serving.forest import LEQ, MEMBER, AgeFeatures, Forest, read_forest, varying_walk
+from sojourn.serving.forest import LEQ, MEMBER, AgeFeatures, Forest, OnnxForest, read_forest, varying_walk
 from sojourn.serving.forest.walks import RangeWalk
-from sojourn.serving.runtime import OnnxForest
 
 N_FEATURES = 4
 SPLITS = [-2.0, -1e-34, 0.0, 1e-34, 0.5, 1.0, 3.0, 7.5]

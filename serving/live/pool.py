@@ -1,9 +1,5 @@
 """The curves of everything that runs, packed into arrays: answers for many requests in one call, and exits of hosts.
 
-May import: `lifetime`, `curves` and what lies below them.
-
-The curves of everything that runs, packed: a scheduler's repredictions of many requests in one call.
-
 What the curves of one model share, a row per model in use: after a reload, curves of several live side by side.
 
 When each host will be empty: the latest predicted exit of what runs on it, exact at any time.
@@ -23,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sojourn.serving.answers import Lifetime
 from sojourn.serving.checks import Moment, clock_second
 from sojourn.serving.curves import (
     IS_COMPILED,
@@ -43,11 +40,6 @@ from sojourn.serving.curves import (
     survival_at,
 )
 from sojourn.serving.errors import shown
-from sojourn.serving.served import Lifetime
-
-__all__ = [
-    "CurvePool", "HostExits", "remaining_of",
-]  # fmt: skip
 
 Slots: TypeAlias = Sequence[int] | np.ndarray
 Seconds: TypeAlias = Sequence[float] | np.ndarray

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers import CurveBuilder, FirstAnswer, Refresher, background_of
+from sojourn.serving.answers.attribution import background_of
+from sojourn.serving.answers.curve_builder import CurveBuilder, FirstAnswer, Refresher
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.checks import LATEST_S, clock_second
 from sojourn.serving.curves import LifetimeCurve, lifetime_class

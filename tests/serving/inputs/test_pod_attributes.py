@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.serving.pods import POD_NAMES, POD_SIZES, controller, main_image, pod_gpus, pod_resource
+from sojourn.serving.inputs import POD_NAMES, POD_SIZES, controller, main_image, pod_gpus, pod_resource
 
 
 def made(kind: str = "", name: str = "", labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:

@@ -1,12 +1,7 @@
 """Pods as Kubernetes writes them: who they are, when they ran, what they ask for, what made them.
 
-Standard library only. Training and serving share it, so that a column means the same in both. May import: none of ours.
-
-Pods as Kubernetes writes them: who they are, where and when they ran. Every reader checks the type it finds.
-
-What a pod is, as a trace's columns name it: its controller, image and sizes. Training and serving both ask here.
-
-What a pod asks for, as the scheduler counts it; resource quantities as Kubernetes writes them.
+What a pod asks for is counted as the scheduler counts it. Each function checks the types that it reads. Training and
+serving share it, so that a column means the same in both.
 """
 
 from __future__ import annotations
@@ -19,13 +14,6 @@ from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
-
-__all__ = [
-    "FIRST_POD_S", "NONE", "POD_NAMES", "POD_SIZES", "controller", "field", "finished_unix_s", "gpu_share",
-    "is_finished", "is_part_of_node", "listed_items", "main_image", "mapping", "node_name", "pod_gpus",
-    "pod_resource", "pod_time_s", "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s",
-    "unix_s",
-]  # fmt: skip
 
 TEXT_MAX = 512
 """Longest name or text that is taken from a pod, in characters; Kubernetes' own names have at most 253."""
