@@ -144,7 +144,7 @@ def soak(n_operations: int, n_threads: int, root: Path) -> list[Round]:
             if not told.acquire(timeout=DEADLINE_S) or refused:
                 sys.exit(f"every round must serve a new version, got {refused or 'none'} in round {number}")
             rounds.append(Round(number * n_each * n_threads, round(time.perf_counter() - started, 1),
-                                round(rss_mib(), 1), predictor.counters["reloads"], len(predictor._history)))
+                                round(rss_mib(), 1), predictor.counters["reloads"], len(predictor._open.history)))
             print(row(rounds[-1]), flush=True)
     for worker in workers:
         worker.drain()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sojourn.serving.counters import COUNTERS
+from sojourn.serving.live import COUNTERS
 from sojourn.serving.predictor import Predictor
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

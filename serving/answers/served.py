@@ -87,7 +87,7 @@ class Served:
     def now(self, value: Any) -> int:
         """The value as a second of the training trace's clock, an int; ValueError if it cannot be one.
 
-        value: see `AdmissionCalls.admit`. A model of a trace without dates answers for 20 years after the trace's end,
+        value: see `Predictor.admit`. A model of a trace without dates answers for 20 years after the trace's end,
         so that Unix time is refused there.
         """
         if type(value) is int and self.first_s <= value <= self.latest_s:
@@ -114,6 +114,15 @@ class Served:
         keys = self.encoder.history.keys
         return tuple(key.history_name for key, given, slot in zip(keys, parsed.keys, slots, strict=True)
                      if slot == UNKNOWN and given is not None)
+
+
+class Current:
+    """The version that is served now: replaced in one step while the predictor's lock is held, read once by a call."""
+
+    __slots__ = ("served",)
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
 
 
 _HOUR_S = 3_600

@@ -1,6 +1,6 @@
 """What was decided, off the scheduler's path: a log of decisions in a folder, and a shadow that answers them, too.
 
-May import: `served` and what lies below it.
+May import: `live` and what lies below it.
 """
 
 from sojourn.serving.decisions.log_reader import (
@@ -13,9 +13,9 @@ from sojourn.serving.decisions.log_reader import (
     read_log,
 )
 from sojourn.serving.decisions.log_rows import LogSettings
-from sojourn.serving.decisions.recorder import Recorder, Shadow, ShadowDifferences
+from sojourn.serving.decisions.recorder import Decisions, Recorder, Shadow, ShadowDifferences
 
 __all__ = [
-    "LOSS_WORDS", "DecisionBlock", "DecisionLog", "LogSettings", "LoggedModel", "Loss", "Recorder", "SessionLog",
-    "Shadow", "ShadowDifferences", "read_log",
+    "LOSS_WORDS", "DecisionBlock", "DecisionLog", "Decisions", "LogSettings", "LoggedModel", "Loss", "Recorder",
+    "SessionLog", "Shadow", "ShadowDifferences", "read_log",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 The scheduler's thread appends a tuple to a queue, nothing more: no lock, no encoding, no file. Where the disk fails,
 what was read from the queue is kept and tried again, the queue fills up, and what no longer fits is counted as lost.
 
-A challenger that answers what the champion answers, off the scheduler's path; only the differences are kept.
+A challenger, the shadow, answers what the champion answers, off the scheduler's path; only the differences are kept.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.serving.answers import Served
+from sojourn.serving.answers import Current, Served
+from sojourn.serving.bundle import load_bundle
+from sojourn.serving.checks import folder_path
 from sojourn.serving.curves import Curve, lifetime_class
 from sojourn.serving.decisions.log_rows import (
     LOSSES,
@@ -39,6 +41,8 @@ from sojourn.serving.decisions.log_rows import (
     shadow_frame,
     withdrawal_frame,
 )
+from sojourn.serving.errors import BundleError
+from sojourn.serving.live import Counters, LiveRequests
 
 N_QUEUED_MAX = 20_000
 """Decisions, ends and withdrawals that wait to be written; further ones are lost, and counted."""
@@ -350,3 +354,74 @@ class Shadow:
             return None
         at = {name: place for place, name in enumerate(others)}
         return [(name in at, at.get(name, place)) for place, name in enumerate(own)]
+
+
+class Decisions:
+    """What a predictor does with its decisions beside answering: a log of them, and a shadow that answers them, too.
+
+    recorder: None without either. Takes the predictor's lock to replace it or the shadow, which `decided` reads without
+    the lock. A watcher of the shadow's folder reloads it.
+    """
+
+    def __init__(self, counters: Counters, current: Current, running: LiveRequests) -> None:
+        self.recorder: Recorder | None = None
+        self.shadow: Shadow | None = None
+        self.folder: Path | None = None
+        """Of the shadow."""
+        self._reason = ""
+        self._counters, self._current, self._running = counters, current, running
+        self.count = counters.count
+
+    @property
+    def version(self) -> str:
+        """Of the shadow; empty without one."""
+        return "" if self.shadow is None else self.shadow.served.version
+
+    def log_to(self, folder: Path | None, settings: LogSettings | None) -> None:
+        """Replace the recorder; what the former one holds is written first. Without a folder, the shadow goes on."""
+        with self._counters.lock:
+            former, shadow = self.recorder, self.shadow
+            running = [(one.admission.token, one.admission.number) for one in self._running.all()]
+            is_needed = folder is not None or shadow is not None
+            self.recorder = Recorder(self.count, folder=folder, settings=settings, shadow=shadow,
+                                     running=running) if is_needed else None
+        if former is not None:
+            former.close()
+
+    def stop_logging(self) -> None:
+        """See `Predictor.stop_logging`."""
+        if self.recorder is not None and self.recorder.folder is not None:
+            self.log_to(None, None)
+
+    def reload(self, folder: str | Path | None = None) -> str:
+        """See `Predictor.reload_shadow`."""
+        source = self.folder if folder is None else folder_path(folder, "folder").absolute()
+        if source is None:
+            raise ValueError("folder must be given, since this predictor has no shadow, got None")
+        current = self._current
+        try:
+            served = Served.of(load_bundle(source)).following(current.served)
+            if served.instant_s != current.served.instant_s:
+                raise BundleError(f"schema.json: a shadow's instant_s must be that of the champion, whose features it "
+                                  f"is given ({current.served.instant_s}), got {served.instant_s}")
+        except Exception as error:
+            self.count("shadow_errors")
+            self._reason = str(error)
+            raise
+        self.folder, self._reason = source, ""
+        with self._counters.lock:
+            self.shadow = Shadow(served, current.served)
+            own = {*served.encoder.columns()} - {*current.served.encoder.columns()}
+            current.served = replace(current.served, retired=current.served.retired | own)
+        if self.recorder is None:
+            self.log_to(None, None)
+        else:
+            self.recorder.flush()
+            self.recorder.shadow = self.shadow
+        return served.version
+
+    def comparison(self) -> Mapping[str, Any]:
+        """See `Predictor.shadow`."""
+        one = self.shadow
+        quantiles = {} if one is None else {share: one.differences.quantile(share) for share in (0.5, 0.9, 0.99)}
+        return {"version": self.version or None, "reason": self._reason, "log10_ratio": quantiles}

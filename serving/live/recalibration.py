@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.serving.curves import AGE_STARTS_S, BAND_STARTS, N_AGES, N_BANDS
+from sojourn.serving.answers import Current, Served
+from sojourn.serving.curves import AGE_STARTS_S, BAND_STARTS, N_AGES, N_BANDS, curve_steps
 from sojourn.serving.inputs import checked_array
+from sojourn.serving.live.admitted import Admitted, LiveRequests
 
 WINDOW = 4_000.0
 """Ends after which a count weighs 1/e. 4,000 to 64,000 did about as well on seven validation windows."""
@@ -35,6 +37,8 @@ N_PASSED_MAX = 1_000
 CLOCK_BACK_S = 30 * 86_400
 """A count so long before the one before it tells that the clock was set back. What runs was counted up to a time that
 was none, years of it perhaps, so all counts begin anew. Ends that are reported late come by less."""
+OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
+WAITS = "off: requests wait after their admission, so it is not known what runs"
 CurveNumbers = np.ndarray
 """Edges (s) and rates (per s) of a model's own curve, float64 (2, J + 1)."""
 
@@ -191,6 +195,87 @@ class Recalibration:
                 self._running[number] = _Followed(one.start_s, uptime_s)
             self._turns.append(number)
         return found
+
+
+class OnlineRecalibration:
+    """The recalibration of a predictor, on or off; its lock is held in all calls.
+
+    state: on, or off and why. learnt: None while it is off.
+    """
+
+    def __init__(self, current: Current, running: LiveRequests) -> None:
+        self.state = OFF
+        self.learnt: Recalibration | None = None
+        self._current, self._running = current, running
+
+    def begin(self, is_wanted: bool, clock_s: int | None, kept: tuple[str, Recalibration] | None = None) -> None:
+        """Begin with factors of 1, or go on from a snapshot that is of the version that is served.
+
+        clock_s: the latest time that was recorded; what runs counts from then on.
+        """
+        self.state, self.learnt = OFF, None
+        if not is_wanted:
+            return
+        served = self._current.served
+        if not served.schema.curves.has_hazards:
+            self.state = NO_HAZARDS
+            return
+        self.state = ON
+        served.builder.load_recalibration(Recalibration().factors)
+        if kept is not None and kept[0] == served.version:
+            self.learnt = kept[1]
+            return
+        self.learnt = Recalibration()
+        for one in self._running.all():
+            arrival_s = one.admission.arrival_s
+            self.follow(one, arrival_s if clock_s is None else max(clock_s, arrival_s))
+
+    def factors_of(self, served: Served) -> np.ndarray | None:
+        """What recalibrates a curve of this version now; None if nothing does."""
+        own = self.learnt
+        return (own.factors if own is not None and own.is_learnt and served.version == self._current.served.version
+                else None)
+
+    def follow(self, one: Admitted, recorded_s: int) -> None:
+        """A request was admitted. recorded_s: when; it may have begun to run before."""
+        own, start_s = self.learnt, one.admission.arrival_s
+        if own is not None and one.version == self._current.served.version:
+            own.follow(one.admission.number, start_s, float(recorded_s - start_s))
+
+    def forget(self, number: int) -> None:
+        """A request is open no longer, and did not end."""
+        if self.learnt is not None:
+            self.learnt.forget(number)
+
+    def learn(self, one: Admitted, end_s: int, began_s: int) -> None:
+        """A request ended; it is still among those that run."""
+        own = self.learnt
+        if own is None:
+            return
+        if began_s != one.admission.arrival_s:
+            self.learnt, self.state = None, WAITS
+            return
+        number = one.admission.number
+        numbers = self._curve_numbers(number)
+        if numbers is None:
+            own.forget(number)
+            return
+        own.ended(number, end_s, numbers)
+        if own.is_due:
+            own.count(end_s, self._curve_numbers)
+
+    def _curve_numbers(self, number: int) -> CurveNumbers | None:
+        """Of the curve of a running request as the model gave it; None if the version that is served did not."""
+        one, served = self._running.numbered(number), self._current.served
+        if one is None or one.version != served.version:
+            return None
+        if one.n_before:
+            curve = served.builder.curve_of(one.encoded)
+        else:  # made once
+            curve = served.builder.curve(one.features.tolist())
+            n = len(curve.numbers)  # type: ignore[union-attr]
+            self._running.enter(one._replace(encoded=np.concatenate([curve.numbers, one.features]), n_before=n))  # type: ignore[union-attr]
+        return curve_steps(curve)  # type: ignore[arg-type]
 
 
 def _is_uptime(values_s: np.ndarray) -> bool:

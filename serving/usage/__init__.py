@@ -26,7 +26,6 @@ from sojourn.serving.usage.observed_use import (
 from sojourn.serving.usage.usage_predictor import (
     LiveUsage,
     UsageAnswer,
-    UsageFollower,
     UsagePredictor,
     answer_of,
     serve_section,
@@ -46,6 +45,6 @@ from sojourn.serving.usage.usage_section import (
 __all__ = [
     "BY_HOURS", "CLASSES", "DAY_S", "N_ENDS", "N_HOURS", "N_REQUESTS_MAX", "N_SLOTS", "OBSERVED_S", "OWN_AFTER_S",
     "SEEN_S", "SLOT_S", "SURPLUS_RULES", "USAGE_FILES", "WAVE_COLUMNS", "DayClock", "LiveUsage", "PulseWave",
-    "UsageAnswer", "UsageFollower", "UsagePredictor", "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of",
+    "UsageAnswer", "UsagePredictor", "UsageSection", "UsageWaves", "WorkloadClasses", "answer_of",
     "check_usage_files", "load_usage", "nearest_centre", "observed_s", "serve_section", "usage_files",
 ]  # fmt: skip

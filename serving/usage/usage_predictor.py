@@ -11,7 +11,7 @@ import math
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -126,35 +126,6 @@ class UsagePredictor:
         """Go on, in the parent and in the child."""
         self._lock.release()
         self._reloading.after_fork(is_child=is_child)
-
-
-class ServesUsage(Protocol):
-    """A predictor that serves a usage section beside something else."""
-
-    @property
-    def usage_version(self) -> str | None: ...
-    def reload_usage(self, folder: str | Path | None = None) -> str: ...
-    def count(self, name: str) -> None: ...
-
-
-class UsageFollower:
-    """What a watcher of a usage section asks, of a predictor that serves more than that."""
-
-    def __init__(self, predictor: ServesUsage) -> None:
-        self._predictor = predictor
-
-    @property
-    def version(self) -> str:
-        """Of the section that is served."""
-        return self._predictor.usage_version or ""
-
-    def reload(self, folder: Path) -> str:
-        """Serve the folder's section from now on."""
-        return self._predictor.reload_usage(folder)
-
-    def count(self, name: str) -> None:
-        """One more of what is counted under a name."""
-        self._predictor.count(name)
 
 
 def serve_section(live: LiveUsage, section: UsageSection) -> None:

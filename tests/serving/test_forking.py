@@ -59,7 +59,7 @@ for _ in range(n_forks):
         same = (str(vm.features), vm.remaining(60.0)) == answers[vm.version]
         predictor.reload(other)
         again = predictor.predict(request, 10**7 + 1)
-        owner = predictor._history._owners[0].get(("busy",))
+        owner = predictor._open.history._owners[0].get(("busy",))
         running = owner and owner.running
         whole = running is None or running.sum_s == sum(running.arrivals.values())
         same &= again.version == predictor.version

@@ -135,7 +135,7 @@ def test_a_call_that_began_before_the_reload_is_answered_by_the_new_version(made
                                                                            folder: Path) -> None:
     predictor = Predictor.load(made.folders[kind])
     _run(predictor, made, range(60))
-    old = predictor._served
+    old = predictor._current.served
     predictor.reload(folder)
     late = predictor._predict(old, made.request(3), NOW_S + 10**5)
     expected = predictor.predict(made.request(3), NOW_S + 10**5)

@@ -155,7 +155,8 @@ def test_requests_that_end_in_their_own_second_leave_curves(made: Made, monkeypa
     check_curve(vm)
     features = dict(zip(made.encoder.feature_names(), vm.features, strict=True))
     assert [features[f"subscription:{name}"] for name in ("last", "mean", "spread", "longest")] == [0.0] * 4
-    assert predictor._recalibration is not None and predictor._recalibration.factors.max() == recalibration.FACTOR_MAX
+    own = predictor._open.recalibration.learnt
+    assert own is not None and own.factors.max() == recalibration.FACTOR_MAX
     assert vm.survival(1.0, 0.0) < other.survival(1.0, 0.0)
 
 
@@ -165,7 +166,7 @@ def test_a_clock_that_was_years_ahead_leaves_no_trace_in_the_factors(made: Made,
     Set back, all counts begin anew; what was admitted by the right clock afterwards counts again."""
     monkeypatch.setattr(recalibration, "N_ENDS_COUNTED", 4)
     predictor = Predictor.load(made.folders["hazard"], recalibrate=True)
-    own = predictor._recalibration
+    own = predictor._open.recalibration.learnt
     assert own is not None
 
     def ends(now_s: int, n: int) -> None:
@@ -182,7 +183,7 @@ def test_a_clock_that_was_years_ahead_leaves_no_trace_in_the_factors(made: Made,
     for one in (predictor, again):
         for step in range(4):
             one.ended(one.admit(made.request(step), NOW_S + 100), NOW_S + 160)
-        learnt = one._recalibration
+        learnt = one._open.recalibration.learnt
         assert learnt is not None and (learnt.factors == 1.0).all() and not learnt.is_learnt and len(learnt) == 0
         assert one.predict(made.request(5), NOW_S + 200).curve == Predictor.load(
             made.folders["hazard"], history=tmp_path / "ahead").predict(made.request(5), NOW_S + 200).curve

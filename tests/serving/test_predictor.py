@@ -47,8 +47,8 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
             predictor.ended(admitted[ended], int(end_s[ended]))
         admitted.append(predictor.admit(made.request(idx), now_s))
     assert np.array([vm.features for vm in admitted]).tobytes() == rows.features.tobytes()
-    assert predictor._served.first is not None
-    table = table_of(predictor._served.schema, predictor._served.builder.forest, rows.features)
+    assert predictor._current.served.first is not None
+    table = table_of(predictor._current.served.schema, predictor._current.served.builder.forest, rows.features)
     for uptime_s in UPTIMES_S:
         assert table.remaining(uptime_s).tolist() == [vm.remaining(uptime_s) for vm in admitted]
 
@@ -273,8 +273,9 @@ def test_a_job_that_waited_has_lived_from_its_start(made: Made, predictor: Predi
     with pytest.raises(ValueError, match=r"now_s must .*, got 1600"):
         predictor.ended(vm, 1_600, arrival_s=1_601)
     predictor.ended(vm, 1_600, arrival_s=1_500)  # waited 500 s, ran 100 s
-    row = predictor._served.encoder.encode(predictor._served.encoder.parse(request), 1_600, predictor._history)
-    features = dict(zip(predictor._served.encoder.feature_names(), row, strict=True))
+    encoder = predictor.encoder
+    row = encoder.encode(encoder.parse(request), 1_600, predictor._open.history)
+    features = dict(zip(encoder.feature_names(), row, strict=True))
     assert features["subscription:last"] == 2.0  # log10(100)
 
 
@@ -339,7 +340,9 @@ def test_a_version_that_is_replaced_is_freed_at_once(made: Made) -> None:
     try:
         for kind in ("uptime", "once", "hazard", "once"):
             vm = predictor.predict(made.request(0), 0)
-            parts = [weakref.ref(part) for part in (predictor._served.builder, predictor._served.builder._onnx)]
+            builder = predictor._current.served.builder
+            parts = [weakref.ref(part) for part in (builder, builder._onnx)]
+            del builder
             predictor.reload(made.folders[kind])
             assert [part() for part in parts] == [None, None]
             assert vm.remaining(60.0) >= 0.0
@@ -363,7 +366,8 @@ def test_running_requests_are_restored_after_a_restart(made: Made) -> None:
 def test_a_batch_is_the_single_answers(made: Made, kind: str) -> None:
     predictor = Predictor.load(made.folders[kind])
     requests: list[Any] = [*(made.request(idx) for idx in range(150)), {}, {"subscription": "nobody"}]
-    edges_s = (0.0, 0.5, 1e4, 1e12, *predictor._served.schema.numbers.edges, *predictor._served.builder.thresholds)
+    served = predictor._current.served
+    edges_s = (0.0, 0.5, 1e4, 1e12, *served.schema.numbers.edges, *served.builder.thresholds)
     uptimes_s = [abs(edge_s) for edge_s in (edges_s * 152)[:152]]
     expected = [predictor.predict(request, 0).remaining(uptime_s)
                 for request, uptime_s in zip(requests, uptimes_s, strict=True)]
@@ -406,7 +410,7 @@ def test_threads_admit_and_end_without_loss(made: Made, predictor: Predictor) ->
     assert in_threads(n_threads, work) == []
     counters = predictor.counters
     assert counters["predictions"] == counters["ended"] == n_threads * n_each
-    shared = predictor._history._owners[0][("shared",)]
+    shared = predictor._open.history._owners[0][("shared",)]
     assert (shared.n_ended, shared.running) == (n_threads * n_each, None)
 
 
@@ -415,12 +419,12 @@ def test_a_handle_of_another_predictor_is_refused(made: Made, predictor: Predict
     other = Predictor.load(made.folders["once"], is_history_kept=False)
     theirs = other.admit(made.request(0), 10**7)
     predictor.admit(made.request(0), 10**7)
-    before = predictor._history.to_arrays()
+    before = predictor._open.history.to_arrays()
     with pytest.raises(ValueError, match=r"vm must .*, got one of another"):
         predictor.ended(theirs, 10**7 + 9)
     with pytest.raises(ValueError, match=r"vm must .*, got one of another"):
         predictor.withdraw(theirs)
-    assert {name: array.tobytes() for name, array in predictor._history.to_arrays().items()} == {
+    assert {name: array.tobytes() for name, array in predictor._open.history.to_arrays().items()} == {
         name: array.tobytes() for name, array in before.items()}
     other.ended(theirs, 10**7 + 9)
 

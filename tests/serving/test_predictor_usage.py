@@ -67,7 +67,7 @@ def test_observations_end_with_the_request(made: Made, predictor: Predictor) -> 
     vms = [predictor.admit(made.request(3), NOW_S) for _ in range(2)]
     for vm in vms:
         predictor.observe(vm, NOW_S, 0.5)
-    live = predictor._usage
+    live = predictor._usage.live
     assert live is not None and len(live) == 2
     predictor.ended(vms[0], NOW_S + 60)
     predictor.withdraw(vms[1])

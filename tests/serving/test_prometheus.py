@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_bundles import Made, rewrite_schema
 from made_prometheus import parsed
 from sojourn.serving import Predictor, prometheus_text
-from sojourn.serving.counters import COUNTERS
+from sojourn.serving.live import COUNTERS
 from sojourn.serving.prometheus import _escaped
 
 HOSTILE = 'a "b"\n} 1\n# TYPE evil counter\\ \r\u2028ü'

@@ -79,7 +79,7 @@ def test_nothing_is_torn_or_lost_while_models_are_swapped(made: Made) -> None:
                                               "reload_errors")} == {
         "predictions": total["admit"] + total["predict"], "ended": total["end"], "withdrawn": total["withdraw"],
         "errors": 0, "reloads": N_RELOADS, "reload_errors": 0}
-    running = [owner.running for owner in predictor._history._owners[0].values() if owner.running is not None]
+    running = [owner.running for owner in predictor._open.history._owners[0].values() if owner.running is not None]
     assert sum(len(each.arrivals) for each in running) == total["admit"] - total["end"] - total["withdraw"]
     assert all(each.sum_s == sum(each.arrivals.values()) for each in running)
 
@@ -87,7 +87,7 @@ def test_nothing_is_torn_or_lost_while_models_are_swapped(made: Made) -> None:
 def test_a_call_under_way_keeps_the_version_it_began_with(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reload that falls between encoding and walking the forest changes neither curve nor version."""
     predictor = Predictor.load(made.folders["hazard"])
-    began = predictor._served
+    began = predictor._current.served
     expected = predictor.predict(made.request(3), 10**7)
     build = began.builder.curve_of
 
@@ -106,7 +106,7 @@ def test_a_batch_is_of_one_version(made: Made, is_compiled: bool) -> None:
     """A reload that falls between two of its requests changes none of its answers."""
     predictor = Predictor.load(made.folders["hazard"])
     if not is_compiled:
-        predictor._served = replace(predictor._served, first=None)
+        predictor._current.served = replace(predictor._current.served, first=None)
     requests, uptimes_s = [made.request(idx) for idx in range(200)], [60.0] * 200
     expected = predictor.remaining_many(requests, uptimes_s, 10**7)
 

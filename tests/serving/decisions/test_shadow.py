@@ -68,7 +68,7 @@ def test_a_shadow_that_fails_is_counted_and_the_log_goes_on(
         made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = Predictor.load(made.folders["hazard"], shadow=made.folders["uptime"])
     predictor.log_to(tmp_path)
-    shadow = predictor._shadow
+    shadow = predictor._decisions.shadow
     assert shadow is not None
     answer, asked = shadow.answer, []
 

@@ -36,13 +36,13 @@ def test_a_handle_of_another_process_is_refused(made: Made, predictor: Predictor
     found = subprocess.run([sys.executable, "-c", ADMITS, str(made.folders["hazard"])], capture_output=True, check=True)
     theirs: Lifetime = pickle.loads(found.stdout)  # noqa: S301
     mine = predictor.admit(made.request(0), NOW_S)
-    before = {name: array.tobytes() for name, array in predictor._history.to_arrays().items()}
+    before = {name: array.tobytes() for name, array in predictor._open.history.to_arrays().items()}
     for named in (theirs, str(theirs.id)):
         with pytest.raises(ValueError, match=r"vm must .*, got one of another"):
             predictor.ended(named, NOW_S + 9)
         with pytest.raises(ValueError, match=r"vm must .*, got one of another"):
             predictor.withdraw(named)
-    assert {name: array.tobytes() for name, array in predictor._history.to_arrays().items()} == before
+    assert {name: array.tobytes() for name, array in predictor._open.history.to_arrays().items()} == before
     assert predictor.running() == [mine.id]
     predictor.ended(mine, NOW_S + 9)
 

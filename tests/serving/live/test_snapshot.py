@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from made_bundles import Made, rewrite, rewrite_schema
 from sojourn.models.bundle_writer import packed_arrays
-from sojourn.serving import Lifetime, Predictor, SnapshotError, admission_calls, load_bundle
+from sojourn.serving import Lifetime, Predictor, SnapshotError, load_bundle
 from sojourn.serving.bundle import read_arrays
 from sojourn.serving.inputs import HistoryDefinition, HistoryState, whole_arrays
-from sojourn.serving.live import content_of, read_snapshot, write_snapshot
+from sojourn.serving.live import content_of, open_requests, read_snapshot, write_snapshot
 from sojourn.serving.live import snapshot as snapshot_module
 from sojourn.serving.live.snapshot import ENDINGS, MARK, SnapshotContent
 
@@ -58,8 +58,8 @@ def folder(tmp_path: Path, made: Made, predictor: Predictor) -> Path:
 
 
 def in_bytes(predictor: Predictor) -> dict[str, bytes]:
-    cut = predictor._history.cut()
-    predictor._history.release()
+    cut = predictor._open.history.cut()
+    predictor._open.history.release()
     return {name: array.tobytes() for name, array in whole_arrays(cut).items()}
 
 
@@ -138,7 +138,7 @@ def test_a_newer_version_goes_on_from_a_snapshot(made: Made, predictor: Predicto
     features = predictor.handle(ids[1]).features
     again = restarted.handle(ids[1])
     assert str(again.features) == str(features)
-    assert again.curve == restarted._served.builder.curve(features)
+    assert again.curve == restarted._current.served.builder.curve(features)
     assert again.version == restarted.version != predictor.version
     restarted.snapshot(folder)  # and so does a later one from what the new version left
     assert Predictor.load(made.folders["hazard"], history=folder).running() == ids
@@ -439,12 +439,12 @@ def test_the_lock_is_free_while_a_snapshot_is_packed_and_written(made: Made, pre
         predictor.withdraw(vms[1])
         write_snapshot(folder, content)
 
-    monkeypatch.setattr(admission_calls, "content_of", packing)
-    monkeypatch.setattr(admission_calls, "write_snapshot", writing)
+    monkeypatch.setattr(open_requests, "content_of", packing)
+    monkeypatch.setattr(open_requests, "write_snapshot", writing)
     predictor.snapshot(tmp_path / "s")
     restarted = Predictor.load(made.folders["hazard"], history=tmp_path / "s")
     assert (in_bytes(restarted), restarted.running()) == (expected, before)
-    assert predictor._history._changed is None
+    assert predictor._open.history._changed is None
     assert predictor.counters["ended"] == predictor.counters["withdrawn"] == predictor.counters["snapshots"] == 1
 
 
@@ -478,7 +478,7 @@ def test_snapshots_amid_threads_and_reloads_are_consistent_cuts(made: Made, tmp_
             predictor.snapshot(tmp_path / "s")
             found = Predictor.load(made.folders["hazard"], history=tmp_path / "s")
             running = found.running()
-            owners = found._history._owners[0]
+            owners = found._open.history._owners[0]
             for number in range(n_threads):
                 own = set(ids[number])  # at least those of the cut: nobody knows an id before it is admitted
                 kept = [id for id in running if id in own]
@@ -536,7 +536,8 @@ def test_two_writers_of_one_folder_are_told_apart(predictor: Predictor, folder: 
 FORKED = """
 import os, signal, sys
 from pathlib import Path
-from sojourn.serving import Predictor, admission_calls as module
+from sojourn.serving import Predictor
+from sojourn.serving.live import open_requests as module
 predictor = Predictor.load(sys.argv[1])
 folder = Path(sys.argv[2])
 vm = predictor.admit({"cpu_cores": 2.0, "subscription": "asked"}, 10**7)
@@ -552,9 +553,9 @@ def forking(path, content):
             if not child:  # in the middle of the parent's writing, its folder locked
                 signal.alarm(60)
                 status = 0
-                predictor._history.admit(((("x",)),) * len(predictor._history.definition.keys), 5)
+                predictor._open.history.admit(((("x",)),) * len(predictor._open.history.definition.keys), 5)
                 predictor.snapshot(folder.with_name("other"))
-                os._exit(predictor._history._changed is not None)
+                os._exit(predictor._open.history._changed is not None)
             status = os.waitpid(child, 0)[1]
     module_of.write_arrays = inner
     write(path, content)
@@ -591,6 +592,6 @@ def test_the_latest_time_goes_on(made: Made, folder: Path) -> None:
 
 def test_a_bundle_of_no_history_keys_has_snapshots_too(made: Made, tmp_path: Path) -> None:
     empty = Predictor(load_bundle(made.folders["once"]), HistoryState(HistoryDefinition(())))
-    empty._history.admit((), 5)
-    cut = empty._history.cut()
+    empty._open.history.admit((), 5)
+    cut = empty._open.history.cut()
     assert sorted(whole_arrays(cut)) == ["overall"]

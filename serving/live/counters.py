@@ -33,19 +33,26 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
 """Names and meanings; each counts from the predictor's creation and never falls."""
 
 
-class Counted:
-    """The counts of a predictor, which all groups of its calls add to; lock and counts are the predictor's."""
+class Counters:
+    """The counts of a predictor, under its lock, which all parts of a predictor share.
 
-    _lock: threading.Lock
-    _counts: dict[str, int]
+    n: by the names of `COUNTERS`; whoever writes there holds the lock.
+    """
 
-    @property
-    def counters(self) -> dict[str, int]:
-        """Counts since the predictor was made, by the names of `COUNTERS`, which says what each one means."""
-        with self._lock:
-            return dict(self._counts)
+    __slots__ = ("lock", "n")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.lock = lock
+        self.n = dict.fromkeys(COUNTERS, 0)
+
+    def __enter__(self) -> None:
+        """A ValueError that leaves the block is counted as an error."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, ValueError):
+            self.count("errors")
 
     def count(self, name: str, amount: int = 1) -> None:
-        """Add to a counter."""
-        with self._lock:
-            self._counts[name] += amount
+        """Add to a counter; takes the lock."""
+        with self.lock:
+            self.n[name] += amount

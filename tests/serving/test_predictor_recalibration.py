@@ -42,7 +42,7 @@ def _run(predictor: Predictor, made: Made, steps: range) -> list[Lifetime]:
 
 
 def _factors(predictor: Predictor) -> np.ndarray:
-    own = predictor._recalibration
+    own = predictor._open.recalibration.learnt
     assert own is not None
     return own.factors
 
@@ -97,7 +97,8 @@ def test_factors_are_those_of_the_same_ends_in_order(made: Made, folder: Path) -
 def test_a_restart_goes_on_to_the_bit(made: Made, folder: Path, tmp_path: Path) -> None:
     left = Predictor.load(folder, recalibrate=True)
     kept = _run(left, made, range(31))
-    assert left._recalibration is not None and left._recalibration._pending  # in the middle of four
+    own = left._open.recalibration.learnt
+    assert own is not None and own._pending  # in the middle of four
     left.snapshot(tmp_path / "s")
     right = Predictor.load(folder, history=tmp_path / "s", recalibrate=True)
     for vm in kept:
@@ -116,8 +117,8 @@ def test_a_restart_goes_on_to_the_bit(made: Made, folder: Path, tmp_path: Path) 
 def test_a_damaged_snapshot_is_refused(made: Made) -> None:
     predictor = Predictor.load(made.folders["hazard"], recalibrate=True)
     _run(predictor, made, range(31))
-    assert predictor._recalibration is not None
-    arrays = predictor._recalibration.to_arrays()
+    assert predictor._open.recalibration.learnt is not None
+    arrays = predictor._open.recalibration.learnt.to_arrays()
     for name, wrong in (("counts", -np.ones((8, 7))), ("counts", np.ones((6, 7))),
                         ("turns", np.ones((2, 3), int)), ("pending", np.ones((1, 2))), ("pending:numbers", np.ones(7))):
         with pytest.raises(ValueError, match=name.removesuffix(":numbers")):
@@ -133,8 +134,8 @@ def test_a_forged_number_is_refused(made: Made, name: str, value: float) -> None
     # with right hashes it reached the factors, and answers were NaN
     predictor = Predictor.load(made.folders["hazard"], recalibrate=True)
     _run(predictor, made, range(31))
-    assert predictor._recalibration is not None
-    arrays = {key: array.copy() for key, array in predictor._recalibration.to_arrays().items()}
+    assert predictor._open.recalibration.learnt is not None
+    arrays = {key: array.copy() for key, array in predictor._open.recalibration.learnt.to_arrays().items()}
     assert arrays[name].size
     Recalibration.from_arrays(arrays)
     arrays[name].flat[0] = value
@@ -145,8 +146,8 @@ def test_a_forged_number_is_refused(made: Made, name: str, value: float) -> None
 def test_forged_curves_of_other_intervals_are_counted(made: Made) -> None:
     predictor = Predictor.load(made.folders["hazard"], recalibrate=True)
     _run(predictor, made, range(31))
-    assert predictor._recalibration is not None
-    arrays = predictor._recalibration.to_arrays()
+    assert predictor._open.recalibration.learnt is not None
+    arrays = predictor._open.recalibration.learnt.to_arrays()
     n = len(arrays["pending"])
     assert n
     forged = np.tile([0.0, 60.0, 0.001, 0.001], n)  # edges and rates of one interval
@@ -187,7 +188,7 @@ def test_waits_after_the_admission_end_it(made: Made, folder: Path) -> None:
 def test_what_is_withdrawn_counts_no_further(made: Made, folder: Path) -> None:
     predictor = Predictor.load(folder, recalibrate=True)
     predictor.withdraw(predictor.admit(made.request(0), NOW_S))
-    assert predictor._recalibration is not None and len(predictor._recalibration) == 0
+    assert predictor._open.recalibration.learnt is not None and len(predictor._open.recalibration.learnt) == 0
 
 
 @pytest.mark.parametrize("kind", ["hazard", "hazard-limit"])
