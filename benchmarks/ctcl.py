@@ -19,8 +19,8 @@ from statistics import median
 
 import numpy as np
 
-from sojourn.simulator.elastic import SCHEDULERS, MixedScheduler, MixedWorkload, own_maximum, replay_mixed
-from sojourn.simulator.elastic.mixed_replay import _world
+from sojourn.simulator.mixed import SCHEDULERS, MixedScheduler, MixedWorkload, own_maximum, replay_mixed
+from sojourn.simulator.mixed.mixed_replay import _world
 from studies.mixes import MixParameters, fixed_pool, made_mix
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

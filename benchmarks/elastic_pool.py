@@ -20,7 +20,7 @@ import pandas as pd
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.elastic import DEFAULT_TYPE, MACHINE_TYPES, Consolidation, ElasticPool, simulate_pool
+from sojourn.simulator.pool import DEFAULT_TYPE, MACHINE_TYPES, Consolidation, ElasticPool, simulate_pool
 
 DAYS = 2.0
 CONSOLIDATIONS = {

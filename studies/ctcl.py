@@ -26,7 +26,7 @@ from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.promotion import open_store
 from sojourn.serving.usage import DAY_S
-from sojourn.simulator.elastic import (
+from sojourn.simulator.mixed import (
     OUTCOMES,
     SCHEDULERS,
     Autoscaler,

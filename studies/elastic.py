@@ -26,7 +26,7 @@ from sojourn.flows.placement.workloads import WorkloadSpec, t_half_width
 from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, Workload
-from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
+from sojourn.simulator.pool import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
 from studies.settings import OF_REPLAYS, StudySettings, run_study
 
 if TYPE_CHECKING:

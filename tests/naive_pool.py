@@ -11,7 +11,7 @@ import naive_lava
 from naive import total_at
 from naive_replay import Replay
 from naive_scores import Host
-from sojourn.simulator.elastic import Consolidation
+from sojourn.simulator.pool import Consolidation
 
 LEFT, DUE, DEADLINE, ARRIVED = range(4)
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from sojourn.flows.settings.store import load_settings
-from sojourn.simulator.elastic import SCHEDULERS, replay_mixed, true_needs
+from sojourn.simulator.mixed import SCHEDULERS, replay_mixed, true_needs
 from studies.ctcl import (
     BEST,
     CLAIMS,

@@ -11,7 +11,7 @@ import pytest
 from sojourn.features import Roles, Trace
 from sojourn.features.usage import UsageGrid
 from sojourn.serving.usage import DayClock
-from sojourn.simulator.elastic import BatchRequests, MixedWorkload, Services
+from sojourn.simulator.mixed import BatchRequests, MixedWorkload, Services
 from studies.mixes import GangParameters, MixParameters, class_needs, fixed_pool, made_mix, real_mix
 
 DAY = 96

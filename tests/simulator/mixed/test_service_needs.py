@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sojourn.simulator.elastic import Services, own_maximum, true_needs
+from sojourn.simulator.mixed import Services, own_maximum, true_needs
 
 
 def services(n: int = 5, n_intervals: int = 20) -> Services:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_ctcl
-from sojourn.simulator.elastic import Autoscaler, MachineType, greedy, homogeneous, machines_for, type_capacities
-from sojourn.simulator.elastic.rules import LATER, TOO_LARGE
+from sojourn.simulator.mixed import Autoscaler, greedy, homogeneous, machines_for
+from sojourn.simulator.mixed.rules import LATER, TOO_LARGE
+from sojourn.simulator.pool import MachineType, type_capacities
 
 SMALL = MachineType("small", {"cpu_cores": 4.0, "mem_gib": 8.0}, 1.0)
 WIDE = MachineType("wide", {"cpu_cores": 4.0, "mem_gib": 32.0}, 2.0)

@@ -13,7 +13,7 @@ import sojourn.simulator as sim
 from made_workloads import cases, twin_of
 from naive_pool import NaivePool
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.elastic import MACHINE_TYPES, Consolidation, ElasticPool, MachineType, simulate_pool
+from sojourn.simulator.pool import MACHINE_TYPES, Consolidation, ElasticPool, MachineType, simulate_pool
 
 POLICY_NAMES = ["best-fit", "dapp", "hybrid", "joint-exact", "la-binary", "lava", "nilas", "nilas-expected"]
 """One of each kind: without predictions, asked once, asked anew, asked for the distribution, and those with hooks."""

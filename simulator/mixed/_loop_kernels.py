@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER
-from sojourn.simulator.elastic._rule_kernels import evict, host_for, is_overloaded, is_room, scale_out
-from sojourn.simulator.elastic.ctcl_state import (
+from sojourn.simulator.jit import inner, kept_kernel
+from sojourn.simulator.mixed._rule_kernels import evict, host_for, is_overloaded, is_room, scale_out
+from sojourn.simulator.mixed.state import (
     BOOTING,
     CAPACITY,
     CHOSEN,
@@ -46,7 +47,6 @@ from sojourn.simulator.elastic.ctcl_state import (
     Rules,
     World,
 )
-from sojourn.simulator.jit import inner, kept_kernel
 
 
 @inner

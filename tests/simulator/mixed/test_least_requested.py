@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_ctcl
-from sojourn.simulator.elastic import available, idle, least_requested_host
+from sojourn.simulator.mixed import available, idle, least_requested_host
 
 ONE = np.array([[10, 10]])
 

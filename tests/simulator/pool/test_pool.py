@@ -11,7 +11,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.elastic import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
+from sojourn.simulator.pool import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
 
 pytestmark = pytest.mark.slow  # the loops of elastic pools take most of a minute to compile
 

@@ -427,7 +427,7 @@ class ElasticPool:
     most_hosts: on at once, booting ones included; None = four times what demand needs at its peak. A request that
         finds no room then is rejected.
 
-    >>> from sojourn.simulator.elastic.pool import DEFAULT_TYPE
+    >>> from sojourn.simulator.pool.pool import DEFAULT_TYPE
     >>> ElasticPool((DEFAULT_TYPE,)).boot_s
     120
     """

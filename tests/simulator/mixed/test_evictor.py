@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_ctcl
-from sojourn.simulator.elastic import Evictor, evicted, rescheduling_cost_s, updated_demand
+from sojourn.simulator.mixed import Evictor, evicted, rescheduling_cost_s, updated_demand
 
 WHOLE = np.array([100, 100])
 

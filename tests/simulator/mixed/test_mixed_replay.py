@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_ctcl import NaiveMixed
-from sojourn.simulator.elastic import (
+from sojourn.simulator.mixed import (
     OUTCOMES,
     SCHEDULERS,
     Autoscaler,
     BatchRequests,
-    BootLag,
     Evictor,
-    MachineType,
     MixedResult,
     MixedScheduler,
     MixedWorkload,
@@ -28,7 +26,8 @@ from sojourn.simulator.elastic import (
     replay_mixed,
     true_needs,
 )
-from sojourn.simulator.elastic.mixed_replay import _world
+from sojourn.simulator.mixed.mixed_replay import _world
+from sojourn.simulator.pool import BootLag, MachineType
 
 LAG = BootLag(1800.0, 600.0, 600.0, 3000.0)
 TYPES = (MachineType("low", {"cpu_cores": 0.02, "mem_gib": 20 / 1024}, 1.0, LAG),

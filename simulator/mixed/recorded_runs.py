@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.elastic.mixed_replay import OUTCOMES, MixedResult
-from sojourn.simulator.elastic.mixed_scheduler import MixedWorkload, check_whole, n_rows
-from sojourn.simulator.elastic.pool import DEFAULT_TYPE, MachineType, type_capacities
-from sojourn.simulator.elastic.rules import RESOURCES, Evictor
+from sojourn.simulator.mixed.mixed_replay import OUTCOMES, MixedResult
+from sojourn.simulator.mixed.mixed_scheduler import MixedWorkload, check_whole, n_rows
+from sojourn.simulator.mixed.rules import RESOURCES, Evictor
+from sojourn.simulator.pool import DEFAULT_TYPE, MachineType, type_capacities
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: M
     Refused with ValueError: a service or a run without a machine below the workload's `n_machines`, a run of
     no request of the workload.
 
-    >>> from sojourn.simulator.elastic.mixed_scheduler import BatchRequests, Services
+    >>> from sojourn.simulator.mixed.mixed_scheduler import BatchRequests, Services
     >>> services = Services(np.array([[4000, 8192]]), np.full((1, 2, 2), 1000), np.array([0]), np.array([2]),
     ...                     np.array([0]))
     >>> batch = BatchRequests(np.array([0]), np.array([9000]), np.array([[500, 256]]), np.array([[600, 256]]),

@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from sojourn.simulator.elastic.pool import DEFAULT_TYPE, MachineType
-from sojourn.simulator.elastic.rules import RESOURCES, Autoscaler, Evictor, greedy, homogeneous
+from sojourn.simulator.mixed.rules import RESOURCES, Autoscaler, Evictor, greedy, homogeneous
+from sojourn.simulator.pool import DEFAULT_TYPE, MachineType
 from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 Reading = Literal["idle", "vertical", "none"]

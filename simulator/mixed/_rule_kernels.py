@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.elastic.ctcl_state import READY, Rules, World
 from sojourn.simulator.jit import inner, kept_kernel
+from sojourn.simulator.mixed.state import READY, Rules, World
 
 
 @inner

@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from sojourn.simulator.elastic._rule_kernels import evict, least_requested, scale_out
-from sojourn.simulator.elastic.pool import (
+from sojourn.simulator.mixed._rule_kernels import evict, least_requested, scale_out
+from sojourn.simulator.pool import (
     DEFAULT_TYPE,
     MACHINE_TYPES,
     MachineType,

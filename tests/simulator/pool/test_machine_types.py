@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sojourn.simulator.elastic import DEFAULT_TYPE, MACHINE_TYPES, BootLag, MachineType, fits_a_type, type_capacities
+from sojourn.simulator.pool import DEFAULT_TYPE, MACHINE_TYPES, BootLag, MachineType, fits_a_type, type_capacities
 
 
 def test_table_ii_of_the_paper() -> None:

@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.cluster import NEVER
-from sojourn.simulator.elastic._loop_kernels import replay
-from sojourn.simulator.elastic.ctcl_state import (
+from sojourn.simulator.mixed._loop_kernels import replay
+from sojourn.simulator.mixed.mixed_scheduler import BELOW, SCHEDULERS, MixedScheduler, MixedWorkload
+from sojourn.simulator.mixed.rules import RESOURCES
+from sojourn.simulator.mixed.state import (
     BATCH,
     CAPACITY,
     CHOSEN,
@@ -37,9 +39,7 @@ from sojourn.simulator.elastic.ctcl_state import (
     Rules,
     World,
 )
-from sojourn.simulator.elastic.mixed_scheduler import BELOW, SCHEDULERS, MixedScheduler, MixedWorkload
-from sojourn.simulator.elastic.pool import type_capacities
-from sojourn.simulator.elastic.rules import RESOURCES
+from sojourn.simulator.pool import type_capacities
 from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 _ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
