@@ -268,9 +268,9 @@ def _with_rectifying(host_events: np.ndarray, times_s: list[int]) -> np.ndarray:
 def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.ndarray:
     """The agenda with what happens at known times; in order of time, these are a heap already."""
     slots = np.zeros(n_slots, SLOTS)
-    slots["time_s"], slots["position"] = NEVER, -1
+    slots["time"], slots["position"] = NEVER, -1
     idx = np.arange(len(host_events))
-    slots["time_s"][first_host_event + idx] = host_events["time_s"]
+    slots["time"][first_host_event + idx] = host_events["time_s"]
     slots["position"][first_host_event + idx] = idx
     slots["heap"][idx] = first_host_event + idx
     return slots

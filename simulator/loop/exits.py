@@ -163,9 +163,9 @@ def schedule(world: World, slot: int, time: int) -> None:
     """Set a slot's time; NEVER strikes it off."""
     slots = world.slots
     at = slots[slot].position
-    if slots[slot].time_s == time:
+    if slots[slot].time == time:
         return
-    slots[slot].time_s = time
+    slots[slot].time = time
     if time == NEVER:
         last = world.counts[0].heap_size - 1
         world.counts[0].heap_size = last
@@ -189,7 +189,7 @@ def _put(world: World, at: int, slot: int) -> None:
 
 @inner
 def _is_before(world: World, slot: int, other: int) -> bool:
-    time, other_time = world.slots[slot].time_s, world.slots[other].time_s
+    time, other_time = world.slots[slot].time, world.slots[other].time
     return time < other_time or (time == other_time and slot < other)
 
 

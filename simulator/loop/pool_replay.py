@@ -95,7 +95,7 @@ def replay(world: Any, horizon_s: int) -> int:
     idx_arrival = 0
     while True:
         slot = next_slot(world)
-        now = world.slots[slot].time_s if slot >= 0 else NEVER
+        now = world.slots[slot].time if slot >= 0 else NEVER
         if idx_arrival < len(requests) and requests[idx_arrival].arrival_s < now:
             now, slot = requests[idx_arrival].arrival_s, -1
         if now > horizon_s:
@@ -121,7 +121,7 @@ def replay(world: Any, horizon_s: int) -> int:
             host = slot - settings.first_deadline
             at_deadline(world, host, now)
             remind(world, host)
-            if world.slots[slot].time_s <= now:
+            if world.slots[slot].time <= now:
                 return BAD_DEADLINE
     pass_pool_time(world, horizon_s)
     for place in range(len(world.nodes)):

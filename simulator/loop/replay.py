@@ -81,7 +81,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
         now, departing = NEVER, -1
         while idx_departure < n:
             row = idx_departing[idx_departure]
-            if HAS_UPKEEP and first_migration > 0 and world.slots[row].time_s != NEVER:
+            if HAS_UPKEEP and first_migration > 0 and world.slots[row].time != NEVER:
                 idx_departure += 1  # it was placed late, and departs by the agenda
             elif requests[row].host == NOT_PLACED and requests[row].departure_s <= next_arrival:
                 idx_departure += 1  # rejected, lost or waiting, so nothing departs
@@ -95,7 +95,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
         if HAS_AGENDA:
             slot = next_slot(world)
             if slot >= 0:
-                due = world.slots[slot].time_s
+                due = world.slots[slot].time
                 if due < now or (due == now and (departing < 0 or (slot < first_migration and slot < departing))):
                     now = due
                 else:
@@ -145,7 +145,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
             if slot >= first_deadline:
                 at_deadline(world, slot - first_deadline, now)
                 remind(world, slot - first_deadline)
-                if world.slots[slot].time_s <= now:
+                if world.slots[slot].time <= now:
                     return BAD_DEADLINE
             elif HAS_UPKEEP and slot >= first_host_event:
                 entry = host_events[slot - first_host_event]

@@ -71,8 +71,8 @@ HOSTS = np.dtype([
     ("n_failures", np.int64),  # that it is in the midst of, for they may overlap
     ("n_drains", np.int64),
 ], align=True)  # fmt: skip
-SLOTS = np.dtype([("time_s", np.int64), ("position", np.int64), ("heap", np.int64)])
-"""See agenda.py."""
+SLOTS = np.dtype([("time", np.int64), ("position", np.int64), ("heap", np.int64)])
+"""A heap of slots, see exits.py. time: in the unit of the loop; ms in that of services and batch requests, else s."""
 HOST_EVENTS = np.dtype([("time_s", np.int64), ("what", np.int64), ("host", np.int64)])
 """Host events at known times: see host_events.py; host, or a number of hosts."""
 N_TOGETHER = 2
@@ -159,7 +159,7 @@ class World(NamedTuple):
     """Everything that events read and change.
 
     cluster: what scorers see. requests (n,) and hosts (n_hosts,): tables. need (n, n_resources), int64. uptime_s,
-    total_s, overhang_s (or none): the curves, flat, int64. order: see Ranking. slots: see agenda.py. plan: migrations.
+    total_s, overhang_s (or none): the curves, flat, int64. order: see Ranking. slots: see SLOTS. plan: migrations.
     migration_log: at most two entries a request come of one step of the loop. level, total (1 + 2 n_resources,), int64:
     empty hosts, allocated amounts, capacities of the hosts in use; and their integrals over time. settings and counts
     (1,).

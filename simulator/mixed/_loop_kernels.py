@@ -5,8 +5,6 @@ Placing, ending and evicting requests, compiled. Slow twin: tests/naive_ctcl.py.
 Ordering, opening and releasing the machines of an elastic pool, compiled. Slow twin: tests/naive_ctcl.py.
 
 Book-keeping of hosts: time, use, the requests they hold or wait for, compiled. Slow twin: tests/naive_ctcl.py.
-
-A heap of the batch requests that run, by (next event, number), compiled. Slow twin: tests/naive_ctcl.py.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import numpy as np
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inner, kept_kernel
+from sojourn.simulator.loop.exits import next_slot, schedule
 from sojourn.simulator.mixed._rule_kernels import evict, host_for, is_overloaded, is_room, scale_out
 from sojourn.simulator.mixed.state import (
     BOOTING,
@@ -124,8 +123,9 @@ def scan(world: World, rules: Rules, queue: np.ndarray, n: int, begin: int, now:
 def next_time(world: World, rules: Rules, now: int, is_growing: bool) -> int:
     counts = world.counts
     time = (counts[0].interval + 1) * rules.interval
-    if counts[0].heap_size > 0:
-        time = min(time, world.batch[world.batch[0].heap].event)
+    batch = next_slot(world)
+    if batch >= 0:
+        time = min(time, world.slots[batch].time)
     if counts[0].next_batch < len(world.batch):
         time = min(time, world.batch[counts[0].next_batch].arrival)
     time = min(time, counts[0].next_ready, counts[0].next_release)
@@ -137,10 +137,11 @@ def next_time(world: World, rules: Rules, now: int, is_growing: bool) -> int:
 @inner
 def pass_events(world: World, rules: Rules, time: int) -> None:
     """Peaks and ends of batch requests up to and including `time`."""
-    while world.counts[0].heap_size > 0 and world.batch[world.batch[0].heap].event <= time:
-        batch = world.batch[0].heap
-        pass_time(world, world.batch[batch].event)
+    batch = next_slot(world)
+    while batch >= 0 and world.slots[batch].time <= time:
+        pass_time(world, world.slots[batch].time)
         batch_event(world, rules, batch)
+        batch = next_slot(world)
     pass_time(world, time)
 
 
@@ -225,7 +226,7 @@ def place(world: World, rules: Rules, host: int, request: int) -> None:
         world.hosts[host].batch_demand[d] += world.demand[request, d]
         world.batch[batch].seen[d] = max(world.batch[batch].seen[d], world.batch[batch].used[d])
     change_use(world, rules, host, world.batch[batch].used[0], world.batch[batch].used[1])
-    push(world, batch, begin + min(world.batch[batch].peak_at, world.batch[batch].duration))
+    schedule(world, batch, begin + min(world.batch[batch].peak_at, world.batch[batch].duration))
 
 
 @inner
@@ -244,8 +245,8 @@ def leave(world: World, rules: Rules, batch: int, now: int) -> None:
 @inner
 def batch_event(world: World, rules: Rules, batch: int) -> None:
     """The use of a batch request rises to its peak, or it ends."""
-    now = world.batch[batch].event
-    remove(world, batch)
+    now = world.slots[batch].time
+    schedule(world, batch, NEVER)
     request = batch + len(world.services)
     end = world.batch[batch].started + world.batch[batch].duration
     if now < end and not world.batch[batch].level:
@@ -255,7 +256,7 @@ def batch_event(world: World, rules: Rules, batch: int) -> None:
             world.batch[batch].seen[d] = max(world.batch[batch].seen[d], world.batch[batch].peak[d])
         change_use(world, rules, world.requests[request].host, world.batch[batch].peak[0] - world.batch[batch].used[0],
                    world.batch[batch].peak[1] - world.batch[batch].used[1])
-        push(world, batch, end)
+        schedule(world, batch, end)
         return
     leave(world, rules, batch, now)
     world.requests[request].status = ENDED
@@ -322,7 +323,7 @@ def relieve(world: World, rules: Rules, host: int, now: int) -> None:
     for j in range(n_chosen):
         request = world.scratch[MEMBERS, world.scratch[CHOSEN, j]]
         batch = request - n
-        remove(world, batch)
+        schedule(world, batch, NEVER)
         leave(world, rules, batch, now)
         world.counts[0].clock += rules.eviction
         world.counts[0].n_evictions += 1
@@ -595,63 +596,3 @@ def unbind(world: World, request: int) -> None:
         for d in range(2):
             world.hosts[host].bound[d] -= world.demand[request, d]
         world.requests[request].bound = -1
-
-
-@inner
-def is_sooner(world: World, a: int, b: int) -> bool:
-    return world.batch[a].event < world.batch[b].event or (world.batch[a].event == world.batch[b].event and a < b)
-
-
-@inner
-def put(world: World, at: int, batch: int) -> None:
-    world.batch[at].heap = batch
-    world.batch[batch].position = at
-
-
-@inner
-def rise(world: World, at: int) -> int:
-    batch = world.batch[at].heap
-    while at > 0:
-        parent = (at - 1) >> 1
-        if not is_sooner(world, batch, world.batch[parent].heap):
-            break
-        put(world, at, world.batch[parent].heap)
-        at = parent
-    put(world, at, batch)
-    return at
-
-
-@inner
-def sink(world: World, at: int) -> None:
-    batch, n = world.batch[at].heap, world.counts[0].heap_size
-    while True:
-        child = 2 * at + 1
-        if child >= n:
-            break
-        if child + 1 < n and is_sooner(world, world.batch[child + 1].heap, world.batch[child].heap):
-            child += 1
-        if not is_sooner(world, world.batch[child].heap, batch):
-            break
-        put(world, at, world.batch[child].heap)
-        at = child
-    put(world, at, batch)
-
-
-@inner
-def push(world: World, batch: int, time: int) -> None:
-    world.batch[batch].event = time
-    at = world.counts[0].heap_size
-    world.counts[0].heap_size = at + 1
-    put(world, at, batch)
-    rise(world, at)
-
-
-@inner
-def remove(world: World, batch: int) -> None:
-    at = world.batch[batch].position
-    last = world.counts[0].heap_size - 1
-    world.counts[0].heap_size = last
-    world.batch[batch].position = -1
-    if at != last:
-        put(world, at, world.batch[last].heap)
-        sink(world, rise(world, at))

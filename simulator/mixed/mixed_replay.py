@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.cluster import NEVER
+from sojourn.simulator.loop import SLOTS
 from sojourn.simulator.mixed._loop_kernels import replay
 from sojourn.simulator.mixed.mixed_scheduler import BELOW, SCHEDULERS, MixedScheduler, MixedWorkload
 from sojourn.simulator.mixed.rules import RESOURCES
@@ -126,8 +127,10 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
     of_batch = np.zeros(n_batch, BATCH)
     for name, values in (("arrival", batch.arrival_ms), ("duration", batch.duration_ms), ("peak_at", batch.peak_ms),
                          ("longest", batch.longest_ms), ("drawn_rank", rng.permutation(n_batch)), ("used", batch.used),
-                         ("peak", batch.peak), ("started", -1), ("ended", -1), ("evicted_at", -1), ("position", -1)):
+                         ("peak", batch.peak), ("started", -1), ("ended", -1), ("evicted_at", -1)):
         of_batch[name] = values
+    slots = np.zeros(n_batch, SLOTS)
+    slots["time"], slots["position"] = NEVER, -1
     hosts = np.zeros(n_slots, HOSTS)
     for name in ("serial", "first_service", "first_batch"):
         hosts[name] = -1
@@ -136,7 +139,7 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
         counts=counts, series=np.zeros((n_intervals, N_COLUMNS), np.int64), requests=requests,
         demand=np.concatenate([services.reserved, batch.requested]).astype(np.int64), services=of_services,
         service_order=np.argsort(services.first, kind="stable").astype(np.int64),
-        service_use=services.used.astype(np.int64), need=need, ahead=ahead, batch=of_batch, hosts=hosts,
+        service_use=services.used.astype(np.int64), need=need, ahead=ahead, batch=of_batch, slots=slots, hosts=hosts,
         totals=np.zeros(4, np.int64), n_of_type=np.zeros(len(types), np.int64),
         type_ms=np.zeros(len(types), np.int64), capacities=capacities,
         limits=np.floor(capacities * scheduler.fill).astype(np.int64),

@@ -41,8 +41,8 @@ SERVICES = np.dtype([("first", np.int64), ("last", np.int64), *(
     (name, np.int64, 2) for name in ("reserved", "counted", "using"))])
 BATCH = np.dtype([*((name, np.int64) for name in (
     "arrival", "duration", "peak_at", "longest", "drawn_rank", "level", "started", "ended", "evicted_at", "n_evicted",
-    "cost", "event", "position", "heap")), *((name, np.int64, 2) for name in ("used", "peak", "seen"))])
-"""event, position, heap: a binary heap by (next event, number); level: 1 once its use is at its peak."""
+    "cost")), *((name, np.int64, 2) for name in ("used", "peak", "seen"))])
+"""level: 1 once its use is at its peak."""
 HOSTS = np.dtype([*((name, np.int64) for name in (
     "state", "kind", "serial", "ready", "idle_since", "n_services", "n_batch", "first_service", "first_batch",
     "is_over", "is_above")), *((name, np.int64, 2) for name in (
@@ -78,8 +78,9 @@ class Rules(NamedTuple):
 class World(NamedTuple):
     """All state. demand: int64 (n_requests, 2). service_use: int64 (n_services, n_intervals, 2). need: the same, what a
     service counts for in an interval; ahead: as predicted, -1 where unknown. limits: what batch requests may fill of
-    each type. totals: used and capacity of all machines;
-    n_of_type: how many are ready; type_ms: their time. room, two: int64 (2,); member_use: int64 (n, 2): scratch."""
+    each type. slots: when each batch request peaks or ends next, see loop.SLOTS.
+    totals: used and capacity of all machines; n_of_type: how many are ready; type_ms: their time. room, two: int64 (2,);
+    member_use: int64 (n, 2): scratch."""
 
     counts: np.ndarray
     series: np.ndarray
@@ -91,6 +92,7 @@ class World(NamedTuple):
     need: np.ndarray
     ahead: np.ndarray
     batch: np.ndarray
+    slots: np.ndarray
     hosts: np.ndarray
     totals: np.ndarray
     n_of_type: np.ndarray
