@@ -26,7 +26,7 @@ from sojourn.simulator.admission import (
     CoreEnds,
     Decisions,
     FreeIntervals,
-    Job,
+    OfferedJob,
     admit_predicted,
     deadlines_of,
     drawn_slacks,
@@ -116,7 +116,7 @@ def main() -> None:
 
     def one() -> None:
         row = next(at)
-        machine.offer(Job(int(wide.submission_s[row]), int(wide.processing_s[row]), int(wide.cores[row]),
+        machine.offer(OfferedJob(int(wide.submission_s[row]), int(wide.processing_s[row]), int(wide.cores[row]),
                           int(wide.deadline_s[row])))
 
     measured("one offer of a gateway, backfilling", one, None, None, 2_000)

@@ -21,8 +21,8 @@ from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (
     Executed,
     Instance,
-    Job,
     PlanSettings,
+    RecurringJob,
     RestOfDay,
     Schedule,
     drawn_runs,
@@ -55,19 +55,19 @@ class PlanTask:
     n_runs: int
 
 
-def split_history(instance: Instance, held_out: float) -> tuple[Instance, tuple[Job, ...], int]:
+def split_history(instance: Instance, held_out: float) -> tuple[Instance, tuple[RecurringJob, ...], int]:
     """The day with the earlier runs, its jobs with the later ones, and how many jobs have a single run, which then
     stands on both sides. held_out: share of the later ones; with 0 all runs stand on both sides.
 
-    >>> day = Instance((Job("a", 0, 0, 9, np.array([1, 2, 3, 4]), np.ones(4)),))
+    >>> day = Instance((RecurringJob("a", 0, 0, 9, np.array([1, 2, 3, 4]), np.ones(4)),))
     >>> past, later, _ = split_history(day, 0.3)
     >>> past.jobs[0].durations.tolist(), later[0].durations.tolist()
     ([1, 2, 3], [4])
     """
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out must be at least 0 and below 1, got {held_out!r}")
-    past: list[Job] = []
-    later: list[Job] = []
+    past: list[RecurringJob] = []
+    later: list[RecurringJob] = []
     n_single = 0
     for job in instance.jobs:
         n_runs = len(job.durations)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from sojourn.simulator.planning import PLANNERS, Instance, Job, Limits, Planner, PlanSettings
+from sojourn.simulator.planning import PLANNERS, Instance, Limits, Planner, PlanSettings, RecurringJob
 from sojourn.simulator.planning._cp_sat import solve
 from sojourn.simulator.planning.planners import one_sample, sampled_pairs
 from sojourn.simulator.planning.problem import ESTIMATORS, Problem, Samples, easiest_windows, estimated
@@ -122,7 +122,7 @@ def least_makespan(instance: Instance, limits: Limits) -> Project:
     """The shortest schedule within the instance's capacity; durations and usage are the longest runs of each job.
 
     >>> run = np.array([2]), np.array([3.0])
-    >>> day = Instance((Job("a", 0, 9, 20, *run), Job("b", 0, 9, 20, *run)), capacity=np.array([5.0]))
+    >>> day = Instance((RecurringJob("a", 0, 9, 20, *run), RecurringJob("b", 0, 9, 20, *run)), capacity=np.array([5.0]))
     >>> least_makespan(day, Limits()).makespan
     4
     """
@@ -158,7 +158,7 @@ def read_project(text: str) -> Instance:
         for child in own:
             # jobs are numbered in an order of their dependencies, so that parents of a source are known
             parents[child] |= {name} if numbers[name][0] else parents[name]
-    jobs = tuple(Job(name, 0, horizon - duration, horizon, np.array([duration]), np.array([usage], np.float64),
+    jobs = tuple(RecurringJob(name, 0, horizon - duration, horizon, np.array([duration]), np.array([usage], np.float64),
                      tuple(sorted(parents[name], key=int)))
                  for name, (duration, *usage) in numbers.items() if duration)
     return Instance(jobs, resources=tuple(f"R{k + 1}" for k in range(len(capacity))), capacity=capacity)
@@ -170,7 +170,7 @@ N_RUNS = 50
 
 
 def synthetic_day(n: int, rng: np.random.Generator, *, reading: Reading = "one-for-all", makespan: int | None = None,
-                  tightness: float | None = None) -> tuple[Instance, tuple[Job, ...]]:
+                  tightness: float | None = None) -> tuple[Instance, tuple[RecurringJob, ...]]:
     """A day with the runs that a planner sees, and its jobs with as many that are held out, 50 of each job.
 
     Durations are uniform in [10, 30] s and usage in [5, 10] cores, whole numbers: `one-for-all` draws all runs of all
@@ -186,8 +186,8 @@ def synthetic_day(n: int, rng: np.random.Generator, *, reading: Reading = "one-f
     if tightness is not None and not 0 <= tightness <= 1:
         raise ValueError(f"tightness must be from 0 to 1, got {tightness!r}")
     span = 50 * n if makespan is None else makespan
-    jobs: list[Job] = []
-    held_out: list[Job] = []
+    jobs: list[RecurringJob] = []
+    held_out: list[RecurringJob] = []
     requested = np.sort(rng.integers(0, span, n))
     earliest = np.zeros(n, np.int64)
     longest = np.zeros(n, np.int64)
@@ -206,7 +206,7 @@ def synthetic_day(n: int, rng: np.random.Generator, *, reading: Reading = "one-f
         earliest[row] = max([int(requested[row]), *(earliest[parents] + longest[parents]).tolist()])
         slack = flexibility if tightness is None else latest - int(earliest[row])
         deadline = latest + int(longest[row]) - (0 if tightness is None else int(tightness * slack))
-        job = Job(f"job {row}", int(requested[row]), flexibility, deadline, durations[:N_RUNS], usage[:N_RUNS],
+        job = RecurringJob(f"job {row}", int(requested[row]), flexibility, deadline, durations[:N_RUNS], usage[:N_RUNS],
                   tuple(f"job {parent}" for parent in sorted(parents.tolist())))
         jobs.append(job)
         held_out.append(replace(job, durations=durations[N_RUNS:], usage=usage[N_RUNS:]))

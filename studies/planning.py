@@ -34,7 +34,7 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel
 from sojourn.publishing import whole_file
 from sojourn.serving.inputs import Encoder
-from sojourn.simulator.planning import Instance, Job, Limits, PlanSettings, Runs, drawn_runs, execute
+from sojourn.simulator.planning import Instance, Limits, PlanSettings, RecurringJob, Runs, drawn_runs, execute
 from studies.planners import STUDIED, Reading, synthetic_day
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ BASELINE = "det-p50"
 READINGS: tuple[Reading, ...] = get_args(Reading)
 
 
-def day_rows(day: Instance, held_out: Sequence[Job], names: Sequence[str], settings: PlanSettings,
+def day_rows(day: Instance, held_out: Sequence[RecurringJob], names: Sequence[str], settings: PlanSettings,
              key: Sequence[int]) -> list[dict[str, Any]]:
     """One row of `plan_row` for each planner, all executed on the same 50 runs. key: seeds those runs."""
     runs = drawn_runs(held_out, np.random.default_rng([*key, 1]))
@@ -104,7 +104,7 @@ def grid_rows(n_samples: Sequence[int], alphas: Sequence[float], n_seeds: int, r
     return pd.DataFrame(rows)
 
 
-def tight_day(seed: int, n: int = 30) -> tuple[Instance, tuple[Job, ...]]:
+def tight_day(seed: int, n: int = 30) -> tuple[Instance, tuple[RecurringJob, ...]]:
     """A day whose deadlines bind, for alpha: half of the slack that flexibility leaves is taken away, and then the time
     by which the longest past run exceeds the 80th percentile.
 
@@ -203,7 +203,7 @@ def recurring_day(log: pd.DataFrame, key: np.ndarray, begin_s: int, *, step_s: i
         limit_s = requested_s[row] if np.isfinite(requested_s[row]) else float(took[own].max())
         start = int(submit_s[row] - begin_s) // step_s
         flexibility = flexibility_s // step_s
-        jobs.append(Job(f"{row}", start, flexibility,
+        jobs.append(RecurringJob(f"{row}", start, flexibility,
                         start + flexibility + max(int(np.ceil(limit_s / step_s)), int(durations.min())), durations,
                         cores[own]))
         rows.append(row)

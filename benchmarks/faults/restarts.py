@@ -155,7 +155,7 @@ def _admissions(store: Path, returned: Path) -> None:
 
 def _called(machine: Admission, number: int) -> str:
     """The answer to the call of a number, which its number and the machine's state decide: two in three are offers."""
-    from sojourn.simulator.admission import Job
+    from sojourn.simulator.admission import OfferedJob
 
     at_s = 600 * number
     running = machine.running(at_s)
@@ -167,7 +167,7 @@ def _called(machine: Admission, number: int) -> str:
             moved = (machine.ended if job.start_s <= at_s else machine.cancel)(job.name, at_s)
         return json.dumps([[each.name, each.start_s, each.end_s, each.cores] for each in moved])
     processing_s = 1_800 + 700 * (number % 5)
-    answer = machine.offer(Job(at_s, processing_s, 1 + number % 4, at_s + 3 * processing_s, f"job-{number}"))
+    answer = machine.offer(OfferedJob(at_s, processing_s, 1 + number % 4, at_s + 3 * processing_s, f"job-{number}"))
     return json.dumps([answer.is_accepted, answer.start_s, answer.cores, answer.reason, answer.counter_offer_s])
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from sojourn.flows.admission.runs import Setting, jobs_with_deadlines, paired_summary, setting_deadlines, verdict
 from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs
 from sojourn.flows.reports.section import Section
-from sojourn.simulator.admission import Admission, AdmissionJobs, Job, admit_predicted, ratio_of
+from sojourn.simulator.admission import Admission, AdmissionJobs, OfferedJob, admit_predicted, ratio_of
 
 TRUE, ESTIMATE, NO_ESTIMATE = "true time", "user estimate", "one day for each"
 ESTIMATES = "estimate"
@@ -154,7 +154,7 @@ def _accepted(jobs: AdmissionJobs, planned_s: np.ndarray, machine: Admission, *,
         submission_s, name = int(jobs.submission_s[row]), str(row)
         if is_told:
             _tell_ends(machine, saved_s, submission_s)
-        answer = machine.offer(Job(submission_s, int(planned_s[row]), int(jobs.cores[row]),
+        answer = machine.offer(OfferedJob(submission_s, int(planned_s[row]), int(jobs.cores[row]),
                                    int(jobs.deadline_s[row]), name))
         is_in[row] = answer.is_accepted
         saved_s[name] = max(int(planned_s[row] - jobs.processing_s[row]), 0)

@@ -16,7 +16,7 @@ import numpy as np
 from sojourn.flows.placement.snapshot import SnapshotTable, is_missing, number_of, table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.serving import Predictor
-from sojourn.simulator.planning import DayState, Instance, Job
+from sojourn.simulator.planning import DayState, Instance, RecurringJob
 
 COLUMNS = ("name", "requested_start_s", "flexibility_s", "deadline_s", "durations_s")
 """Required, besides one column for each resource."""
@@ -112,7 +112,7 @@ class _Rows:
     least_runs: int
     started_s: np.ndarray | None
 
-    def job(self, row: int) -> Job:
+    def job(self, row: int) -> RecurringJob:
         """The job of a row, from 0."""
         cells = {column: values[row] for column, values in self.table.cells.items()}
         try:
@@ -120,7 +120,7 @@ class _Rows:
         except ValueError as error:
             raise ValueError(f"{self.table.at(row)}: {error}") from error
 
-    def _job(self, cells: Mapping[str, Any], began_s: float) -> Job:
+    def _job(self, cells: Mapping[str, Any], began_s: float) -> RecurringJob:
         name, step_s = cells["name"], self.step_s
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"name of a job must be a text that is not empty, got {name!r}")
@@ -145,7 +145,7 @@ class _Rows:
             deadline = max(deadline, start + int(steps.min()))  # which a job that runs already may well meet
         planned_s = cells.get("planned_start_s")
         planned = None if is_missing(planned_s) else round(_number(name, "planned_start_s", planned_s, 0.0) / step_s)
-        return Job(name, start, max(latest - start, 0), deadline, steps,
+        return RecurringJob(name, start, max(latest - start, 0), deadline, steps,
                    np.stack(lists, axis=1) if len(durations) else np.zeros((0, 1)),
                    tuple(_names(name, cells.get("parents"))), planned)
 

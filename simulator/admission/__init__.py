@@ -3,7 +3,7 @@
 After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `jit`.
 """
 
-from sojourn.simulator.admission.admission import Admission, Answer, Job, Planned
+from sojourn.simulator.admission.admission import Admission, Answer, OfferedJob, Planned
 from sojourn.simulator.admission.admit import (
     ACCEPTANCES,
     ALLOCATIONS,
@@ -31,8 +31,8 @@ from sojourn.simulator.admission.measures import (
 
 __all__ = [
     "ACCEPTANCES", "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
-    "FreeIntervals", "Job", "Planned", "PowerProfile", "PredictedRun", "ThresholdConstants", "accepted_load_s", "admit",
-    "admit_predicted", "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh",
+    "FreeIntervals", "OfferedJob", "Planned", "PowerProfile", "PredictedRun", "ThresholdConstants", "accepted_load_s",
+    "admit", "admit_predicted", "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh",
     "load_limit_s", "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile",
     "threshold_constants",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ N_NAME_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class OfferedJob:
     """A job to be decided on; whole seconds. name: for errors."""
 
     submission_s: int
@@ -80,9 +80,9 @@ class Admission:
     order.
 
     >>> machine = Admission(1, "best-fit")
-    >>> machine.offer(Job(0, 10, 1, 10))
+    >>> machine.offer(OfferedJob(0, 10, 1, 10))
     Answer(is_accepted=True, start_s=0, cores=(0,), reason='accepted', counter_offer_s=None)
-    >>> machine.offer(Job(3, 10, 1, 15)).counter_offer_s
+    >>> machine.offer(OfferedJob(3, 10, 1, 15)).counter_offer_s
     20
     """
 
@@ -90,13 +90,13 @@ class Admission:
                  slack: float | None = None, is_backfilling: bool = False, power: PowerProfile | None = None) -> None:
         self._cores = cores_for(n_cores, allocation, acceptance=acceptance, slack=slack,
                                 is_backfilling=is_backfilling, power=power)
-        self.rules = Rules(n_cores, allocation, acceptance, slack, is_backfilling, power is not None)
+        self.rules = AdmissionRules(n_cores, allocation, acceptance, slack, is_backfilling, power is not None)
         self.now_s, self.n_offered, self.n_accepted = 0, 0, 0
         self._lock = threading.Lock()
         self._jobs: list[Planned] = []
         self._journal: Journal | None = None
 
-    def offer(self, job: Job) -> Answer:
+    def offer(self, job: OfferedJob) -> Answer:
         """Decides on a job; if it is accepted, its cores are taken.
 
         Refused with ValueError, without any effect: what AdmissionJobs refuses, a submission before that of the job
@@ -137,7 +137,7 @@ class Admission:
             now_s = self.now_s if at_s is None else at_s
             return tuple(sorted((each for each in self._jobs if each.end_s > now_s), key=lambda each: each.start_s))
 
-    def _decide(self, one: AdmissionJobs, job: Job) -> Answer:
+    def _decide(self, one: AdmissionJobs, job: OfferedJob) -> Answer:
         if one.submission_s[0] < self.now_s:
             raise ValueError(f"submission_s must be at least {self.now_s}, that of the job before, got "
                              f"{job.submission_s!r} (job {job.name})")
@@ -298,7 +298,7 @@ class Admission:
         if entry[0] != "offer":
             self._replan(*entry)
             return
-        answer = self.offer(Job(*entry[1]))
+        answer = self.offer(OfferedJob(*entry[1]))
         if [answer.is_accepted, answer.start_s] != entry[2:]:
             raise ValueError(f"the answer to job {entry[1][4]!r} must be {entry[2:]}, got "
                              f"{[answer.is_accepted, answer.start_s]}")
@@ -450,7 +450,7 @@ COUNTS = ("now_s", "n_offered", "n_accepted")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AdmissionRules:
     """What an admission was made with. has_power: a power profile."""
 
     n_cores: int
@@ -461,8 +461,8 @@ class Rules:
     has_power: bool
 
 
-def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], jobs: Sequence[Sequence[Any]], state: np.ndarray,
-                journal: str | None) -> None:
+def write_state(folder: Path, rules: AdmissionRules, counts: Mapping[str, int], jobs: Sequence[Sequence[Any]],
+                state: np.ndarray, journal: str | None) -> None:
     """Writes all files at once; a folder that holds anything else is refused with ValueError.
 
     jobs: that are accepted and not over, as rows that JSON can hold. journal: name of an empty file, if there is one.
@@ -480,8 +480,8 @@ def write_state(folder: Path, rules: Rules, counts: Mapping[str, int], jobs: Seq
     publish_files(folder, {ARRAY: array, MARK: text.encode(), **empty}, MARK, others=())
 
 
-def read_state(folder: Path) -> tuple[Rules, dict[str, int], list[list[Any]], np.ndarray]:
-    """Rules, counts, jobs and array. FileNotFoundError without one, ValueError where anything is damaged."""
+def read_state(folder: Path) -> tuple[AdmissionRules, dict[str, int], list[list[Any]], np.ndarray]:
+    """AdmissionRules, counts, jobs and array. FileNotFoundError without one, ValueError where anything is damaged."""
     mark, file = folder / MARK, folder / ARRAY
     if not mark.is_file():
         raise FileNotFoundError(f"{folder} must hold {MARK}, got none")
@@ -509,7 +509,7 @@ def read_state(folder: Path) -> tuple[Rules, dict[str, int], list[list[Any]], np
     except (ValueError, MemoryError, EOFError, OverflowError) as error:
         raise ValueError(f"{file} must be an array, got {error}") from error
     try:
-        rules, jobs = Rules(**header["rules"]), header["jobs"]
+        rules, jobs = AdmissionRules(**header["rules"]), header["jobs"]
         counts = {name: header["counts"][name] for name in COUNTS}
         is_good = all(is_whole(each, 0, 2**62) for each in counts.values()) and all(
             _is_job(job, rules.n_cores) for job in jobs)

@@ -4,6 +4,7 @@ Compiled as well are the scorers of `policies`, and `measures/_stranding_kernels
 `tests/naive_replay.py`. Type checkers skip this room. May import: `cluster`, `jit`, `policies`.
 """
 
+from sojourn.simulator.loop.exits import next_slot, schedule
 from sojourn.simulator.loop.host_events import DRAIN, FAIL, RECTIFY, REOPEN, REPAIR, WAVE
 from sojourn.simulator.loop.migration_order import (
     AT_RANDOM,
@@ -127,10 +128,12 @@ __all__ = [
     "fits",
     "key_of",
     "move",
+    "next_slot",
     "no_ranking",
     "pool_ranking",
     "ranking",
     "read_only",
+    "schedule",
     "violation",
     "visible",
 ]  # fmt: skip

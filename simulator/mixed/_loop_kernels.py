@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inner, kept_kernel
-from sojourn.simulator.loop.exits import next_slot, schedule
+from sojourn.simulator.loop import next_slot, schedule
 from sojourn.simulator.mixed._rule_kernels import evict, host_for, is_overloaded, is_room, scale_out
 from sojourn.simulator.mixed.state import (
     BOOTING,
@@ -43,13 +43,13 @@ from sojourn.simulator.mixed.state import (
     TOO_LARGE,
     TYPE_OF,
     USED,
-    Rules,
-    World,
+    MixedRules,
+    MixedWorld,
 )
 
 
 @inner
-def tick(world: World, rules: Rules, now: int) -> None:
+def tick(world: MixedWorld, rules: MixedRules, now: int) -> None:
     """A new interval begins: services leave, use and need of the others change."""
     interval = now // rules.interval
     world.counts[0].interval = interval
@@ -77,7 +77,7 @@ def tick(world: World, rules: Rules, now: int) -> None:
 
 
 @inner
-def scan(world: World, rules: Rules, queue: np.ndarray, n: int, begin: int, now: int) -> int:
+def scan(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, begin: int, now: int) -> int:
     """Length of the queue after placing what fits from `begin` on; `n_scanned`: how many of its first were refused."""
     counts = world.counts
     kept = begin
@@ -120,7 +120,7 @@ def scan(world: World, rules: Rules, queue: np.ndarray, n: int, begin: int, now:
 
 
 @inner
-def next_time(world: World, rules: Rules, now: int, is_growing: bool) -> int:
+def next_time(world: MixedWorld, rules: MixedRules, now: int, is_growing: bool) -> int:
     counts = world.counts
     time = (counts[0].interval + 1) * rules.interval
     batch = next_slot(world)
@@ -135,7 +135,7 @@ def next_time(world: World, rules: Rules, now: int, is_growing: bool) -> int:
 
 
 @inner
-def pass_events(world: World, rules: Rules, time: int) -> None:
+def pass_events(world: MixedWorld, rules: MixedRules, time: int) -> None:
     """Peaks and ends of batch requests up to and including `time`."""
     batch = next_slot(world)
     while batch >= 0 and world.slots[batch].time <= time:
@@ -146,7 +146,7 @@ def pass_events(world: World, rules: Rules, time: int) -> None:
 
 
 @kept_kernel
-def replay(world: World, rules: Rules) -> None:
+def run_mixed(world: MixedWorld, rules: MixedRules) -> None:
     """Everything until the horizon."""
     counts = world.counts
     n_services, n_batch = len(world.services), len(world.batch)
@@ -195,7 +195,7 @@ def replay(world: World, rules: Rules) -> None:
 
 
 @inner
-def place(world: World, rules: Rules, host: int, request: int) -> None:
+def place(world: MixedWorld, rules: MixedRules, host: int, request: int) -> None:
     counts = world.counts
     n = len(world.services)
     counts[0].clock += rules.decision
@@ -230,7 +230,7 @@ def place(world: World, rules: Rules, host: int, request: int) -> None:
 
 
 @inner
-def leave(world: World, rules: Rules, batch: int, now: int) -> None:
+def leave(world: MixedWorld, rules: MixedRules, batch: int, now: int) -> None:
     """A batch request gives its room back."""
     request = batch + len(world.services)
     host = world.requests[request].host
@@ -243,7 +243,7 @@ def leave(world: World, rules: Rules, batch: int, now: int) -> None:
 
 
 @inner
-def batch_event(world: World, rules: Rules, batch: int) -> None:
+def batch_event(world: MixedWorld, rules: MixedRules, batch: int) -> None:
     """The use of a batch request rises to its peak, or it ends."""
     now = world.slots[batch].time
     schedule(world, batch, NEVER)
@@ -264,7 +264,7 @@ def batch_event(world: World, rules: Rules, batch: int) -> None:
 
 
 @inner
-def fits_a_type(world: World, rules: Rules, request: int) -> bool:
+def fits_a_type(world: MixedWorld, rules: MixedRules, request: int) -> bool:
     """Whether some type has room for what a request asks for, and, empty, is not overloaded by the most that a batch
     request was seen to use: else it would be evicted from every machine, again and again."""
     n = len(world.services)
@@ -279,7 +279,7 @@ def fits_a_type(world: World, rules: Rules, request: int) -> bool:
 
 
 @inner
-def enqueue(world: World, rules: Rules, request: int) -> None:
+def enqueue(world: MixedWorld, rules: MixedRules, request: int) -> None:
     if not fits_a_type(world, rules, request):
         world.requests[request].status = TOO_LARGE
         return
@@ -293,7 +293,7 @@ def enqueue(world: World, rules: Rules, request: int) -> None:
 
 
 @inner
-def relieve(world: World, rules: Rules, host: int, now: int) -> None:
+def relieve(world: MixedWorld, rules: MixedRules, host: int, now: int) -> None:
     """Evict from an overloaded host until it is not."""
     n = len(world.services)
     k = 0
@@ -338,7 +338,7 @@ def relieve(world: World, rules: Rules, host: int, now: int) -> None:
 
 
 @inner
-def order_machine(world: World, rules: Rules, kind: int, now: int) -> int:
+def order_machine(world: MixedWorld, rules: MixedRules, kind: int, now: int) -> int:
     """The slot of a new machine, or -1 where there is none left."""
     for host in range(len(world.hosts)):
         if world.hosts[host].state != NONE:
@@ -359,7 +359,7 @@ def order_machine(world: World, rules: Rules, kind: int, now: int) -> int:
 
 
 @inner
-def open_machine(world: World, host: int, now: int) -> None:
+def open_machine(world: MixedWorld, host: int, now: int) -> None:
     world.hosts[host].state = READY
     world.counts[0].n_ready += 1
     world.n_of_type[world.hosts[host].kind] += 1
@@ -370,7 +370,7 @@ def open_machine(world: World, host: int, now: int) -> None:
 
 
 @inner
-def open_ready(world: World, rules: Rules, now: int) -> None:
+def open_ready(world: MixedWorld, rules: MixedRules, now: int) -> None:
     """Machines that have booted take the requests bound to them."""
     counts = world.counts
     if counts[0].next_ready > now:
@@ -390,7 +390,7 @@ def open_ready(world: World, rules: Rules, now: int) -> None:
 
 
 @inner
-def take_bound(world: World, rules: Rules, host: int, queue: np.ndarray, n: int, now: int) -> int:
+def take_bound(world: MixedWorld, rules: MixedRules, host: int, queue: np.ndarray, n: int, now: int) -> int:
     """Length of the queue after the host took what is bound to it, as far as it fits."""
     kept = 0
     for k in range(n):
@@ -406,7 +406,7 @@ def take_bound(world: World, rules: Rules, host: int, queue: np.ndarray, n: int,
 
 
 @inner
-def release_idle(world: World, rules: Rules, now: int) -> None:
+def release_idle(world: MixedWorld, rules: MixedRules, now: int) -> None:
     counts = world.counts
     if counts[0].next_release > now:
         return
@@ -427,7 +427,7 @@ def release_idle(world: World, rules: Rules, now: int) -> None:
 
 
 @inner
-def bind_to_ordered(world: World, request: int, is_service: bool) -> bool:
+def bind_to_ordered(world: MixedWorld, request: int, is_service: bool) -> bool:
     """Whether a machine that is booting has room for the request; it is bound to the first."""
     for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != BOOTING:
@@ -441,7 +441,7 @@ def bind_to_ordered(world: World, request: int, is_service: bool) -> bool:
 
 
 @inner
-def grow(world: World, rules: Rules, queue: np.ndarray, n: int, is_service: bool, most: int, now: int) -> int:
+def grow(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, is_service: bool, most: int, now: int) -> int:
     """How many machines are ordered for the first n of the queue, as far as they are bound to none."""
     n_left = 0
     capacities = world.capacities if is_service else world.limits
@@ -472,7 +472,7 @@ def grow(world: World, rules: Rules, queue: np.ndarray, n: int, is_service: bool
 
 
 @inner
-def largest_first(world: World, n: int) -> None:
+def largest_first(world: MixedWorld, n: int) -> None:
     """`order` becomes `rows[:n]` by falling `sizes`, equal ones in their order: a merge sort from the bottom up, with
     `machine` as scratch for positions."""
     for k in range(n):
@@ -503,7 +503,7 @@ def largest_first(world: World, n: int) -> None:
 
 
 @inner
-def pass_time(world: World, to: int) -> None:
+def pass_time(world: MixedWorld, to: int) -> None:
     counts = world.counts[0]
     elapsed = to - counts.now
     if elapsed <= 0:
@@ -525,7 +525,7 @@ def pass_time(world: World, to: int) -> None:
 
 
 @inner
-def change_use(world: World, rules: Rules, host: int, cpu: int, mem: int) -> None:
+def change_use(world: MixedWorld, rules: MixedRules, host: int, cpu: int, mem: int) -> None:
     """The use of a host changes; what exceeds its capacity is not counted as used."""
     used, capacity = world.hosts[host].used, world.hosts[host].capacity
     is_above = False
@@ -543,7 +543,7 @@ def change_use(world: World, rules: Rules, host: int, cpu: int, mem: int) -> Non
 
 
 @inner
-def set_first(world: World, host: int, request: int, is_service: bool) -> None:
+def set_first(world: MixedWorld, host: int, request: int, is_service: bool) -> None:
     if is_service:
         world.hosts[host].first_service = request
     else:
@@ -551,7 +551,7 @@ def set_first(world: World, host: int, request: int, is_service: bool) -> None:
 
 
 @inner
-def link(world: World, host: int, request: int) -> None:
+def link(world: MixedWorld, host: int, request: int) -> None:
     is_service = request < len(world.services)
     old = world.hosts[host].first_service if is_service else world.hosts[host].first_batch
     world.requests[request].after, world.requests[request].before = old, -1
@@ -564,7 +564,7 @@ def link(world: World, host: int, request: int) -> None:
 
 
 @inner
-def unlink(world: World, rules: Rules, request: int, now: int) -> None:
+def unlink(world: MixedWorld, rules: MixedRules, request: int, now: int) -> None:
     host = world.requests[request].host
     after, before = world.requests[request].after, world.requests[request].before
     if before >= 0:
@@ -583,14 +583,14 @@ def unlink(world: World, rules: Rules, request: int, now: int) -> None:
 
 
 @inner
-def bind(world: World, request: int, host: int) -> None:
+def bind(world: MixedWorld, request: int, host: int) -> None:
     world.requests[request].bound = host
     for d in range(2):
         world.hosts[host].bound[d] += world.demand[request, d]
 
 
 @inner
-def unbind(world: World, request: int) -> None:
+def unbind(world: MixedWorld, request: int) -> None:
     host = world.requests[request].bound
     if host >= 0:
         for d in range(2):

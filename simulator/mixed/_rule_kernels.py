@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.simulator.jit import inner, kept_kernel
-from sojourn.simulator.mixed.state import READY, Rules, World
+from sojourn.simulator.mixed.state import READY, MixedRules, MixedWorld
 
 
 @inner
@@ -126,7 +126,7 @@ def least_requested(available: np.ndarray, capacity: np.ndarray, is_open: np.nda
 
 
 @inner
-def predicted(world: World, rules: Rules, service: int, until: int, d: int) -> int:
+def predicted(world: MixedWorld, rules: MixedRules, service: int, until: int, d: int) -> int:
     """What a service needs at most from now until `until`: as predicted for this interval and the next, and for later
     ones as it was predicted for the same time of the day before, since later predictions are not known yet."""
     interval = world.counts[0].interval
@@ -141,7 +141,7 @@ def predicted(world: World, rules: Rules, service: int, until: int, d: int) -> i
 
 
 @inner
-def is_long_room(world: World, rules: Rules, host: int, request: int, now: int) -> bool:
+def is_long_room(world: MixedWorld, rules: MixedRules, host: int, request: int, now: int) -> bool:
     """Whether a rescheduled request has room for the longest time that requests like it took. Needs of later intervals
     only add to those of this one and the next, which had room."""
     until = now + world.batch[request - len(world.services)].longest
@@ -158,8 +158,8 @@ def is_long_room(world: World, rules: Rules, host: int, request: int, now: int) 
 
 
 @inner
-def is_room(world: World, rules: Rules, host: int, request: int, now: int) -> bool:
-    """Whether the host passes the filter for the request; `World.room` is what is available to it."""
+def is_room(world: MixedWorld, rules: MixedRules, host: int, request: int, now: int) -> bool:
+    """Whether the host passes the filter for the request; `MixedWorld.room` is what is available to it."""
     n = len(world.services)
     is_service = request < n
     limit = world.hosts[host].capacity if is_service else world.hosts[host].limit
@@ -188,7 +188,7 @@ def is_room(world: World, rules: Rules, host: int, request: int, now: int) -> bo
 
 
 @inner
-def host_for(world: World, rules: Rules, request: int, now: int) -> int:
+def host_for(world: MixedWorld, rules: MixedRules, request: int, now: int) -> int:
     best, least = -1, 0.0
     for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != READY or world.hosts[host].serial == world.requests[request].not_on:

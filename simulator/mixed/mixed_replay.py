@@ -12,7 +12,7 @@ import pandas as pd
 
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.loop import SLOTS
-from sojourn.simulator.mixed._loop_kernels import replay
+from sojourn.simulator.mixed._loop_kernels import run_mixed
 from sojourn.simulator.mixed.mixed_scheduler import BELOW, SCHEDULERS, MixedScheduler, MixedWorkload
 from sojourn.simulator.mixed.rules import RESOURCES
 from sojourn.simulator.mixed.state import (
@@ -37,8 +37,8 @@ from sojourn.simulator.mixed.state import (
     SERVICES,
     SHORTEST_RUNTIME,
     USED,
-    Rules,
-    World,
+    MixedRules,
+    MixedWorld,
 )
 from sojourn.simulator.pool import type_capacities
 from sojourn.simulator.whole_numbers import check_setting, is_whole
@@ -87,14 +87,14 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
     world = _world(workload, scheduler, needs, rng, n_fixed if is_fixed else most_machines)
     if is_fixed:
         _open_fixed(world)
-    replay(world, rules)
+    run_mixed(world, rules)
     return _result(workload, world, is_fixed)
 
 
-def _rules(workload: MixedWorkload, scheduler: MixedScheduler) -> Rules:
+def _rules(workload: MixedWorkload, scheduler: MixedScheduler) -> MixedRules:
     timing, scaler = scheduler.timing, scheduler.autoscaler
     interval_ms = workload.interval_s * 1000
-    return Rules(
+    return MixedRules(
         horizon=workload.horizon_s * 1000, interval=interval_ms, cycle=timing.cycle_ms, decision=timing.decision_ms,
         start=timing.start_ms, eviction=timing.eviction_ms,
         idle_release=round(scaler.idle_release_s * 1000) if scaler else 0,
@@ -105,7 +105,7 @@ def _rules(workload: MixedWorkload, scheduler: MixedScheduler) -> Rules:
 
 
 def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray | None, rng: np.random.Generator,
-           n_slots: int) -> World:
+           n_slots: int) -> MixedWorld:
     services, batch = workload.services, workload.batch
     n_services, n_batch = len(services), len(batch)
     n, n_intervals = n_services + n_batch, services.n_intervals
@@ -135,7 +135,7 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
     for name in ("serial", "first_service", "first_batch"):
         hosts[name] = -1
     size = max(n, 1)
-    return World(
+    return MixedWorld(
         counts=counts, series=np.zeros((n_intervals, N_COLUMNS), np.int64), requests=requests,
         demand=np.concatenate([services.reserved, batch.requested]).astype(np.int64), services=of_services,
         service_order=np.argsort(services.first, kind="stable").astype(np.int64),
@@ -175,7 +175,7 @@ def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
     return np.where(is_known, whole, -1).astype(np.int64), counted.astype(np.int64)
 
 
-def _open_fixed(world: World) -> None:
+def _open_fixed(world: MixedWorld) -> None:
     n = len(world.hosts)
     world.hosts["state"] = READY
     world.hosts["serial"] = np.arange(n)
@@ -185,7 +185,7 @@ def _open_fixed(world: World) -> None:
     world.totals[2:] = world.capacities[0] * n
 
 
-def _result(workload: MixedWorkload, world: World, is_fixed: bool) -> MixedResult:
+def _result(workload: MixedWorkload, world: MixedWorld, is_fixed: bool) -> MixedResult:
     n_services = len(workload.services)
     rows = world.series.astype(np.float64)
     interval_ms = workload.interval_s * 1000

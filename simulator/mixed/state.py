@@ -18,7 +18,7 @@ NONE, BOOTING, READY = 0, 1, 2
 SHORTEST_RUNTIME, LARGEST_EXCESS, RANDOM = 0, 1, 2
 USED, CAPACITY, N_READY, N_IN_USE, N_OVERLOADED, N_ABOVE, N_PENDING = 0, 2, 4, 5, 6, 7, 8
 MOST_READY, MOST_IN_USE = 9, 10
-"""Columns of `World.series`: integrals over an interval, ms: used and capacity of two resources, counts; two peaks."""
+"""Columns of `MixedWorld.series`, integrals over an interval, ms: used and capacity of two resources; counts; peaks."""
 N_COLUMNS = 11
 
 COUNTS = np.dtype([(name, np.int64) for name in (
@@ -29,9 +29,9 @@ COUNTS = np.dtype([(name, np.int64) for name in (
 
 
 ROWS, ORDER, MACHINE, TYPE_OF, SLOT_OF, MEMBERS, CHOSEN = 0, 1, 2, 3, 4, 5, 6
-"""Rows of `World.scratch`."""
+"""Rows of `MixedWorld.scratch`."""
 SIZES, RANKS = 0, 1
-"""Rows of `World.scores`."""
+"""Rows of `MixedWorld.scores`."""
 
 REQUESTS = np.dtype([(name, np.int64) for name in (
     "status", "host", "after", "before", "bound", "not_on", "own_machine")])
@@ -49,12 +49,12 @@ HOSTS = np.dtype([*((name, np.int64) for name in (
         "capacity", "limit", "reserved", "need", "batch_demand", "used", "bound"))])
 
 
-class Rules(NamedTuple):
+class MixedRules(NamedTuple):
     """A scheduler, as numbers. by_need: the equation by which services are filtered counts needs, not reservations.
     by_use: batch requests are filtered by what is used now, which they must leave below the
     threshold. is_first_fit: the first host, not the least requested.
     is_raised: eviction raises the demand to what was seen. is_long: a rescheduled request needs room for `longest`.
-    order: of eviction. most_at_once: machines in a round, 0 = a fixed pool. resources' amounts are in `World`."""
+    order: of eviction. most_at_once: machines in a round, 0 = a fixed pool. resources' amounts are in `MixedWorld`."""
 
     horizon: int
     interval: int
@@ -75,12 +75,12 @@ class Rules(NamedTuple):
     threshold: float
 
 
-class World(NamedTuple):
+class MixedWorld(NamedTuple):
     """All state. demand: int64 (n_requests, 2). service_use: int64 (n_services, n_intervals, 2). need: the same, what a
     service counts for in an interval; ahead: as predicted, -1 where unknown. limits: what batch requests may fill of
     each type. slots: when each batch request peaks or ends next, see loop.SLOTS.
-    totals: used and capacity of all machines; n_of_type: how many are ready; type_ms: their time. room, two: int64 (2,);
-    member_use: int64 (n, 2): scratch."""
+    totals: used and capacity of all machines; n_of_type: how many are ready; type_ms: their time. room, two: int64
+    (2,); member_use: int64 (n, 2): scratch."""
 
     counts: np.ndarray
     series: np.ndarray

@@ -4,7 +4,7 @@ May import: `jit` only; it knows no trace, host or policy.
 """
 
 from sojourn.simulator.planning._cp_sat import Limits
-from sojourn.simulator.planning.job import Instance, Job
+from sojourn.simulator.planning.job import Instance, RecurringJob
 from sojourn.simulator.planning.planners import (
     PLANNERS,
     DayState,
@@ -22,6 +22,7 @@ from sojourn.simulator.planning.planners import (
 from sojourn.simulator.planning.problem import Schedule, peaks, usage_profile
 
 __all__ = [
-    "PLANNERS", "DayState", "Executed", "Instance", "Job", "Limits", "PlanSettings", "Planner", "RestOfDay", "Runs",
-    "Schedule", "drawn_runs", "execute", "executed", "peaks", "planner", "rest_of_day", "usage_profile",
+    "PLANNERS", "DayState", "Executed", "Instance", "Limits", "PlanSettings", "Planner", "RecurringJob",
+    "RestOfDay", "Runs", "Schedule", "drawn_runs", "execute", "executed", "peaks", "planner", "rest_of_day",
+    "usage_profile",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ _MAX_UNITS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RecurringJob:
     """One job of the day (COSPiS, section 3.1); times are whole steps, their length is the instance's `step_s`.
 
     name: not empty. requested_start: q; the job never starts earlier. flexibility: f; how much later it may start.
@@ -25,7 +25,7 @@ class Job:
     Refused with ValueError, naming the job and the value: an empty history, durations and usage of unequal length,
     durations below 1, negative or not finite usage, negative times, a job that is its own parent.
 
-    >>> Job("nightly", 0, 3600, 7200, np.array([600, 900]), np.array([4.0, 8.0])).usage.tolist()
+    >>> RecurringJob("nightly", 0, 3600, 7200, np.array([600, 900]), np.array([4.0, 8.0])).usage.tolist()
     [[4.0], [8.0]]
     """
 
@@ -96,12 +96,12 @@ class Instance:
     parents whose shortest runs end after the latest start, another number of resources, wider than the capacity.
 
     >>> run = np.array([10]), np.array([2.0])
-    >>> day = Instance((Job("a", 0, 5, 20, *run), Job("b", 0, 30, 60, *run, ("a",))))
+    >>> day = Instance((RecurringJob("a", 0, 5, 20, *run), RecurringJob("b", 0, 30, 60, *run, ("a",))))
     >>> day.order.tolist(), day.earliest.tolist()
     ([0, 1], [0, 10])
     """
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[RecurringJob, ...]
     step_s: float = 1.0
     resources: tuple[str, ...] = ("cpu_cores",)
     capacity: np.ndarray | None = None
@@ -163,7 +163,7 @@ class Instance:
         """Latest starts, int64 (n,): the requested start and the flexibility, at most the deadline (section 4.1)."""
         return np.array([min(job.requested_start + job.flexibility, job.deadline) for job in self.jobs], np.int64)
 
-    def _parents(self, job: Job, rows: dict[str, int]) -> tuple[int, ...]:
+    def _parents(self, job: RecurringJob, rows: dict[str, int]) -> tuple[int, ...]:
         for parent in job.parents:
             if parent not in rows:
                 raise ValueError(f"parents of job {job.name!r} must be jobs of the instance, got {parent!r}")

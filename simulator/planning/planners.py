@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from sojourn.simulator.planning._cp_sat import Limits
-from sojourn.simulator.planning.job import MAX_TIME, Instance, Job
+from sojourn.simulator.planning.job import MAX_TIME, Instance, RecurringJob
 from sojourn.simulator.planning.problem import (
     ESTIMATORS,
     MAX_CELLS,
@@ -240,8 +240,8 @@ def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
 
     Refused with ValueError: times after `now`, an end without a start or not after it, a day in which all have ended.
 
-    >>> day = Instance((Job("a", 0, 5, 60, np.array([10, 30]), np.array([2.0, 3.0])),
-    ...                 Job("b", 0, 50, 99, np.array([5]), np.array([1.0]), ("a",))))
+    >>> day = Instance((RecurringJob("a", 0, 5, 60, np.array([10, 30]), np.array([2.0, 3.0])),
+    ...                 RecurringJob("b", 0, 50, 99, np.array([5]), np.array([1.0]), ("a",))))
     >>> rest = rest_of_day(day, DayState(20, np.array([0, np.nan]), np.full(2, np.nan)))
     >>> [(job.requested_start, job.flexibility, job.durations.tolist()) for job in rest.instance.jobs]
     [(0, 0, [30]), (20, 30, [5])]
@@ -253,7 +253,7 @@ def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
     rows = np.flatnonzero(np.isnan(state.ended))
     if not len(rows):
         raise ValueError(f"jobs must not all have ended at {state.now}, got {len(instance)} that have")
-    left: dict[int, Job] = {}
+    left: dict[int, RecurringJob] = {}
     earliest_end: dict[int, int] = {}
     for row in (row for row in instance.order.tolist() if np.isnan(state.ended[row])):
         job = instance.jobs[row]
@@ -282,7 +282,7 @@ def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
         begun < 0, begun, MAX_TIME)), -begun, tuple(notes))
 
 
-def _running(job: Job, started: int, now: int, notes: list[str]) -> Job:
+def _running(job: RecurringJob, started: int, now: int, notes: list[str]) -> RecurringJob:
     is_longer = job.durations > now - started
     durations, usage = job.durations[is_longer], job.usage[is_longer]
     if not is_longer.any():
@@ -291,7 +291,7 @@ def _running(job: Job, started: int, now: int, notes: list[str]) -> Job:
         notes.append(f"job {job.name!r} has run for {now - started}, longer than all of its past runs: it is taken to "
                      "run as long again")
     begin = max(started, 0)  # usage before the day's begin is nothing that a plan could change
-    return Job(job.name, begin, 0, job.deadline, durations - (begin - started), usage)
+    return RecurringJob(job.name, begin, 0, job.deadline, durations - (begin - started), usage)
 
 
 def _check(instance: Instance, state: DayState) -> None:
@@ -324,10 +324,10 @@ class Runs:
         return len(self.durations)
 
 
-def drawn_runs(held_out: Sequence[Job], rng: np.random.Generator, n_runs: int = N_RUNS) -> Runs:
+def drawn_runs(held_out: Sequence[RecurringJob], rng: np.random.Generator, n_runs: int = N_RUNS) -> Runs:
     """Days with one pair of duration and usage a job, drawn from the histories of `held_out`: runs not planned with.
 
-    >>> runs = drawn_runs([Job("a", 0, 0, 9, np.array([3]), np.array([2.0]))], np.random.default_rng(0), 2)
+    >>> runs = drawn_runs([RecurringJob("a", 0, 0, 9, np.array([3]), np.array([2.0]))], np.random.default_rng(0), 2)
     >>> runs.durations.tolist(), runs.usage.tolist()
     ([[3], [3]], [[[2.0]], [[2.0]]])
     """
@@ -346,9 +346,9 @@ def drawn_runs(held_out: Sequence[Job], rng: np.random.Generator, n_runs: int = 
 def executed(instance: Instance, starts: np.ndarray, runs: Runs) -> np.ndarray:
     """Real starts, int64 (n_runs, n): as scheduled, or when the last parent ends, if that is later (section 4.2).
 
-    >>> from sojourn.simulator.planning.job import Job
+    >>> from sojourn.simulator.planning.job import RecurringJob
     >>> one = np.array([10]), np.array([2.0])
-    >>> day = Instance((Job("a", 0, 5, 20, *one), Job("b", 0, 30, 60, *one, ("a",))))
+    >>> day = Instance((RecurringJob("a", 0, 5, 20, *one), RecurringJob("b", 0, 30, 60, *one, ("a",))))
     >>> executed(day, np.array([0, 10]), Runs(np.array([[8, 9], [14, 9]]), np.ones((2, 2, 1)))).tolist()
     [[0, 10], [0, 14]]
     """

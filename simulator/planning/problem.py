@@ -41,8 +41,8 @@ def drawn_pairs(instance: Instance, n_samples: int, rng: np.random.Generator) ->
 
     Where a job has at least `n_samples` runs none of them is drawn twice; else each is drawn about equally often.
 
-    >>> from sojourn.simulator.planning.job import Job
-    >>> day = Instance((Job("a", 0, 0, 9, np.array([2, 3]), np.array([1.0, 5.0])),))
+    >>> from sojourn.simulator.planning.job import RecurringJob
+    >>> day = Instance((RecurringJob("a", 0, 0, 9, np.array([2, 3]), np.array([1.0, 5.0])),))
     >>> pairs = drawn_pairs(day, 4, np.random.default_rng(0))
     >>> sorted(zip(pairs.durations[:, 0].tolist(), pairs.usage[:, 0, 0].tolist()))
     [(2, 1), (2, 1), (3, 5), (3, 5)]
@@ -74,8 +74,8 @@ ESTIMATORS: Mapping[str, Estimator] = MappingProxyType({
 def estimated(instance: Instance, of: Estimator) -> Samples:
     """One sample: durations and usage by an estimator, each for itself.
 
-    >>> from sojourn.simulator.planning.job import Job
-    >>> day = Instance((Job("a", 0, 0, 9, np.array([2, 3, 9]), np.array([1.0, 5.0, 5.0])),))
+    >>> from sojourn.simulator.planning.job import RecurringJob
+    >>> day = Instance((RecurringJob("a", 0, 0, 9, np.array([2, 3, 9]), np.array([1.0, 5.0, 5.0])),))
     >>> [(int(s.durations[0, 0]), int(s.usage[0, 0, 0])) for s in (estimated(day, e) for e in ESTIMATORS.values())]
     [(3, 5), (9, 5), (9, 5)]
     """
@@ -187,9 +187,9 @@ def windows_of(problem: Problem, kept: np.ndarray) -> Windows:
 def easiest_windows(problem: Problem) -> Windows:
     """Windows for as many samples as must be kept: those with the most slack in their tightest job, each for itself.
 
-    >>> from sojourn.simulator.planning.job import Instance, Job
+    >>> from sojourn.simulator.planning.job import Instance, RecurringJob
     >>> from sojourn.simulator.planning.problem import Samples
-    >>> day = Instance((Job("a", 0, 9, 9, np.array([2, 8]), np.array([1.0, 5.0])),))
+    >>> day = Instance((RecurringJob("a", 0, 9, 9, np.array([2, 8]), np.array([1.0, 5.0])),))
     >>> found = easiest_windows(Problem(day, Samples(np.array([[8], [2]]), np.ones((2, 1, 1), int)), 1))
     >>> found.kept.tolist(), found.high.tolist()
     ([1], [7])

@@ -332,9 +332,9 @@ def energetic_bound(problem: Problem) -> np.ndarray:
     Deadlines and dependencies narrow the starts. A sample may break them, but no more than `n_ignored` samples do: of
     the bounds that hold where one sample is respected, all but the `n_ignored` highest hold at once.
 
-    >>> from sojourn.simulator.planning.job import Instance, Job
+    >>> from sojourn.simulator.planning.job import Instance, RecurringJob
     >>> from sojourn.simulator.planning.problem import ESTIMATORS, estimated
-    >>> three = Instance(tuple(Job(f"{k}", 0, 2, 9, np.array([4]), np.array([2.0])) for k in range(3)))
+    >>> three = Instance(tuple(RecurringJob(f"{k}", 0, 2, 9, np.array([4]), np.array([2.0])) for k in range(3)))
     >>> energetic_bound(Problem(three, estimated(three, ESTIMATORS["p50"]))).tolist()
     [6]
     """

@@ -127,7 +127,7 @@ def shares(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(amount, total, out=np.zeros(np.shape(amount)), where=np.asarray(total) > 0))
 
 
-class Rules(NamedTuple):
+class ConstraintArrays(NamedTuple):
     """Constraints as whole numbers; int64, None where there is no such rule.
 
     host_kind (n_hosts,) and kind (n,): a request of kind k >= 0 needs a host of that kind. group (n,): no two requests
@@ -160,7 +160,7 @@ class Constraints:
     apart_by: str | None = None
     pinned_by: str | None = None
 
-    def rules(self, requests: pd.DataFrame, hosts: pd.DataFrame) -> Rules:
+    def rules(self, requests: pd.DataFrame, hosts: pd.DataFrame) -> ConstraintArrays:
         """The rules as whole numbers; ValueError names a column that is not there."""
         for name, table, owner in ((self.host_type, requests, "requests"), (self.host_type, hosts, "hosts"),
                                    (self.apart_by, requests, "requests"), (self.pinned_by, requests, "requests")):
@@ -177,7 +177,7 @@ class Constraints:
             group = pd.factorize(requests[self.apart_by].astype("string"))[0]
         if self.pinned_by is not None:
             is_pinned = requests[self.pinned_by].fillna(False).to_numpy(bool)
-        return Rules(host_kind, kind, group, is_pinned)
+        return ConstraintArrays(host_kind, kind, group, is_pinned)
 
 
 NO_CONSTRAINTS = Constraints()

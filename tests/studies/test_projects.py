@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from naive_planning import problems_of, step_usage
-from sojourn.simulator.planning import Instance, Job, Limits
+from sojourn.simulator.planning import Instance, Limits, RecurringJob
 from studies.planners import least_makespan, read_project
 
 FILES = Path(__file__).parents[3] / "shared" / "data" / "psplib" / "j30.sm.tar.gz"
@@ -55,7 +55,7 @@ def test_what_is_no_project_is_refused() -> None:
         read_project("nothing")
     run = np.array([2]), np.array([3.0])
     with pytest.raises(ValueError, match="capacity must be given for a least makespan"):
-        least_makespan(Instance((Job("a", 0, 9, 20, *run),)), Limits())
+        least_makespan(Instance((RecurringJob("a", 0, 9, 20, *run),)), Limits())
 
 
 @pytest.mark.skipif(not FILES.is_file(), reason="the shared data is not beside the repository")

@@ -14,7 +14,7 @@ from sojourn.flows.cli import app
 from sojourn.flows.plan import FILES, split_history
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.versions.promotion import read_store
-from sojourn.simulator.planning import Instance, Job
+from sojourn.simulator.planning import Instance, RecurringJob
 from studies.planners import synthetic_day
 
 
@@ -113,13 +113,14 @@ def test_help_names_the_planners() -> None:
 
 
 def test_the_later_runs_are_held_out() -> None:
-    day = Instance((Job("a", 0, 0, 99, np.arange(1, 11), np.ones(10)), Job("b", 0, 0, 99, np.array([4]), np.ones(1))))
+    day = Instance((RecurringJob("a", 0, 0, 99, np.arange(1, 11), np.ones(10)),
+                    RecurringJob("b", 0, 0, 99, np.array([4]), np.ones(1))))
     past, later, n_single = split_history(day, 0.3)
     assert past.jobs[0].durations.tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert later[0].durations.tolist() == [8, 9, 10]
     assert (later[1].durations.tolist(), n_single) == ([4], 1)
     both, same, _ = split_history(day, 0.0)
     assert both.jobs[0].durations.tolist() == same[0].durations.tolist() == list(range(1, 11))
-    late = Instance((Job("c", 0, 0, 5, np.array([9, 9, 3]), np.ones(3)),))
+    late = Instance((RecurringJob("c", 0, 0, 5, np.array([9, 9, 3]), np.ones(3)),))
     with pytest.raises(ValueError, match=r"held_out must .*, got 0.3 \(deadline of"):
         split_history(late, 0.3)

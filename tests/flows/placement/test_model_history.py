@@ -12,7 +12,7 @@ from made_bundles import make
 from sojourn.flows.placement.job_table import LEVELS, ModelDurations, read_jobs, with_model_history
 from sojourn.models.curve_table import HazardTable
 from sojourn.serving import Predictor
-from sojourn.simulator.planning import Instance, Job
+from sojourn.simulator.planning import Instance, RecurringJob
 
 
 def curves(n: int) -> HazardTable:
@@ -23,8 +23,8 @@ def curves(n: int) -> HazardTable:
 
 
 def day() -> Instance:
-    return Instance((Job("a", 0, 60, 460, np.array([7, 9]), np.array([2.0, 4.0])),
-                     Job("b", 0, 60, 460, np.arange(1, 8), np.ones(7))), step_s=60.0)
+    return Instance((RecurringJob("a", 0, 60, 460, np.array([7, 9]), np.array([2.0, 4.0])),
+                     RecurringJob("b", 0, 60, 460, np.arange(1, 8), np.ones(7))), step_s=60.0)
 
 
 def test_a_job_with_few_runs_has_the_quantiles_of_its_curve() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sojourn import publishing
-from sojourn.simulator.admission import Admission, AdmissionJobs, Answer, Job, PowerProfile, admit, deadlines_of
+from sojourn.simulator.admission import Admission, AdmissionJobs, Answer, OfferedJob, PowerProfile, admit, deadlines_of
 
 POWER = PowerProfile(np.array([0, 40, 60]), np.array([5, 2, 4]), 400)
 WAYS: Mapping[str, Mapping[str, Any]] = {
@@ -30,8 +30,8 @@ def drawn(widest: int, n: int = 80) -> AdmissionJobs:
                          deadlines_of(submission, processing, rng.uniform(0, 1.5, n)))
 
 
-def job_of(jobs: AdmissionJobs, row: int) -> Job:
-    return Job(int(jobs.submission_s[row]), int(jobs.processing_s[row]), int(jobs.cores[row]),
+def job_of(jobs: AdmissionJobs, row: int) -> OfferedJob:
+    return OfferedJob(int(jobs.submission_s[row]), int(jobs.processing_s[row]), int(jobs.cores[row]),
                int(jobs.deadline_s[row]), f"job-{row}")
 
 
@@ -58,27 +58,27 @@ def test_offers_decide_as_a_replay_also_after_a_restart(way: str, tmp_path: Path
 
 def test_a_counter_offer_that_is_taken_up_is_accepted() -> None:
     machine = Admission(2)
-    assert machine.offer(Job(0, 10, 2, 10)).is_accepted
-    refused = machine.offer(Job(1, 5, 1, 9))
+    assert machine.offer(OfferedJob(0, 10, 2, 10)).is_accepted
+    refused = machine.offer(OfferedJob(1, 5, 1, 9))
     assert refused == Answer(False, None, (), "no room before its deadline", 15)
-    assert machine.offer(Job(1, 5, 1, 15)).start_s == 10
-    assert machine.offer(Job(1, 5, 3, 99)) == Answer(False, None, (), "wider than the machine", None)
+    assert machine.offer(OfferedJob(1, 5, 1, 15)).start_s == 10
+    assert machine.offer(OfferedJob(1, 5, 3, 99)) == Answer(False, None, (), "wider than the machine", None)
 
 
 def test_what_is_refused_has_no_effect() -> None:
     machine = Admission(1)
-    machine.offer(Job(7, 5, 1, 99))
-    for job, words in ((Job(6, 5, 1, 99, "late"), r"submission_s must be at least 7, .* got 6 \(job late\)"),
-                       (Job(8, 0, 1, 99, "none"), r"processing_s .* got 0 \(job none\)")):
+    machine.offer(OfferedJob(7, 5, 1, 99))
+    for job, words in ((OfferedJob(6, 5, 1, 99, "late"), r"submission_s must be at least 7, .* got 6 \(job late\)"),
+                       (OfferedJob(8, 0, 1, 99, "none"), r"processing_s .* got 0 \(job none\)")):
         with pytest.raises(ValueError, match=words):
             machine.offer(job)
     assert (machine.n_offered, machine.now_s) == (1, 7)
-    assert machine.offer(Job(7, 5, 1, 17)).start_s == 12
+    assert machine.offer(OfferedJob(7, 5, 1, 17)).start_s == 12
 
 
 def _saved(folder: Path) -> Admission:
     machine = Admission(2, is_backfilling=True)
-    machine.offer(Job(0, 5, 1, 9))
+    machine.offer(OfferedJob(0, 5, 1, 9))
     machine.save(folder)
     return machine
 
@@ -95,7 +95,7 @@ def test_a_file_of_the_user_s_own_is_not_removed(tmp_path: Path) -> None:
 
 def test_a_save_that_fails_leaves_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = _saved(tmp_path / "state")
-    machine.offer(Job(1, 5, 2, 30))
+    machine.offer(OfferedJob(1, 5, 2, 30))
 
     def full_disk(path: Path) -> None:
         raise OSError(28, "No space left on device", str(path))
@@ -164,8 +164,8 @@ def test_the_number_of_cores_is_a_whole_one(n_cores: Any) -> None:
 
 def test_a_counter_offer_is_a_deadline_that_a_job_can_have() -> None:
     machine, late = Admission(1), 2**40 - 10
-    assert machine.offer(Job(late - 20, 20, 1, late)).is_accepted
-    answer = machine.offer(Job(late - 19, 20, 1, late + 5))
+    assert machine.offer(OfferedJob(late - 20, 20, 1, late)).is_accepted
+    answer = machine.offer(OfferedJob(late - 19, 20, 1, late + 5))
     assert (answer.is_accepted, answer.counter_offer_s) == (False, None)
 
 
@@ -176,13 +176,13 @@ def planned(machine: Admission) -> list[tuple[str, int, int, tuple[int, ...]]]:
 @pytest.mark.parametrize("is_backfilling", [False, True])
 def test_what_ended_early_gives_its_cores_to_those_who_wait_and_to_new_ones(is_backfilling: bool) -> None:
     machine = Admission(1, is_backfilling=is_backfilling)
-    machine.offer(Job(0, 100, 1, 100, "a"))
-    machine.offer(Job(0, 50, 1, 160, "b"))
-    assert not machine.offer(Job(1, 20, 1, 130, "c")).is_accepted  # a to 100, b to 150, so c would end at 170
+    machine.offer(OfferedJob(0, 100, 1, 100, "a"))
+    machine.offer(OfferedJob(0, 50, 1, 160, "b"))
+    assert not machine.offer(OfferedJob(1, 20, 1, 130, "c")).is_accepted  # a to 100, b to 150, so c would end at 170
     assert planned(machine) == [("a", 0, 100, (0,)), ("b", 100, 150, (0,))]
     moved = machine.ended("a", 40)
     assert [(each.name, each.start_s, each.end_s) for each in moved] == [("b", 40, 90)]
-    assert machine.offer(Job(40, 20, 1, 130, "c")).start_s == 90
+    assert machine.offer(OfferedJob(40, 20, 1, 130, "c")).start_s == 90
     assert planned(machine) == [("b", 40, 90, (0,)), ("c", 90, 110, (0,))]
 
 
@@ -190,7 +190,7 @@ def test_what_ended_early_gives_its_cores_to_those_who_wait_and_to_new_ones(is_b
 def test_what_is_extended_tells_who_is_late_and_what_is_cancelled_goes(is_backfilling: bool) -> None:
     machine = Admission(1, is_backfilling=is_backfilling)
     for name, deadline_s in (("a", 10), ("b", 20), ("c", 40)):
-        assert machine.offer(Job(0, 10, 1, deadline_s, name)).is_accepted
+        assert machine.offer(OfferedJob(0, 10, 1, deadline_s, name)).is_accepted
     # a takes 5 s longer: b runs from 15 to 25, 5 s late, and c from 25 to 35, in time
     moved = machine.extended("a", 15, at_s=9)
     assert [(each.name, each.start_s, each.is_late) for each in moved] == [("b", 15, True), ("c", 25, False),
@@ -198,13 +198,13 @@ def test_what_is_extended_tells_who_is_late_and_what_is_cancelled_goes(is_backfi
     assert [each.name for each in machine.cancel("b", 10)] == ["c"]
     assert planned(machine) == [("a", 0, 15, (0,)), ("c", 15, 25, (0,))]
     assert machine.running(20)[0].name == "c"
-    assert machine.offer(Job(12, 5, 1, 30, "d")).start_s == 25
+    assert machine.offer(OfferedJob(12, 5, 1, 30, "d")).start_s == 25
 
 
 def test_a_change_that_cannot_be_is_refused_without_effect() -> None:
     machine = Admission(1)
-    machine.offer(Job(0, 10, 1, 10, "a"))
-    machine.offer(Job(5, 10, 1, 20, "b"))
+    machine.offer(OfferedJob(0, 10, 1, 10, "a"))
+    machine.offer(OfferedJob(5, 10, 1, 20, "b"))
     refused: list[tuple[Callable[[], object], str]] = [
         (lambda: machine.ended("c", 6), "name must be that of one accepted job .* got 'c', that of 0"),
         (lambda: machine.ended("b", 6), "name must be that of a running job, got 'b'"),
@@ -221,12 +221,12 @@ def test_a_change_that_cannot_be_is_refused_without_effect() -> None:
 
 def lived(machine: Admission) -> None:
     """Some answers and changes."""
-    machine.offer(Job(0, 30, 1, 40, "a"))
-    machine.offer(Job(0, 10, 2, 60, "b"))
-    machine.offer(Job(0, 10, 9, 60, "wide"))
+    machine.offer(OfferedJob(0, 30, 1, 40, "a"))
+    machine.offer(OfferedJob(0, 10, 2, 60, "b"))
+    machine.offer(OfferedJob(0, 10, 9, 60, "wide"))
     machine.ended("a", 5)
     machine.extended("b", 25, 6)
-    machine.offer(Job(7, 10, 1, 60, "c"))
+    machine.offer(OfferedJob(7, 10, 1, 60, "c"))
     machine.cancel("c", 8)
 
 
@@ -272,7 +272,7 @@ def test_a_kill_at_any_flush_loses_no_answer(tmp_path: Path, monkeypatch: pytest
         n_events += 1
         folder = tmp_path / str(n_events)
         machine = Admission.open(folder, 1)
-        assert machine.offer(Job(0, 10, 1, 10, "a")).is_accepted
+        assert machine.offer(OfferedJob(0, 10, 1, 10, "a")).is_accepted
         left = [n_events]
 
         def flushed(descriptor: int, left: list[int] = left, real: Any = os.fsync) -> None:
@@ -285,7 +285,7 @@ def test_a_kill_at_any_flush_loses_no_answer(tmp_path: Path, monkeypatch: pytest
             patched.setattr(os, "fsync", flushed)
             try:
                 machine.save(folder)
-                answered = machine.offer(Job(0, 10, 1, 20, "b")).is_accepted
+                answered = machine.offer(OfferedJob(0, 10, 1, 20, "b")).is_accepted
             except Killed:
                 pass
         machine.close()
@@ -298,16 +298,16 @@ def test_a_kill_at_any_flush_loses_no_answer(tmp_path: Path, monkeypatch: pytest
 
 def test_an_answer_that_is_not_on_disk_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Admission.open(tmp_path / "state", 1)
-    machine.offer(Job(0, 10, 1, 10, "a"))
+    machine.offer(OfferedJob(0, 10, 1, 10, "a"))
 
     def full_disk(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched, pytest.raises(OSError, match=r"No space left .*journal\.log"):
         patched.setattr(os, "fsync", full_disk)
-        machine.offer(Job(0, 10, 1, 20, "b"))
+        machine.offer(OfferedJob(0, 10, 1, 20, "b"))
     with pytest.raises(ValueError, match="must be open, got one that is closed or that failed"):
-        machine.offer(Job(0, 10, 1, 20, "b"))
+        machine.offer(OfferedJob(0, 10, 1, 20, "b"))
     machine.close()
     with Admission.open(tmp_path / "state", 1) as again:
         assert [each.name for each in again.running()] == ["a"]
@@ -331,7 +331,7 @@ def test_no_core_has_two_jobs_and_none_starts_later_when_one_ends_early(way: str
     for number in range(400):
         now_s += int(rng.integers(0, 3))
         processing_s = int(rng.integers(1, 25))
-        machine.offer(Job(now_s, processing_s, 1 if way == "threshold" else int(rng.integers(1, 4)),
+        machine.offer(OfferedJob(now_s, processing_s, 1 if way == "threshold" else int(rng.integers(1, 4)),
                           now_s + int(processing_s * rng.uniform(1.5, 6)), f"{number}"))
         before = {each.name: each for each in machine.running()}
         if number % 2 and before:
@@ -350,7 +350,7 @@ def test_no_core_has_two_jobs_and_none_starts_later_when_one_ends_early(way: str
 def test_the_own_folder_is_known_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Admission.open("state", 1) as machine:
-        machine.offer(Job(0, 10, 1, 20, "a"))
+        machine.offer(OfferedJob(0, 10, 1, 20, "a"))
         machine.save("state")  # a relative path takes the journal into the saved state, too
         assert Path("state/journal.log").read_bytes() == b""
     (tmp_path / "link").symlink_to(tmp_path / "state")

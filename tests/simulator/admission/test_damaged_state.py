@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from mutations import EDITS, RAW, Edits, mutated, paths, with_raw
-from sojourn.simulator.admission import Admission, Job
+from sojourn.simulator.admission import Admission, OfferedJob
 from sojourn.simulator.admission.admission import (
     ARRAY,
     MARK,
@@ -34,11 +34,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two jobs in the saved state, six answers and two changes in the journal."""
     folder = tmp_path_factory.mktemp("admission") / "state"
     with Admission.open(folder, 4, is_backfilling=True) as machine:
-        machine.offer(Job(0, 60, 2, 90, "first"))
-        machine.offer(Job(0, 500, 1, 900, "long"))
+        machine.offer(OfferedJob(0, 60, 2, 90, "first"))
+        machine.offer(OfferedJob(0, 500, 1, 900, "long"))
         machine.save(folder)
         for k, name in enumerate(NAMES):
-            machine.offer(Job(k, 30 + k, 1 + k % 3, 700, name))
+            machine.offer(OfferedJob(k, 30 + k, 1 + k % 3, 700, name))
         machine.ended("first", 9)
         machine.extended("long", 650, 10)
     return folder
@@ -88,13 +88,13 @@ def test_lines_that_are_lost_doubled_moved_or_changed_are_refused(whole: Path, t
             assert state_of(machine) == good and file.read_bytes() == content
     file.write_bytes(content)
     with Admission.open(folder, 4, is_backfilling=True) as machine:  # what is written now goes on
-        machine.offer(Job(11, 5, 1, 700, "next"))
+        machine.offer(OfferedJob(11, 5, 1, 700, "next"))
     assert loaded_or_refused(folder) not in (None, good)
 
 
 def test_the_journal_of_another_state_is_refused(whole: Path, tmp_path: Path) -> None:
     with Admission.open(tmp_path / "state", 4, is_backfilling=True) as machine:
-        machine.offer(Job(0, 60, 2, 90, "another"))
+        machine.offer(OfferedJob(0, 60, 2, 90, "another"))
         machine.save(tmp_path / "state")
     shutil.copy(whole / "journal.log", tmp_path / "state")
     with pytest.raises(ValueError, match=r"journal\.log: line 1 must end and match its CRC-32, .* saved state, got"):
@@ -214,6 +214,6 @@ def test_a_name_that_no_line_holds_is_refused(tmp_path: Path) -> None:
     with Admission.open(tmp_path / "state", 1) as machine:
         for name in ("a" * 65_537, 7, None):
             with pytest.raises(ValueError, match="name must be text of at most 65,536 characters, got"):
-                machine.offer(Job(0, 10, 1, 10, name))  # type: ignore[arg-type]
-        assert machine.offer(Job(0, 10, 1, 10, "\U0001f600" * 65_536)).is_accepted
+                machine.offer(OfferedJob(0, 10, 1, 10, name))  # type: ignore[arg-type]
+        assert machine.offer(OfferedJob(0, 10, 1, 10, "\U0001f600" * 65_536)).is_accepted
     assert len(Admission.load(tmp_path / "state").running()) == 1

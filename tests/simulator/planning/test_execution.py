@@ -8,8 +8,8 @@ import pytest
 from naive_planning import peak_by_steps
 from sojourn.simulator.planning import (
     Instance,
-    Job,
     PlanSettings,
+    RecurringJob,
     Runs,
     Schedule,
     drawn_runs,
@@ -29,7 +29,7 @@ def made(starts: list[int], peak: float) -> Schedule:
 def test_metrics_by_hand() -> None:
     # requested: both at 0, peak 2 x 4; scheduled: one after the other. Run 0: a ends at 10, b runs 10..18, peak 4.
     # run 1: a ends at 14, so b, its child, starts at 14 and ends at 24, 4 after its deadline; peak 6
-    day = Instance((Job("a", 0, 0, 30, *ONE), Job("b", 0, 15, 20, *ONE, ("a",))), step_s=5.0)
+    day = Instance((RecurringJob("a", 0, 0, 30, *ONE), RecurringJob("b", 0, 15, 20, *ONE, ("a",))), step_s=5.0)
     runs = Runs(np.array([[10, 8], [14, 10]]), np.array([[[4.0], [4.0]], [[6.0], [6.0]]]))
     found = execute(day, made([0, 10], 5.0), runs)
     assert executed(day, np.array([0, 10]), runs).tolist() == [[0, 10], [0, 14]]
@@ -42,7 +42,7 @@ def test_metrics_by_hand() -> None:
 
 
 def test_the_reduction_is_against_requested_starts_in_the_same_run() -> None:
-    day = Instance((Job("a", 0, 20, 50, *ONE), Job("b", 0, 20, 50, *ONE)))
+    day = Instance((RecurringJob("a", 0, 20, 50, *ONE), RecurringJob("b", 0, 20, 50, *ONE)))
     runs = Runs(np.array([[10, 10]]), np.array([[[3.0], [5.0]]]))
     assert execute(day, made([0, 10], 5.0), runs).reduction_pct.tolist() == [pytest.approx(100 * 3 / 8)]
 

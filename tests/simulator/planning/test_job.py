@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.simulator.planning import Instance, Job
+from sojourn.simulator.planning import Instance, RecurringJob
 
-GOOD = Job("a", 5, 10, 60, np.array([10, 20]), np.array([2.0, 4.0]))
+GOOD = RecurringJob("a", 5, 10, 60, np.array([10, 20]), np.array([2.0, 4.0]))
 
 
 @pytest.mark.parametrize(("changed", "message"), [
@@ -35,7 +35,7 @@ def test_a_bad_job_is_refused_by_name(changed: dict[str, Any], message: str) -> 
         replace(GOOD, **changed)
 
 
-def later(name: str, *parents: str, **changed: Any) -> Job:
+def later(name: str, *parents: str, **changed: Any) -> RecurringJob:
     return replace(GOOD, name=name, parents=parents, **changed)
 
 
@@ -51,7 +51,7 @@ def later(name: str, *parents: str, **changed: Any) -> Job:
     ((GOOD, later("b", "a", flexibility=9)), "flexibility of job 'b' .* end at 15, got latest start 14"),
     ((GOOD, later("b", usage=np.ones((2, 3)))), r"usage of job 'b' must have 1 resources \(cpu_cores\), got 3"),
 ])
-def test_a_bad_instance_is_refused_by_the_name_of_the_job(jobs: tuple[Job, ...], message: str) -> None:
+def test_a_bad_instance_is_refused_by_the_name_of_the_job(jobs: tuple[RecurringJob, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Instance(jobs)
 
@@ -81,9 +81,10 @@ def test_usage_that_is_not_whole_is_planned_in_thousandths_of_the_largest() -> N
 
 def test_one_huge_job_does_not_change_the_unit_of_all() -> None:
     run = np.array([10])
-    others = [Job(f"{k}", 0, 5, 20, run, np.array([24.0])) for k in range(4)]
-    day = Instance((*others, Job("typo", 0, 5, 20, run, np.array([24_000_000.0]))))
+    others = [RecurringJob(f"{k}", 0, 5, 20, run, np.array([24.0])) for k in range(4)]
+    day = Instance((*others, RecurringJob("typo", 0, 5, 20, run, np.array([24_000_000.0]))))
     assert day.unit.tolist() == [1.0]  # and not 24,000
-    day = Instance((*others, Job("half", 0, 5, 20, run, np.array([0.5])), Job("typo", 0, 5, 20, run, np.array([24e6]))))
+    day = Instance((*others, RecurringJob("half", 0, 5, 20, run, np.array([0.5])),
+                    RecurringJob("typo", 0, 5, 20, run, np.array([24e6]))))
     assert day.unit.tolist() == [2.4]  # a tenth of the median job's 24
-    assert Instance((*others, Job("half", 0, 5, 20, run, np.array([0.5])))).unit.tolist() == [0.024]
+    assert Instance((*others, RecurringJob("half", 0, 5, 20, run, np.array([0.5])))).unit.tolist() == [0.024]

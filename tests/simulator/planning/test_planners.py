@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naive_planning import check_schedule, least_peak
-from sojourn.simulator.planning import Instance, Job, Limits, Planner, PlanSettings, planner
+from sojourn.simulator.planning import Instance, Limits, Planner, PlanSettings, RecurringJob, planner
 from studies.planners import STUDIED, synthetic_day
 
 QUICK = PlanSettings(n_samples=4, limits=Limits(limit_s=5.0, n_moves=500))
@@ -20,7 +20,7 @@ QUICK = PlanSettings(n_samples=4, limits=Limits(limit_s=5.0, n_moves=500))
 def days(draw: st.DrawFn) -> Instance:
     """Some jobs with close deadlines; what is refused is mended by later deadlines and more flexibility."""
     n, n_resources = draw(st.integers(1, 6)), draw(st.integers(1, 2))
-    jobs: list[Job] = []
+    jobs: list[RecurringJob] = []
     ends = np.zeros(n, np.int64)
     for row in range(n):
         n_runs = draw(st.integers(1, 4))
@@ -32,7 +32,7 @@ def days(draw: st.DrawFn) -> Instance:
         first = max([start, *(int(ends[parent]) for parent in parents)])
         ends[row] = first + durations.min()
         deadline = int(ends[row]) + draw(st.integers(0, 6))
-        jobs.append(Job(f"{row}", start, max(flexibility, first - start), deadline, durations, usage,
+        jobs.append(RecurringJob(f"{row}", start, max(flexibility, first - start), deadline, durations, usage,
                         tuple(f"{parent}" for parent in sorted(parents))))
     return Instance(tuple(jobs), resources=("cpu_cores", "mem_gib")[:n_resources])
 
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_schedule(name: str) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_no_schedule_has_a_lower_peak(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    jobs = tuple(Job(f"{k}", int(rng.integers(0, 4)), int(rng.integers(0, 4)), 9, rng.integers(1, 5, 3),
+    jobs = tuple(RecurringJob(f"{k}", int(rng.integers(0, 4)), int(rng.integers(0, 4)), 9, rng.integers(1, 5, 3),
                      rng.integers(1, 5, 3), ("0",) if k == 4 and seed == 1 else ()) for k in range(5))
     day = Instance((*(replace(job, deadline=job.requested_start + job.flexibility + 6) for job in jobs[:4]),
                     replace(jobs[4], requested_start=5, deadline=14)))
@@ -87,7 +87,7 @@ TWO_LONG = np.array([2, 8]), np.array([1.0, 1.0])
 
 def test_alpha_is_raised_by_steps_and_said() -> None:
     # half of the samples of each job take 8 of 5 steps; with 4 samples, floor(4 x 0.5) = 2 may break
-    day = Instance((Job("a", 0, 0, 5, *TWO_LONG),))
+    day = Instance((RecurringJob("a", 0, 0, 5, *TWO_LONG),))
     schedule = by("cospis").plan(day, replace(QUICK, alpha=0.0))
     assert schedule.status == "optimal"
     assert schedule.alpha == 0.5
@@ -97,7 +97,7 @@ def test_alpha_is_raised_by_steps_and_said() -> None:
 
 def test_requested_starts_come_last_and_are_said() -> None:
     # with seed 0 of ten runs all but one are too long, alpha 0.9 keeps one of four at least
-    day = Instance((Job("a", 0, 3, 5, np.array([2, *[8] * 99]), np.ones(100)),))
+    day = Instance((RecurringJob("a", 0, 3, 5, np.array([2, *[8] * 99]), np.ones(100)),))
     schedule = by("cospis").plan(day, QUICK)
     assert (schedule.status, schedule.starts.tolist()) == ("requested", [0])
     assert schedule.reason == ("no schedule keeps deadlines and dependencies with alpha up to 0.9: requested starts "
@@ -126,8 +126,9 @@ def test_least_movement_keeps_the_peak_and_moves_less() -> None:
 def test_a_second_resource_costs_as_much_as_the_first() -> None:
     # memory alone: a and b may not overlap; cores alone: a and c may not; both: c goes beside b
     run = np.array([4])
-    jobs = (Job("a", 0, 0, 9, run, np.array([[2.0, 64.0]])), Job("b", 0, 4, 9, run, np.array([[0.0, 64.0]])),
-            Job("c", 0, 4, 9, run, np.array([[2.0, 0.0]])))
+    jobs = (RecurringJob("a", 0, 0, 9, run, np.array([[2.0, 64.0]])),
+            RecurringJob("b", 0, 4, 9, run, np.array([[0.0, 64.0]])),
+            RecurringJob("c", 0, 4, 9, run, np.array([[2.0, 0.0]])))
     schedule = by("cospis").plan(Instance(jobs, resources=("cpu_cores", "mem_gib")), QUICK)
     assert schedule.starts.tolist() == [0, 4, 4]
     assert schedule.peak.tolist() == [2.0, 64.0]
@@ -145,7 +146,7 @@ def test_an_unknown_planner_lists_the_known_ones() -> None:
 
 
 def test_a_plan_that_is_too_fine_names_a_step() -> None:
-    day = Instance((Job("a", 0, 10**9, 2 * 10**9, np.array([1]), np.array([1.0])),))
+    day = Instance((RecurringJob("a", 0, 10**9, 2 * 10**9, np.array([1]), np.array([1.0])),))
     with pytest.raises(ValueError, match=r"step_s must be at least 500 for jobs that span 1000000001 steps"):
         by("cospis").plan(day)
 

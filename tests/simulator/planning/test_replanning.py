@@ -13,9 +13,9 @@ from naive_planning import problems_of
 from sojourn.simulator.planning import (
     DayState,
     Instance,
-    Job,
     Limits,
     PlanSettings,
+    RecurringJob,
     Runs,
     execute,
     executed,
@@ -25,8 +25,9 @@ from sojourn.simulator.planning import (
 from studies.planners import STUDIED, synthetic_day
 
 RUNS = np.array([10, 20, 40]), np.array([1.0, 2.0, 4.0])
-DAY = Instance((Job("a", 0, 10, 90, *RUNS), Job("b", 5, 30, 99, *RUNS, ("a",)), Job("c", 50, 0, 120, *RUNS, ("b",)),
-                Job("d", 0, 60, 70, *RUNS)))
+DAY = Instance((RecurringJob("a", 0, 10, 90, *RUNS), RecurringJob("b", 5, 30, 99, *RUNS, ("a",)),
+                RecurringJob("c", 50, 0, 120, *RUNS, ("b",)),
+                RecurringJob("d", 0, 60, 70, *RUNS)))
 
 
 def state(now: int, started: dict[int, int], ended: dict[int, int]) -> DayState:
@@ -130,7 +131,7 @@ def test_a_job_that_runs_since_before_the_day_is_not_started_again() -> None:
     assert rest_of_day(DAY, state(65, {0: -20}, {})).instance.jobs[0].durations.tolist() == [150]
 
 
-SPREAD = tuple(Job(f"{row}", 0, 50, 200, np.array([10]), np.array([1.0])) for row in range(6))
+SPREAD = tuple(RecurringJob(f"{row}", 0, 50, 200, np.array([10]), np.array([1.0])) for row in range(6))
 
 
 @pytest.mark.parametrize("name", ["greedy", "descent", "cospis", "cospis-even", "det-p50", "milp"])
