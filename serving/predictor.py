@@ -42,7 +42,7 @@ class Predictor:
     Times are whole seconds on the training trace's clock. Safe to use from several threads and across forks; not
     from a signal handler. Takes over the bundle's history: one bundle object serves one predictor.
 
-    One lock, `_lock`, guards the history, what is open and the counts; it is held for microseconds.
+    One lock guards the history, what is open, what was observed and the counts; it is held for microseconds.
     """
 
     def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None, *,
@@ -161,19 +161,25 @@ class Predictor:
         Raises ValueError for an unknown column, a wrong type, or a time on another clock.
         """
         served = self._current.served
-        with self._counters:
+        try:  # `with self._counters` does the same, 0.2 us later
             start_s = now = served.now(now_s)
             if arrival_s is not None:
                 start_s = clock_second(arrival_s, "arrival_s")
             if start_s > now:
                 raise ValueError(f"arrival_s must be <= now_s ({now}), got {start_s}")
             return self._predict(served, request, start_s, now, request_id)
+        except ValueError:
+            self.count("errors")
+            raise
 
     def predict(self, request: Mapping[str, Any], now_s: Moment) -> Lifetime:
         """The same prediction as `admit`, recording nothing."""
         served = self._current.served
-        with self._counters:
+        try:
             return self._predict(served, request, served.now(now_s))
+        except ValueError:
+            self.count("errors")
+            raise
 
     def remaining_many(self, requests: Sequence[Mapping[str, Any]], uptimes_s: Sequence[float] | np.ndarray,
                        now_s: Moment) -> np.ndarray:
@@ -394,7 +400,9 @@ class Predictor:
 
     def stop_logging(self) -> None:
         """Write what was decided so far, and log no further; without a log, nothing."""
-        self._decisions.stop_logging()
+        recorder = self._decisions.recorder
+        if recorder is not None and recorder.folder is not None:
+            self._decisions.log_to(None, None)
 
     def flush_decisions(self) -> bool:
         """Have the shadow answer, and the log hold, all that was decided so far; False where the disk failed."""

@@ -388,11 +388,6 @@ class Decisions:
         if former is not None:
             former.close()
 
-    def stop_logging(self) -> None:
-        """See `Predictor.stop_logging`."""
-        if self.recorder is not None and self.recorder.folder is not None:
-            self.log_to(None, None)
-
     def reload(self, folder: str | Path | None = None) -> str:
         """See `Predictor.reload_shadow`."""
         source = self.folder if folder is None else folder_path(folder, "folder").absolute()
