@@ -42,7 +42,7 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 375)
+    yield Figure("product files", len(product), 376)
     yield Figure("product lines", n_lines(product), 76_400)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 101 if part == "flows" else None)
