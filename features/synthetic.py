@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.describe import peak_demand
-from sojourn.features.trace import Roles, Trace
+from sojourn.features.trace import DAY_S, Roles, Trace
 
-DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 START_UNIX_S = 1_704_067_200
 """Time 0: Monday 2024-01-01 00:00 UTC."""
@@ -440,7 +439,6 @@ def _column(uptime_s: np.ndarray | float) -> np.ndarray:
     return uptimes[:, None] if uptimes.ndim else uptimes
 
 
-_DAY_S = 86_400
 SHAPES = ("step", "ramp", "spike", "owners")
 
 
@@ -481,7 +479,7 @@ def log_factor(drifts: Iterable[Drift], arrival_s: np.ndarray) -> np.ndarray:
     """
     total = np.zeros(len(arrival_s))
     for drift in drifts:
-        since_days = np.asarray(arrival_s, np.float64) / _DAY_S - drift.from_day
+        since_days = np.asarray(arrival_s, np.float64) / DAY_S - drift.from_day
         if drift.shape == "step":
             share = (since_days >= 0.0).astype(np.float64)
         elif drift.shape == "ramp":

@@ -16,6 +16,7 @@ import pandas as pd
 from sojourn.features.frame_requests import frame_requests
 from sojourn.publishing import publish_folder
 
+DAY_S = 86_400
 FORMAT_VERSION = 2
 """2: times of a dated trace are Unix seconds; in version 1 they were seconds since its begin."""
 RESOURCES = ("cpu_cores", "mem_gib", "gpu")

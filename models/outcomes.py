@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.features.split import Examples
+from sojourn.serving.inputs import WEEK_S
 
 WEIGHT_LIMIT = 20.0
 """Inverse-probability weights are clipped here (specs, Labels and censoring)."""
-WEEK_S = 604_800
 MIN_STRATUM = 200
 """A week with fewer examples has no censoring curve of its own."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 NEVER = np.iinfo(np.int64).max
 """A time that does not come."""
+HOUR_S, DAY_S = 3_600, 86_400
 _NONE = np.zeros(0, np.int64)
 
 

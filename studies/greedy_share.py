@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from benchmarks.rectification import made_curves
 
-from sojourn.simulator.rectification import DAY_S, RECTIFIERS, MigrationGroup, PoolView
+from sojourn.simulator.cluster import DAY_S
+from sojourn.simulator.rectification import RECTIFIERS, MigrationGroup, PoolView
 from sojourn.simulator.rectification.pool_view import weights_s
 from sojourn.simulator.rectification.value import LEAST_GAIN_S, SHORTEST_S, chances
 

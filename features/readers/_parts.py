@@ -25,11 +25,10 @@ import pyarrow.parquet as pq
 from sojourn.features.frame_requests import FIRST_STAMP_S, LAST_STAMP_S
 from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import Horizon, cut_at, since_start
-from sojourn.features.trace import RESOURCES, Roles, Trace
+from sojourn.features.trace import DAY_S, RESOURCES, Roles, Trace
 from sojourn.inflated import toml_of
 from sojourn.publishing import whole_file
 
-DAY_S = 86_400
 MAX_TEXTS = 200
 """Refused rows of each rule and part that are kept with their text."""
 _NEVER_S = 253_402_300_800

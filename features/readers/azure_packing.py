@@ -14,10 +14,9 @@ from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import all_requests, cut_at, horizon_of, trace_of
 from sojourn.features.readers._rows import BLOCK_LINES, MAX_TIME_S, TextRows, value_rows
 from sojourn.features.readers.reader import Reader
-from sojourn.features.trace import Roles, Trace
+from sojourn.features.trace import DAY_S, Roles, Trace
 
-_DAY_S = 86_400
-_MAX_DAYS = MAX_TIME_S // _DAY_S
+_MAX_DAYS = MAX_TIME_S // DAY_S
 _VM_COLUMNS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
 _TYPE_COLUMNS = ("vmTypeId", "machineId", "core", "memory")
 _NAMES = {"tenantId": "tenant", "vmTypeId": "vm_type", "priority": "priority"}
@@ -103,7 +102,7 @@ def _vms(rows: TextRows, core_of: dict[str, float], memory_of: dict[str, float],
     rows.refuse("vmId missing", name == "")
     rows.refuse_duplicates("duplicate vmId", name, seen)
     kept = rows.is_kept
-    start_s, end_s = np.floor(start_d[kept] * _DAY_S), np.floor(end_d[kept] * _DAY_S)
+    start_s, end_s = np.floor(start_d[kept] * DAY_S), np.floor(end_d[kept] * DAY_S)
     table = pd.DataFrame({
         "line": rows.line[kept],
         "request_id": pd.Series(name[kept], dtype="str"),

@@ -14,12 +14,11 @@ from sojourn.features.read_report import ReadLedger, ReadReport
 from sojourn.features.readers._ending import trace_of
 from sojourn.features.readers._rows import MAX_USAGE_ROWS, NO_USAGE, n_parquet_rows, record_batches
 from sojourn.features.readers.reader import Reader
-from sojourn.features.trace import Roles, Trace
+from sojourn.features.trace import DAY_S, Roles, Trace
 
 _COLUMNS = ("day", "vm", "cpu_pct")
 _N_SAMPLES = 288
 _INTERVAL_S = 300
-_DAY_S = 86_400
 _BLOCK = 1024
 """VM-days read at once: about 300,000 samples."""
 
@@ -56,9 +55,9 @@ def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | No
         raise FileNotFoundError(f"{source} must hold {table.name}")
     n_samples = n_parquet_rows(table, _COLUMNS) * _N_SAMPLES
     has_usage = usage is True or (usage is None and n_samples <= MAX_USAGE_ROWS)
-    if horizon_s is not None and not 0 < horizon_s <= _DAY_S:
-        raise ValueError(f"horizon_s must be above 0 and at most {_DAY_S}, got {horizon_s!r}")
-    end_s = _DAY_S if horizon_s is None else horizon_s
+    if horizon_s is not None and not 0 < horizon_s <= DAY_S:
+        raise ValueError(f"horizon_s must be above 0 and at most {DAY_S}, got {horizon_s!r}")
+    end_s = DAY_S if horizon_s is None else horizon_s
     ledger = ReadLedger()
     days: set[str] = set()
     parts = list(_vm_days(table, day, has_usage, days, ledger))

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from sojourn.features.read_report import ReadReport
 from sojourn.features.readers._parts import (
-    DAY_S,
     Declaration,
     KeptParts,
     Part,
@@ -36,7 +35,7 @@ from sojourn.features.readers._parts import (
     trace_of_parts,
 )
 from sojourn.features.readers.reader import Reader
-from sojourn.features.trace import Trace
+from sojourn.features.trace import DAY_S, Trace
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection

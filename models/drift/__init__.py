@@ -22,7 +22,6 @@ from sojourn.models.drift.detectors import (
 )
 from sojourn.models.drift.watched import (
     BANDS_S,
-    DAY_S,
     HAZARD_MAX,
     REFERENCE_DAYS,
     TOLERANCE,
@@ -36,6 +35,7 @@ from sojourn.models.drift.watched import (
     new_owner_days,
     own_exits,
 )
+from sojourn.serving.inputs import DAY_S
 
 __all__ = [
     "BANDS_S", "DAY_S", "DETECTORS", "DVLA_PRESETS", "HAZARD_MAX", "MONITOR_DETECTOR", "NEW_OWNERS", "OWN",

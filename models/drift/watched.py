@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sojourn.models.curve_table import CurveTable
+from sojourn.serving.inputs import DAY_S
 
 HAZARD_MAX = 30.0
 """A cumulative hazard is at most this: a curve that fell to 0 says exp(-30)."""
@@ -110,7 +111,6 @@ def _first(is_bad: np.ndarray) -> str:
     return f"request {int(np.flatnonzero(is_bad)[0])} (and {int(is_bad.sum()) - 1} more)"
 
 
-DAY_S = 86_400
 BANDS_S = (0.0, 3_600.0, 86_400.0)
 """Where bands of age begin: the first hour, the first day, later."""
 LIFETIME_MIN_S = 1.0

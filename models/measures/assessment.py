@@ -32,7 +32,8 @@ from sojourn.models.measures.concordance import Concordance, Ranking, f1
 from sojourn.models.measures.errors import log_errors
 from sojourn.models.measures.measure import AGES_S, UPTIME_SHARES, Reweighed, alive_at, interval, time_label
 from sojourn.models.measures.registry import MEASURES
-from sojourn.models.outcomes import WEEK_S, CensoringCurve
+from sojourn.models.outcomes import CensoringCurve
+from sojourn.serving.inputs import WEEK_S
 
 Group = Callable[[np.ndarray | None], dict[str, float]]
 """Prepared measures: row weights (n,), None = each row once, to values by name."""

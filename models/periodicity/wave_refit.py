@@ -13,7 +13,7 @@ import numpy as np
 from sojourn.features.usage import UsageGrid
 from sojourn.models.periodicity.spectrum import PeriodicitySettings
 from sojourn.models.periodicity.wave_fitting import WaveFits, fit_waves
-from sojourn.serving.usage import DAY_S
+from sojourn.serving.inputs import DAY_S, WEEK_S
 
 
 def refit_waves(earlier: WaveFits, grid: UsageGrid, newer: UsageGrid, settings: PeriodicitySettings | None = None,
@@ -84,7 +84,6 @@ def _joined(grid: UsageGrid, newer: UsageGrid) -> UsageGrid:
                    interval_s=interval_s)
 
 
-WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.checks import LATEST_S, clock_second
 from sojourn.serving.curves import LifetimeCurve, lifetime_class
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Admission, Encoder, HistoryTerms, Parsed
+from sojourn.serving.inputs import HISTORY_OF, HOUR_S, UNKNOWN, Admission, Encoder, HistoryTerms, Parsed
 
 USUAL_SHARE = 0.5
 """A column that a smaller share of the training requests had is usually missing, and is not named where it is."""
@@ -125,7 +125,6 @@ class Current:
         self.served = served
 
 
-_HOUR_S = 3_600
 
 
 class Lifetime:
@@ -218,6 +217,6 @@ def _span(seconds: float) -> str:
     >>> [_span(seconds) for seconds in (40.0, 5_400.0, 500_000.0)]
     ['40 s', '1.5 h', '5.8 d']
     """
-    if seconds < _HOUR_S:
+    if seconds < HOUR_S:
         return f"{seconds:.0f} s"
-    return f"{seconds / _HOUR_S:.1f} h" if seconds < 48 * _HOUR_S else f"{seconds / (24 * _HOUR_S):.1f} d"
+    return f"{seconds / HOUR_S:.1f} h" if seconds < 48 * HOUR_S else f"{seconds / (24 * HOUR_S):.1f} d"

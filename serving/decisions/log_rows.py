@@ -35,7 +35,7 @@ import numpy as np
 from sojourn.publishing import sync
 from sojourn.serving.answers import Served
 from sojourn.serving.errors import shown
-from sojourn.serving.inputs import Admission
+from sojourn.serving.inputs import DAY_S, Admission
 
 DECISION_WHOLE = ("token", "number", "arrival_s", "now_s")
 """Whole numbers of each decision, before its features and its curve."""
@@ -343,7 +343,6 @@ class LogFile:
             n_bytes -= size
 
 
-_DAY_S = 86_400
 KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 64
 
 
@@ -363,9 +362,9 @@ class LogSettings:
     owner_key: bytes | None = None
     flush_s: float = 1.0
     file_mib: float = 64.0
-    file_s: float = _DAY_S
+    file_s: float = DAY_S
     keep_mib: float = 16_384.0
-    keep_s: float = 400.0 * _DAY_S
+    keep_s: float = 400.0 * DAY_S
 
     def __post_init__(self) -> None:
         key = self.owner_key

@@ -6,7 +6,9 @@ Training and serving share it, so that a row means the same in both. May import:
 
 from sojourn.serving.inputs.encoder import (
     CLOCK_FEATURES,
+    DAY_S,
     FIRST_MONDAY_S,
+    HOUR_S,
     LIMIT,
     LIMIT_MAX_S,
     LIMIT_MIN_S,
@@ -66,12 +68,13 @@ from sojourn.serving.inputs.pods import (
 from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yielding
 
 __all__ = [
-    "CATEGORY_FEATURES", "CLOCK_FEATURES", "FIRST_MONDAY_S", "FIRST_POD_S", "HISTORY_OF", "LIMIT", "LIMIT_MAX_S",
-    "LIMIT_MIN_S", "LONGER_LOG10", "NONE", "OWNER_FEATURES", "POD_NAMES", "POD_SIZES", "ROW", "UNIX_PHASE_S",
-    "UNKNOWN", "WEEK_S", "Admission", "Encoder", "HistoryCut", "HistoryDefinition", "HistoryKey", "HistoryRows",
-    "HistoryState", "HistoryTerms", "Lookup", "Parsed", "checked_array", "clock_zero_s", "controller",
-    "counts_unix_s", "field", "fill_category_features", "fill_limit_features", "fill_owner_features",
-    "finished_unix_s", "gpu_share", "has_limit", "is_finished", "is_part_of_node", "key_code", "listed_items",
-    "main_image", "mapping", "node_name", "pod_gpus", "pod_resource", "pod_time_s", "pod_uid", "quantity", "sequence",
-    "short_text", "shown_field", "started_unix_s", "unix_s", "whole_arrays", "whole_history", "yielding",
+    "CATEGORY_FEATURES", "CLOCK_FEATURES", "DAY_S", "FIRST_MONDAY_S", "FIRST_POD_S", "HISTORY_OF", "HOUR_S",
+    "LIMIT", "LIMIT_MAX_S", "LIMIT_MIN_S", "LONGER_LOG10", "NONE", "OWNER_FEATURES", "POD_NAMES", "POD_SIZES",
+    "ROW", "UNIX_PHASE_S", "UNKNOWN", "WEEK_S", "Admission", "Encoder", "HistoryCut", "HistoryDefinition",
+    "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms", "Lookup", "Parsed", "checked_array",
+    "clock_zero_s", "controller", "counts_unix_s", "field", "fill_category_features", "fill_limit_features",
+    "fill_owner_features", "finished_unix_s", "gpu_share", "has_limit", "is_finished", "is_part_of_node",
+    "key_code", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource", "pod_time_s",
+    "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s", "whole_arrays",
+    "whole_history", "yielding",
 ]  # fmt: skip

@@ -169,9 +169,8 @@ CLOCK_FEATURES = ("hour", "weekday")
 SIZES = frozenset(("cpu_cores", "mem_gib", "gpu"))
 """Columns of every trace that are finite and not below 0: a host has room for no other."""
 _NAN = math.nan
-_DAY_S = 86_400
-WEEK_S = 7 * _DAY_S
-FIRST_MONDAY_S = 4 * _DAY_S
+HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
+FIRST_MONDAY_S = 4 * DAY_S
 """1970-01-05 00:00, the first Monday of Unix time."""
 UNIX_PHASE_S = WEEK_S - FIRST_MONDAY_S
 """`Encoder.phase_s` of a clock that counts Unix seconds: 1970-01-01 was a Thursday."""
@@ -347,7 +346,7 @@ class Encoder:
     def encode(self, parsed: Parsed, now_s: int, state: HistoryState) -> list[float]:
         """The request's features at `now_s` (float64 each); records nothing."""
         second = now_s + self.phase_s
-        features = [*parsed.numbers, (second % _DAY_S) / 3_600.0, float(second // _DAY_S % 7),
+        features = [*parsed.numbers, (second % DAY_S) / 3_600.0, float(second // DAY_S % 7),
                     *state.features(parsed.keys, now_s), *self._no_limits]  # fmt: skip
         self.fill_limits(features)
         return features

@@ -6,10 +6,10 @@ folded by.
 May import: `bundle` and what lies below it.
 """
 
+from sojourn.serving.inputs import DAY_S
 from sojourn.serving.usage.observed_use import (
     BY_HOURS,
     CLASSES,
-    DAY_S,
     N_ENDS,
     N_HOURS,
     N_REQUESTS_MAX,

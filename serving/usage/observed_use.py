@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from sojourn.serving.inputs import WEEK_S
+from sojourn.serving.inputs import DAY_S, HOUR_S, WEEK_S
 
 N_REQUESTS_MAX = 100_000
 """Requests that are observed at once: 1.2 kB each for CPU, and as much again once memory is observed."""
@@ -195,7 +195,6 @@ class ObservedUse:
         return row
 
 
-_HOUR_S = 3_600
 _N_HOURS_OF_DAY = 22
 """Nine tenths of the hours: a day on which daylight saving begins has 23."""
 
@@ -213,7 +212,7 @@ def observed_s(first_slot: Any, last_slot: Any, n_hours: Any) -> np.ndarray:
     [10800, 7200, 28800, 86400]
     """
     span_s = (np.asarray(last_slot, np.int64) - first_slot + 1) * SLOT_S
-    return np.where(np.asarray(n_hours) >= _N_HOURS_OF_DAY, span_s, np.minimum(span_s, np.asarray(n_hours) * _HOUR_S))
+    return np.where(np.asarray(n_hours) >= _N_HOURS_OF_DAY, span_s, np.minimum(span_s, np.asarray(n_hours) * HOUR_S))
 
 
 def hours_seen(is_seen: np.ndarray) -> np.ndarray:
@@ -224,8 +223,6 @@ def hours_seen(is_seen: np.ndarray) -> np.ndarray:
     """
     return is_seen.reshape(len(is_seen), N_HOURS, N_SLOTS // N_HOURS).any(axis=2).sum(axis=1)
 
-
-DAY_S = 86_400
 
 _FIRST_S, _LAST_S = -62_135_510_400, 253_402_214_400
 """Unix times from the second day of year 1 to the last of year 9999: the calendar has no others."""
@@ -263,7 +260,7 @@ class DayClock:
         unix_s = np.asarray(time_s, np.int64) + self.start_unix_s
         if self.timezone == "UTC" or unix_s.size == 0:
             return unix_s
-        zone, quarter_s = ZoneInfo(self.timezone), _HOUR_S // 4  # offsets change on whole quarters of an hour
+        zone, quarter_s = ZoneInfo(self.timezone), HOUR_S // 4  # offsets change on whole quarters of an hour
         quarters = unix_s // quarter_s
         first, last = int(quarters.min()), int(quarters.max())
         if last - first < quarters.size:
@@ -302,7 +299,7 @@ class DayClock:
 
     def _change(self, before_s: int, after_s: int) -> int:
         """The first time of (before_s, after_s] with the offset of after_s; a whole quarter of an hour."""
-        quarter_s = _HOUR_S // 4
+        quarter_s = HOUR_S // 4
         low, high = ((time_s + self.start_unix_s) // quarter_s for time_s in (before_s, after_s))
         wanted = _offset_s(ZoneInfo(self.timezone), high * quarter_s)
         while high - low > 1:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.loop import (
     DEFRAGMENTED,
     DRAIN,
@@ -28,7 +29,7 @@ from sojourn.simulator.loop import (
     UPDATED,
     World,
 )
-from sojourn.simulator.rectification import DAY_S, MigrationGroup, PoolView, RefillRecord, Spells, Worth
+from sojourn.simulator.rectification import MigrationGroup, PoolView, RefillRecord, Spells, Worth
 from sojourn.simulator.workloads import Demand, Workload
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.engine.metrics import MigrationRecord
 from sojourn.simulator.loop import (
     AT_RANDOM,
@@ -33,7 +34,6 @@ from sojourn.simulator.loop import (
     World,
 )
 from sojourn.simulator.rectification import (
-    DAY_S,
     RECTIFIERS,
     SAMPLE_S,
     PoolView,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from sojourn.simulator.cluster import NEVER, Request
+from sojourn.simulator.cluster import DAY_S, NEVER, Request
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.exits import schedule
 from sojourn.simulator.loop.migration_order import begin_plan, least_work, plan
 from sojourn.simulator.loop.occupancy import fits, is_allowed
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
 from sojourn.simulator.loop.state import BAD_SCORE, DEFRAGMENTED, NOT_PLACED, World
-
-DAY_S = 86_400
-"""Days are the trace's, from 0 on."""
 
 
 @inner

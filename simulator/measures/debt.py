@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.engine import Result
 from sojourn.simulator.measures.measure import Column, Measure
 from sojourn.simulator.workloads import Workload, long_lived
@@ -18,7 +19,6 @@ OTHER_TARGET = 0.9
 """Density that long requests are to reach where hosts differ, so that the bound's is not known."""
 FALL_MIN = 0.01
 """Of all cores, by which those of long requests must fall for a sensitivity."""
-DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.engine import Result
 from sojourn.simulator.measures.measure import Measure
 from sojourn.simulator.policies import UPPER_S
-from sojourn.simulator.rectification import DAY_S
 from sojourn.simulator.workloads import Workload
 
 

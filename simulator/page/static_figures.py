@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.experiments import BASELINE, Comparison
 from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.figures import (
@@ -24,7 +25,6 @@ from sojourn.simulator.page.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DAY_S = 86_400
 _HIGHER = "higher is better"
 _LINE_STYLES = ("-", "--", ":", "-.", (0, (8, 3)))
 

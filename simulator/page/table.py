@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from sojourn.simulator.cluster import HOUR_S
 from sojourn.simulator.experiments import MORE_REJECTED, is_rejecting_more, knows_the_future
 from sojourn.simulator.measures import COLUMNS, Column
 from sojourn.simulator.page.comparison_data import ComparisonData
@@ -96,7 +97,6 @@ MAX_LISTS = 6
 """Replays whose migrations are listed: the first that can be deployed, then the others."""
 MAX_MIGRATIONS = 300
 """Listed of one replay: the first."""
-_HOUR_S = 3_600
 _SUMMARY: Mapping[str, Column] = {
     "migrations_a_day": Column("migrations", "begun a day", "", 1),
     "n_dropped": Column("dropped", "of all seeds", "lower", 0),
@@ -185,12 +185,12 @@ def _shown(row: Mapping[Any, Any]) -> dict[str, Any]:
     """A row of `Result.migrations` in the units of the list."""
     day, second = divmod(int(row["planned_s"]), 86_400)
     return {
-        "planned": f"day {day}, {second // _HOUR_S:02}:{second // 60 % 60:02}",
+        "planned": f"day {day}, {second // HOUR_S:02}:{second // 60 % 60:02}",
         **{name: str(row[name]) for name in ("request_id", "from_host", "to_host")},
-        "n_together": row["n_together"], "remaining_h": row["remaining_s"] / _HOUR_S,
+        "n_together": row["n_together"], "remaining_h": row["remaining_s"] / HOUR_S,
         "chance_pct": 100 * row["chance"], "chance_without_pct": 100 * row["chance_without"],
-        "likely_h": row["likely_s"] / _HOUR_S, "expected_h": row["expected_h"],
-        "begun_min": (row["begun_s"] - row["planned_s"]) / 60, "empty_h": (row["empty_s"] - row["planned_s"]) / _HOUR_S,
+        "likely_h": row["likely_s"] / HOUR_S, "expected_h": row["expected_h"],
+        "begun_min": (row["begun_s"] - row["planned_s"]) / 60, "empty_h": (row["empty_s"] - row["planned_s"]) / HOUR_S,
         "freed_h": row["freed_h"],
     }  # fmt: skip
 

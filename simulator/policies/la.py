@@ -5,10 +5,8 @@ Lifetime alignment in two classes, short and long, by initial predictions (LAVA,
 
 from __future__ import annotations
 
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator.cluster import HOUR_S, Cluster, Request
 from sojourn.simulator.policies.policy import PACKING, Policy, kernel
-
-HOUR_S = 3600
 
 
 @kernel

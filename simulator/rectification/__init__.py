@@ -15,10 +15,10 @@ from sojourn.simulator.rectification.pool_view import (
     count_still,
     edges_s,
 )
-from sojourn.simulator.rectification.settings import BUDGET_MAX, DAY_S, Rectify, non_migratable
+from sojourn.simulator.rectification.settings import BUDGET_MAX, Rectify, non_migratable
 from sojourn.simulator.rectification.worth import Worth, worth
 
 __all__ = [
-    "BUDGET_MAX", "DAY_S", "RECTIFIERS", "SAMPLE_S", "MigrationGroup", "Planner", "PoolView", "Rectify", "Refill",
+    "BUDGET_MAX", "RECTIFIERS", "SAMPLE_S", "MigrationGroup", "Planner", "PoolView", "Rectify", "Refill",
     "RefillRecord", "Spells", "Worth", "count_left", "count_still", "edges_s", "non_migratable", "worth",
 ]  # fmt: skip

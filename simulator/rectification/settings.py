@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.whole_numbers import is_whole
 from sojourn.simulator.workloads import Workload, owner_numbers
 
-DAY_S = 86_400
 BUDGET_MAX = 1_000_000
 """Migrations a day, at most."""
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.rectification._value_kernels import fill_ended
 from sojourn.simulator.rectification.pool_view import MigrationGroup, PoolView, share_after, weights_s
-from sojourn.simulator.rectification.settings import DAY_S
 from sojourn.simulator.rectification.value import chances
 
 STEP_S = 600

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import RESOURCES, Trace
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.workloads.host_shape import SPANS_HOSTS, USUAL, fits_in_parts, host_shape, in_parts
 from sojourn.simulator.workloads.workload import (
     UNITS_PER,
@@ -24,7 +25,6 @@ from sojourn.simulator.workloads.workload import (
     whole_amounts,
 )
 
-DAY_S = 86_400
 OPENB_START_S = 10_065_600
 """Day 116.5 of the openb trace; 98 % of its pods come after it."""
 OPENB_COPIES = 10

@@ -11,8 +11,9 @@ import pytest
 
 from sojourn.features import Trace
 from sojourn.features.describe import describe
-from sojourn.features.synthetic import DAY_S, START_UNIX_S, SyntheticParameters
+from sojourn.features.synthetic import START_UNIX_S, SyntheticParameters
 from sojourn.features.synthetic import synthesize as synthesize_dated
+from sojourn.features.trace import DAY_S
 
 SEEDS = (0, 1, 2)
 

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from sojourn.features import Trace
-from sojourn.features.synthetic import DAY_S, Drift, LifetimeMixtures, log_factor
+from sojourn.features.synthetic import Drift, LifetimeMixtures, log_factor
 from sojourn.features.synthetic import synthesize_with_truth as dated_with_truth
+from sojourn.features.trace import DAY_S
 
 
 def synthesize_with_truth(n_requests: int, **settings: Any) -> tuple[Trace, LifetimeMixtures]:

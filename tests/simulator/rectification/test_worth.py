@@ -8,7 +8,8 @@ import pytest
 
 from made_views import HOUR, pool_of
 from sojourn.simulator import Migration
-from sojourn.simulator.rectification import DAY_S, MigrationGroup, worth
+from sojourn.simulator.cluster import DAY_S
+from sojourn.simulator.rectification import MigrationGroup, worth
 from sojourn.simulator.rectification.pool_view import MIGRATION_S, N_AT_ONCE
 
 
