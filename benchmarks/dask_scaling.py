@@ -25,8 +25,7 @@ from sojourn.flows.retrain.features import stored_features
 from sojourn.flows.retrain.ingest import Ingested, read_into
 from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
 from sojourn.flows.study.search import TrialTask, trial_code, worker_score
-from sojourn.flows.workers.cells import run_grouped
-from sojourn.flows.workers.dask import cluster, dask_client, dask_workers
+from sojourn.flows.workers.dask import cluster, dask_client, dask_workers, run_grouped
 from sojourn.models.lifetime import SEARCH_SPACES
 
 Work = Callable[[Path, str, int], Callable[[], None]]

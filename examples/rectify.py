@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from sojourn.flows.placement.snapshot import read_snapshot
-from sojourn.flows.reports.plan import migrations_table
+from sojourn.flows.reports.section import migrations_table
 from sojourn.serving import Predictor
 from sojourn.simulator import Rectify
 from sojourn.simulator.rectification import RECTIFIERS

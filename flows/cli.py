@@ -42,8 +42,7 @@ def _store() -> dict[str, Any]:
 
 
 def _traces() -> dict[str, Any]:
-    from sojourn.flows.commands.trace import trace_app
-    from sojourn.flows.commands.usage import usage_app
+    from sojourn.flows.commands.trace import trace_app, usage_app
 
     return {"trace": trace_app, "usage": usage_app}
 

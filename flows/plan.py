@@ -14,8 +14,7 @@ import pandas as pd
 
 from sojourn import __version__
 from sojourn.flows.console import console, stage
-from sojourn.flows.reports.plan import jobs_section, plan_figure, plan_row, plan_section
-from sojourn.flows.reports.section import Section, pngs, section_page
+from sojourn.flows.reports.section import Section, jobs_section, plan_figure, plan_row, plan_section, pngs, section_page
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (

@@ -24,9 +24,19 @@ import pandas as pd
 from sojourn.flows.admission.admit import MARK, check_out, colour_of, finish, panels, submitted_of
 from sojourn.flows.admission.predicted import LEGEND as PREDICTED_LEGEND
 from sojourn.flows.admission.predicted import predicted_section, predicted_summary
-from sojourn.flows.admission.runs import BACKFILL, SIGMA_SHARE, AdmitConfig, Entry, Setting, Task, run_tasks
+from sojourn.flows.admission.runs import (
+    BACKFILL,
+    SIGMA_SHARE,
+    AdmitConfig,
+    Entry,
+    Setting,
+    SubmittedJobs,
+    Task,
+    busiest_days,
+    jobs_by_day,
+    run_tasks,
+)
 from sojourn.flows.console import stage
-from sojourn.flows.placement.submitted_jobs import SubmittedJobs, busiest_days, jobs_by_day
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.flows.retrain.ingest import with_kept_trace

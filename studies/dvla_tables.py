@@ -29,7 +29,7 @@ from sojourn.flows.compare.presets import PRESETS
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.compare.tables import cells_table
 from sojourn.flows.placement.workloads import t_half_width
-from sojourn.flows.workers.cells import local_workers
+from sojourn.flows.workers.dask import local_workers
 from sojourn.simulator.experiments import BASELINE, pairing_label
 
 EMPTY, DENSITY = "empty_hosts_pct", "packing_density_pct"

@@ -27,7 +27,7 @@ from sojourn.flows.console import Report, console, stage
 from sojourn.flows.placement.job_table import with_model_history
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.figures import plain
-from sojourn.flows.reports.plan import plan_row
+from sojourn.flows.reports.section import plan_row
 from sojourn.flows.settings.store import StoreSettings, load_settings
 from sojourn.flows.versions.promotion import open_store
 from sojourn.models.curve_table import CurveTable

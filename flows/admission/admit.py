@@ -13,6 +13,8 @@ from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
 from sojourn.flows.admission.predicted import (
     ESTIMATES,
+    bundle_predictor,
+    fitted_predictor,
     plans_of,
     predicted_runs,
     predicted_section,
@@ -21,11 +23,21 @@ from sojourn.flows.admission.predicted import (
     told_section,
     told_summary,
 )
-from sojourn.flows.admission.runs import BACKFILL, AdmitConfig, Task, admission_section, run_tasks, summary_of
+from sojourn.flows.admission.runs import (
+    BACKFILL,
+    DAY_S,
+    AdmitConfig,
+    SubmittedJobs,
+    Task,
+    admission_section,
+    busiest_days,
+    jobs_by_day,
+    run_tasks,
+    submitted_jobs,
+    summary_of,
+)
 from sojourn.flows.compare.tables import log_sections
 from sojourn.flows.console import console, stage, tell_doubts
-from sojourn.flows.placement.predicted_processing import bundle_predictor, fitted_predictor
-from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, busiest_days, jobs_by_day, submitted_jobs
 from sojourn.flows.placement.workloads import TraceSpec
 from sojourn.flows.reports.section import Section, pngs, section_page
 from sojourn.flows.retrain.ingest import content_hash, input_hash

@@ -18,12 +18,15 @@ from types import MappingProxyType
 from typing import Any
 
 from sojourn.features.trace import Trace
-from sojourn.flows.annotation.bounds import Bound, Replayed, coming_bounds, running_bounds
-from sojourn.flows.annotation.held_out import (
+from sojourn.flows.annotation.bounds import (
+    Bound,
+    Replayed,
+    coming_bounds,
     corrected_report,
     coverage_lines,
     coverage_report,
     limit_table,
+    running_bounds,
     table_coverage,
 )
 from sojourn.serving import load_bundle

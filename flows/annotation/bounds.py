@@ -1,11 +1,21 @@
 """Bounds of lifetimes: what a share of requests like each one does not exceed, given how long it has run.
 
 A trace as a bundle reads it: feature rows on one clock, which of them the bundle has not learnt from, what runs.
+
+What bounds are worth: their coverage on requests that the model has not seen, and the level that corrects it.
+
+The coverage of bounds as lines that a person reads.
+
+A table of limits for jobs to come, by owner: what Slurm's job_submit.lua looks up when a job is submitted.
+
+Of a group of requests (the same account, user, job name and partition; then without the name; then without the
+partition, too) the limit is a quantile of the mixture of what the model predicted of its latest ones. The text is data:
+keys are encoded, so that a job's name cannot end one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +25,10 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows, build_rows, decision_times
 from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
+from sojourn.flows.console import duration
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
+from sojourn.models.measures import BoundedRows, Coverage, OwnerDraws, drawn_owners
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.forest import Forest
@@ -24,6 +36,25 @@ from sojourn.serving.inputs import HistoryState
 
 OWN_SHARE = 0.9
 """A trace with this share of the training requests brings the owner history itself; else the bundle's own goes on."""
+AGES_S = (0.0, 3_600.0, 21_600.0)
+"""Ages at which the bounds of running requests are checked: 0 = at the start."""
+WHOLE_TOLERANCE, DECILE_TOLERANCE = 0.02, 0.05
+"""How far from the level coverage may be, overall and in a tenth of the rows."""
+LEAST_ROWS = 100
+"""With fewer rows nothing is concluded."""
+COLUMNS = ("account", "user", "job_name", "partition")
+LEFT_OUT = ((), ("job_name",), ("job_name", "partition"))
+"""What a group leaves open, finest first; the script asks in this order."""
+LEAST_REQUESTS = 5
+"""A group of fewer has no limit of its own."""
+N_LATEST = 30
+"""So many requests of a group, the latest, are asked about."""
+MOST_MINUTES = 999_999
+"""What the script reads as a limit: two years."""
+LEAST_RENEWED_S, N_TABLES = 7 * 86_400, 12
+"""Coverage is of tables written anew each week, and of so many at most: of longer traces, more rarely."""
+_STEPS = 50
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@+-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +224,275 @@ class Replayed:
     def running(self) -> np.ndarray:
         """Positions in `rows`, int64, of what still runs at the horizon."""
         return np.flatnonzero(~self.rows.is_event)
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageReport:
+    """Coverage of bounds of one level on held-out requests.
+
+    used: the level that the model was asked for. overall: of all rows at their start. by_decile: of predicted median
+    lifetime, rising: the largest prediction (s) and its coverage. by_age: of those that outlived an age, the bound
+    given there.
+    """
+
+    level: float
+    used: float
+    overall: Coverage
+    by_decile: Sequence[tuple[float, Coverage]]
+    by_age: Sequence[tuple[float, Coverage]]
+
+    @property
+    def faults(self) -> list[str]:
+        """Why the bounds should not be relied on; empty where they may be."""
+        n = self.overall.n_rows
+        if n < LEAST_ROWS or np.isnan(self.overall.share):
+            return [f"coverage is not known: {n:,} held-out requests, at least {LEAST_ROWS} with ends are needed"]
+        found = []
+        if abs(self.overall.share - self.level) > WHOLE_TOLERANCE:
+            found.append(f"{_percent(self.overall.share)} of held-out requests stayed within their "
+                         f"{_percent(self.level)} bound (tolerance {100 * WHOLE_TOLERANCE:g} points)")
+        odd = [idx for idx, (_, each) in enumerate(self.by_decile, 1)
+               if not abs(each.share - self.level) <= DECILE_TOLERANCE]
+        if odd:
+            found.append(f"{len(odd)} of {len(self.by_decile)} tenths by predicted lifetime lie outside "
+                         f"{100 * DECILE_TOLERANCE:g} points: {', '.join(map(str, odd))}")
+        return found
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the coverage of all rows is known and falls short of the level by no more than the tolerance."""
+        return self.overall.n_rows >= LEAST_ROWS and self.overall.share >= self.level - WHOLE_TOLERANCE
+
+
+def coverage_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:
+    """Coverage of the model's own quantile on all held-out requests."""
+    rows = replayed.held_out()
+    return _of_model(replayed, rows, level, level, seed)
+
+
+def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:
+    """The level to ask for so that the earlier half of the held-out requests is covered, judged on the later half.
+
+    Ends in the later half are not seen by the first: its labels are those of the cut. One number for all requests: a
+    model that is wrong by another amount for short requests than for long ones stays so.
+    """
+    every, decided = replayed.rows, replayed.rows.decided_s
+    held = decided >= replayed.held_out_s
+    if not held.any():
+        return coverage_report(replayed, level, seed=seed)
+    cut_s = int(np.quantile(decided[held], 0.5, method="higher"))
+    earlier, later = known_at(every, held & (decided < cut_s), cut_s), known_at(every, decided >= cut_s, None)
+    used = level if len(earlier) < LEAST_ROWS else level_for(replayed.table(earlier.features), earlier, level)
+    return _of_model(replayed, later, level, used, seed)
+
+
+def level_for(table: CurveTable, rows: Examples, level: float) -> float:
+    """The level whose bound `level` of the rows stayed within: the quantile of their PIT, in (0, 1)."""
+    low, high = 0.001, 0.999
+    for _ in range(20):  # coverage rises with the level
+        middle = (low + high) / 2.0
+        share = BoundedRows.of(table, rows, total_bounds(table, middle, 0.0), middle).share()
+        if share < level:
+            low = middle
+        else:
+            high = middle
+    return round((low + high) / 2.0, 4)
+
+
+def report_of(replayed: Replayed, rows: Examples, table: CurveTable, bound_s: np.ndarray, level: float, used: float,
+              seed: int) -> CoverageReport:
+    """Coverage of any bounds at the start of `rows`, float64 (n,) seconds. table: what the model predicts of them."""
+    if len(rows) == 0 or not rows.is_event.any():
+        return CoverageReport(level, used, Coverage(np.nan, np.nan, np.nan, len(rows), np.nan), (), ())
+    codes, _ = drawn_owners(rows, replayed.bundle.schema.encoder.history)
+    bounded = BoundedRows.of(table, rows, bound_s, used)
+    overall = bounded.coverage(OwnerDraws(codes, seed=seed))
+    return CoverageReport(level, used, overall, bounded.by_decile(table.quantile(0.5, 0.0)), ())
+
+
+def _of_model(replayed: Replayed, rows: Examples, level: float, used: float, seed: int) -> CoverageReport:
+    """Coverage of the model's own quantile, at the start and at later ages."""
+    table = replayed.table(rows.features)
+    bound_s = total_bounds(table, used, 0.0) if len(rows) else np.empty(0)
+    report = report_of(replayed, rows, table, bound_s, level, used, seed)
+    if np.isnan(report.overall.share):
+        return report
+    by_age = []
+    for age_s in AGES_S:
+        is_old = (rows.lifetime_s > age_s) & (rows.entry_s <= age_s)
+        if int(is_old.sum()) >= LEAST_ROWS:
+            some, aged = rows.take(is_old), table.take(is_old)
+            by_age.append((age_s, BoundedRows.of(aged, some, total_bounds(aged, used, age_s), used, age_s).coverage()))
+    return replace(report, by_age=by_age)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
+
+
+def coverage_lines(report: CoverageReport) -> list[str]:
+    """What held-out requests say of the bounds: overall with its interval, by tenth, and by age."""
+    overall = report.overall
+    lines = []
+    if report.used != report.level:
+        lines.append(f"level     {report.used:g} is asked for, since earlier held-out requests stayed within it to "
+                     f"{100 * report.level:g} %; judged on the later ones")
+    if np.isnan(overall.share):
+        return [*lines, f"coverage  not known: {overall.n_rows:,} held-out requests, none with an end"]
+    lines.append(f"coverage  {100 * overall.share:.1f} % of {overall.n_rows:,} held-out requests end within their "
+                 f"{100 * report.level:g} % bound (95 % over owners: {100 * overall.low:.1f} to "
+                 f"{100 * overall.high:.1f} %){_unfollowed(overall)}")
+    if report.by_decile:
+        lines.append("by tenth of the predicted median lifetime:")
+        lines += [f"  up to {duration(edge):>8}  {_share(each)}  of {each.n_rows:,}{_unfollowed(each)}"
+                  for edge, each in report.by_decile]
+    aged = [(age_s, each) for age_s, each in report.by_age if age_s > 0.0]
+    if aged:
+        lines.append("of those that had run so long, their bound given then:")
+        lines += [f"  {duration(age_s):>14}  {_share(each)}  of {each.n_rows:,}{_unfollowed(each)}"
+                  for age_s, each in aged]
+    return lines
+
+
+def _share(found: Coverage) -> str:
+    return "  ----" if np.isnan(found.share) else f"{100 * found.share:5.1f} %"
+
+
+def _unfollowed(found: Coverage) -> str:
+    return f"; {100 * found.unfollowed:.1f} % still ran before it" if found.unfollowed > 0.0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitTable:
+    """Limits by group. columns: of COLUMNS, those that the trace has. minutes: encoded key -> whole minutes, >= 1.
+
+    level: the quantile.
+    """
+
+    columns: tuple[str, ...]
+    minutes: Mapping[str, int]
+    level: float
+
+    def lines(self, made_unix_s: int) -> list[str]:
+        """The file's lines, keys in order. made_unix_s: the script leaves a table aside that is too old."""
+        head = [("made", str(made_unix_s)), ("level", f"{self.level:g}"), ("columns", ",".join(self.columns))]
+        return ["\t".join(pair) for pair in [*head, *((key, str(self.minutes[key])) for key in sorted(self.minutes))]]
+
+    def of(self, requests: pd.DataFrame) -> np.ndarray:
+        """The limit of each request as the script would find it, float64 (n,) seconds; NaN where there is none."""
+        found = np.full(len(requests), np.nan)
+        for left_out in LEFT_OUT:
+            minutes = [self.minutes.get(key, np.nan) for key in _keys(requests, self.columns, left_out)]
+            found = np.where(np.isnan(found), np.array(minutes, np.float64) * 60.0, found)
+        return found
+
+
+def encoded(name: str) -> str:
+    """A name as a part of a key: what is no plain character as %XX.
+
+    >>> encoded("run 7|*")
+    'run%207%7C%2A'
+    """
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in name.encode())
+
+
+def limit_table(replayed: Replayed, level: float) -> LimitTable:
+    """The limits as of the trace's end; ValueError where the trace has none of COLUMNS."""
+    return _table(replayed, replayed.trace.horizon_s + 1, level)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCoverage:
+    """Coverage of tables that were written anew every `renewed_s` seconds while the held-out requests came.
+
+    has_limit: the share of these requests that a table had a limit for; the report is of them.
+    """
+
+    report: CoverageReport
+    has_limit: float
+    renewed_s: int
+
+
+def table_coverage(replayed: Replayed, level: float, *, seed: int = 0) -> TableCoverage:
+    """Each held-out request is held against the latest table of before it: of requests asked for until then alone."""
+    held = replayed.held_out()
+    asked = replayed.trace.requests.iloc[replayed.rows.idx_request[held.idx_row]]
+    decided_s = replayed.rows.decided_s[held.idx_row]
+    span_s = int(decided_s.max()) + 1 - replayed.held_out_s if len(held) else 0
+    renewed_s = max(LEAST_RENEWED_S, -(-span_s // N_TABLES))
+    bound_s = np.full(len(held), np.nan)
+    for cut_s in range(replayed.held_out_s, replayed.held_out_s + span_s, renewed_s):
+        is_of = (decided_s >= cut_s) & (decided_s < cut_s + renewed_s)
+        if is_of.any():
+            bound_s[is_of] = _table(replayed, cut_s, level).of(asked[is_of])
+    has_limit = ~np.isnan(bound_s)
+    known = held.take(has_limit)
+    report = report_of(replayed, known, replayed.table(known.features), bound_s[has_limit], level, level, seed)
+    return TableCoverage(report, float(has_limit.mean()) if len(held) else 0.0, renewed_s)
+
+
+def _table(replayed: Replayed, cut_s: int, level: float) -> LimitTable:
+    """The limits by requests asked for before the cut, each as it was known when it was asked for."""
+    every = replayed.rows
+    rows = np.flatnonzero(every.decided_s < cut_s)  # in the order of decision
+    requests = replayed.trace.requests.iloc[every.idx_request[rows]]
+    columns = tuple(name for name in COLUMNS if name in requests and name not in replayed.missing)
+    if not columns:
+        raise ValueError(f"trace must have one of the columns {', '.join(COLUMNS)}, so that limits can be by owner, "
+                         f"got {', '.join(map(str, requests.columns))}")
+    groups = {left_out: _latest(_keys(requests, columns, left_out)) for left_out in LEFT_OUT}
+    asked = np.unique(np.concatenate([at for found in groups.values() for at in found.values()] or [np.empty(0, int)]))
+    if len(asked) == 0:
+        return LimitTable(columns, {}, level)
+    table = replayed.table(every.features[rows[asked]])
+    minutes: dict[str, int] = {}
+    for found in groups.values():
+        names = [name for name in found if name not in minutes]
+        at = np.concatenate([np.searchsorted(asked, found[name]) for name in names] or [np.empty(0, np.int64)])
+        group = np.repeat(np.arange(len(names)), [len(found[name]) for name in names])
+        limit_s = mixture_quantiles(table.take(at), group, level) if names else np.empty(0)
+        minutes |= {name: int(np.clip(np.ceil(limit / 60.0), 1, MOST_MINUTES))
+                    for name, limit in zip(names, limit_s, strict=True)}
+    return LimitTable(columns, minutes, level)
+
+
+def mixture_quantiles(table: CurveTable, group: np.ndarray, level: float) -> np.ndarray:
+    """Of each group's curves, mixed in equal parts, the lifetime that `level` does not exceed, float64 (k,) seconds.
+
+    group: int64 (n,), 0 to k - 1, each at least once.
+
+    >>> from sojourn.models.curve_table import OnceTable
+    >>> table = OnceTable(np.array([1.0, 3.0]), 1.0, np.linspace(-0.01, 0.01, 3))
+    >>> found = mixture_quantiles(table, np.array([0, 0]), 0.75)  # half of it about 10 s, half about 1,000 s
+    >>> bool(990.0 < found[0] < 1_010.0)
+    True
+    """
+    n_of = np.bincount(group).astype(np.float64)
+    own_s = np.maximum(table.quantile(level, 0.0), 1.0)
+    low, high = np.full(len(n_of), np.inf), np.zeros(len(n_of))
+    np.minimum.at(low, group, own_s)
+    np.maximum.at(high, group, own_s)
+    for _ in range(_STEPS):  # the mixture's quantile lies between those of its parts
+        middle = (low + high) / 2.0
+        left = np.bincount(group, table.survival(middle[group], 0.0)) / n_of
+        is_short = left > 1.0 - level
+        low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
+    return high
+
+
+def _latest(keys: list[str]) -> dict[str, np.ndarray]:
+    """Positions of the latest requests of each group that is large enough, rising."""
+    at = pd.Series(np.arange(len(keys))).groupby(np.array(keys, object), sort=False)
+    return {str(name): found.to_numpy()[-N_LATEST:] for name, found in at if len(found) >= LEAST_REQUESTS}
+
+
+def _keys(requests: pd.DataFrame, columns: tuple[str, ...], left_out: tuple[str, ...]) -> list[str]:
+    parts = []
+    for name in columns:
+        if name in left_out:
+            parts.append(["*"] * len(requests))
+            continue
+        codes, names = pd.factorize(requests[name].astype(str))
+        known = [encoded(each) for each in names]
+        parts.append([known[code] if code >= 0 else "" for code in codes])
+    return ["|".join(each) for each in zip(*parts, strict=True)]

@@ -141,7 +141,7 @@ def train_usage(
 
     Exit code 3 where they do not: the version is then only the challenger.
     """
-    from sojourn.flows.commands.usage import reader_options
+    from sojourn.flows.commands.trace import reader_options
 
     options = reader_options(reader or "parquet", option) if option else None
     settings = load_settings(TrainUsageConfig, usage_trace=trace, usage_reader=reader, usage_options=options,

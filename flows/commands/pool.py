@@ -229,7 +229,7 @@ def rectify(
     if out is not None:
         _check_out(out, snapshot, bundle)
     from sojourn.flows.placement.snapshot import read_snapshot
-    from sojourn.flows.reports.plan import migrations_table, nothing_words, print_migrations
+    from sojourn.flows.reports.section import migrations_table, nothing_words, print_migrations
     from sojourn.serving import Predictor
 
     predictor = Predictor.load(bundle)

@@ -45,7 +45,7 @@ from sojourn.flows.retrain.features import stored_features
 from sojourn.flows.retrain.ingest import content_hash, ingested_trace
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.tracking.tracker import Tracker
-from sojourn.flows.workers.cells import NewWorker, local_workers, run_grouped
+from sojourn.flows.workers.dask import NewWorker, local_workers, run_grouped
 from sojourn.simulator import KNOWN_POLICIES, Explanation, explain
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
 from sojourn.simulator.page import ComparisonData, Pool, in_hosts

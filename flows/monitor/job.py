@@ -16,10 +16,9 @@ from typing import Any
 
 from sojourn import __version__
 from sojourn.flows.console import console, stage
-from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift
 from sojourn.flows.monitor.followed import Followed, Outcome, follow, traced_outcomes
 from sojourn.flows.monitor.page import Clock, clock_text, loss_text, monitor_page, verdict
-from sojourn.flows.monitor.weeks import Week, weeks_of
+from sojourn.flows.monitor.weeks import Alarm, DriftCheck, Week, check_drift, weeks_of
 from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings

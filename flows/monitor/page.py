@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sojourn.flows.monitor.alarms import Alarm, DriftCheck
 from sojourn.flows.monitor.followed import COUNTS
-from sojourn.flows.monitor.weeks import MEASURES, Week
+from sojourn.flows.monitor.weeks import MEASURES, Alarm, DriftCheck, Week
 from sojourn.flows.reports.figures import plain
 from sojourn.flows.reports.section import Section, pngs, section_page
 from sojourn.models.drift import DAY_S

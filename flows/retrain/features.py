@@ -41,7 +41,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.console import Report, console, stage
 from sojourn.flows.retrain.ingest import Ingested
 from sojourn.flows.store.caches import CHECKSUMS, are_whole, check_same_code, source_hash, write_checksums
-from sojourn.flows.workers.cells import NewWorker, local_workers, run_grouped
+from sojourn.flows.workers.dask import NewWorker, local_workers, run_grouped
 from sojourn.models.bundle_writer import packed_arrays
 from sojourn.publishing import sync_tree, whole_file
 from sojourn.serving.bundle import read_arrays

@@ -36,7 +36,7 @@ from sojourn.flows.settings.retrain import PlacementSettings
 from sojourn.flows.tracking.registry import CHAMPION
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import CANDIDATES, BundleBytes, fetched
-from sojourn.flows.workers.cells import run_grouped
+from sojourn.flows.workers.dask import run_grouped
 from sojourn.models.bundle_writer import given_shares, table_of, training_reference, write_bundle
 from sojourn.models.importance import background_rows
 from sojourn.models.lifetime import AgeGain

@@ -32,7 +32,7 @@ from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.store.caches import check_same_code, source_hash
 from sojourn.flows.tracking.databases import ready_trials
 from sojourn.flows.tracking.tracker import Tracker
-from sojourn.flows.workers.cells import NewWorker, run_grouped
+from sojourn.flows.workers.dask import NewWorker, run_grouped
 from sojourn.flows.workers.job import job
 from sojourn.models.lifetime import SEARCH_SPACES, Bounds, FitSettings, SearchSpace
 from sojourn.models.measures import BrierOverAges

@@ -43,7 +43,7 @@ from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.usage.report import class_figure, period_figure
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
-from sojourn.flows.workers.cells import NewWorker, run_grouped
+from sojourn.flows.workers.dask import NewWorker, run_grouped
 from sojourn.flows.workers.job import job
 from sojourn.models.periodicity import PeriodicitySettings, WaveFits, fit_waves, next_day_errors
 from sojourn.models.workload_class import ClassModel, SlotMaxima, fit_classes, judge_newcomers, slot_maxima

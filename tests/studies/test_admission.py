@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from made_jobs import swf_log
-from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs
+from sojourn.flows.admission.runs import DAY_S, SubmittedJobs
 from studies import admission
 from studies.admission import (
     CLAIMS,

@@ -25,9 +25,8 @@ from sojourn.flows.admission.predicted import (
     told_section,
     told_summary,
 )
-from sojourn.flows.admission.runs import Setting
+from sojourn.flows.admission.runs import DAY_S, Setting, SubmittedJobs, jobs_by_day
 from sojourn.flows.cli import app
-from sojourn.flows.placement.submitted_jobs import DAY_S, SubmittedJobs, jobs_by_day
 
 
 def _jobs(seed: int = 0, n: int = 160, days: int = 3, widest: int = 40) -> SubmittedJobs:

@@ -9,8 +9,7 @@ import pytest
 
 from naive_admission import faults
 from sojourn.features.readers import read_trace
-from sojourn.flows.admission.runs import Setting, jobs_with_deadlines
-from sojourn.flows.placement.submitted_jobs import DAY_S, busiest_days, jobs_by_day, submitted_jobs
+from sojourn.flows.admission.runs import DAY_S, Setting, busiest_days, jobs_by_day, jobs_with_deadlines, submitted_jobs
 from sojourn.simulator.admission import ALLOCATIONS, PowerProfile, admit
 
 LOG = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"

@@ -11,13 +11,13 @@ from sojourn.flows.admission.admit import ratios_figure
 from sojourn.flows.admission.runs import (
     Entry,
     Setting,
+    SubmittedJobs,
     Task,
     admission_section,
     jobs_with_deadlines,
     run_tasks,
     summary_of,
 )
-from sojourn.flows.placement.submitted_jobs import SubmittedJobs
 from sojourn.simulator.admission import CoreEnds, PowerProfile, performance_ratio
 
 ENTRIES = (Entry("greedy", "best-fit"), Entry("threshold", "best-fit"), Entry("greedy", "best-fit", True))

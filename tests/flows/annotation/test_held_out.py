@@ -9,8 +9,7 @@ import pytest
 from learnt_bundle import Learnt
 from sojourn.features import Trace
 from sojourn.flows.annotation.annotate import CONSUMERS
-from sojourn.flows.annotation.bounds import Replayed, running_bounds
-from sojourn.flows.annotation.held_out import CoverageReport, corrected_report, coverage_report
+from sojourn.flows.annotation.bounds import CoverageReport, Replayed, corrected_report, coverage_report, running_bounds
 from sojourn.models.measures import Coverage
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from learnt_bundle import Learnt
-from sojourn.flows.annotation.bounds import Replayed
-from sojourn.flows.annotation.held_out import LimitTable, limit_table
+from sojourn.flows.annotation.bounds import LimitTable, Replayed, limit_table
 from sojourn.serving import load_bundle
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "slurm" / "job_submit.lua"

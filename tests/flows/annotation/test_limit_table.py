@@ -10,10 +10,10 @@ import pytest
 
 from learnt_bundle import Learnt
 from sojourn.features import Trace
-from sojourn.flows.annotation.bounds import Replayed
-from sojourn.flows.annotation.held_out import (
+from sojourn.flows.annotation.bounds import (
     LEAST_REQUESTS,
     LimitTable,
+    Replayed,
     _table,
     encoded,
     limit_table,

@@ -18,7 +18,7 @@ from sojourn.flows.annotation.bounds import Replayed, coming_bounds
 from sojourn.flows.commands.serve import _ids, _running_requests
 from sojourn.flows.placement import snapshot as snapshot_tables
 from sojourn.flows.placement.snapshot import read_snapshot, table_of
-from sojourn.flows.reports.plan import migrations_table
+from sojourn.flows.reports.section import migrations_table
 from sojourn.serving import Predictor, load_bundle
 from sojourn.simulator.admission import read_power_profile
 from sojourn.simulator.rectification import RECTIFIERS

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from learnt_bundle import learn
 from sojourn.flows.cli import app
 from sojourn.flows.placement.snapshot import Snapshot, read_snapshot
-from sojourn.flows.reports.plan import COLUMNS, migrations_table
+from sojourn.flows.reports.section import COLUMNS, migrations_table
 from sojourn.serving import Predictor
 
 DAY_S = 86_400

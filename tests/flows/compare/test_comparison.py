@@ -37,7 +37,7 @@ from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.reports.section import Section
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.versions.promotion import open_store
-from sojourn.flows.workers.cells import local_workers
+from sojourn.flows.workers.dask import local_workers
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics

@@ -18,7 +18,7 @@ from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.compare.tables import as_document, cells_table, differences_table, summary_table
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.comparison_report import comparison_markdown
-from sojourn.flows.workers.cells import local_workers
+from sojourn.flows.workers.dask import local_workers
 
 EMPTY = {"best-fit": (20.0, 22.0, 27.0), "first-fit": (21.0, 24.0, 30.0), "nilas (oracle)": (23.0, 26.0, 31.0)}
 BOUND = 33.0

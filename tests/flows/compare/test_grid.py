@@ -21,7 +21,7 @@ from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.store.caches import source_hash
-from sojourn.flows.workers.cells import Here, local_workers
+from sojourn.flows.workers.dask import Here, local_workers
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate
 
 HERE = local_workers(1)

@@ -21,7 +21,6 @@ from made_bundles import rewrite
 from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.monitor.alarms import Alarm, DriftCheck, check_drift, drift_alarms
 from sojourn.flows.monitor.followed import follow, traced_outcomes
 from sojourn.flows.monitor.job import (
     AGE,
@@ -39,7 +38,7 @@ from sojourn.flows.monitor.job import (
     write_record,
 )
 from sojourn.flows.monitor.page import clock_text, loss_text, verdict
-from sojourn.flows.monitor.weeks import Week, weeks_of
+from sojourn.flows.monitor.weeks import Alarm, DriftCheck, Week, check_drift, drift_alarms, weeks_of
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.tracking.registry import LEFT_TAG
@@ -570,7 +569,7 @@ import os, signal, sys
 from pathlib import Path
 import sojourn.flows.monitor.job as job
 from sojourn.flows.monitor.job import read_record, to_act_on
-from sojourn.flows.monitor.alarms import Alarm
+from sojourn.flows.monitor.weeks import Alarm
 import sojourn.flows.retrain.job as retraining
 folder = Path(sys.argv[1])
 alarm = Alarm(100, 95, 94, 96, "at all ages", 20.0, 10.0, 3.0)

@@ -21,8 +21,7 @@ from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.retrain.features import stored_features
 from sojourn.flows.retrain.ingest import Ingested
 from sojourn.flows.workers import dask as module
-from sojourn.flows.workers.cells import local_workers, run_grouped
-from sojourn.flows.workers.dask import cluster, dask_workers
+from sojourn.flows.workers.dask import cluster, dask_workers, local_workers, run_grouped
 
 
 @pytest.fixture(scope="module")

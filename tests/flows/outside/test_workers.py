@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from made_tasks import die_of_two
-from sojourn.flows.workers.cells import Here, local_workers, run_grouped
+from sojourn.flows.workers.dask import Here, local_workers, run_grouped
 
 
 class _Later(Executor):

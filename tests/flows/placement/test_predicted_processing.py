@@ -14,13 +14,13 @@ from made_jobs import swf_log
 from sojourn.features import Trace
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.predicted_processing import (
+from sojourn.flows.admission.predicted import (
     ProcessingPredictor,
     as_known,
     bundle_predictor,
     fitted_predictor,
 )
-from sojourn.flows.placement.submitted_jobs import DAY_S, jobs_by_day, submitted_jobs
+from sojourn.flows.admission.runs import DAY_S, jobs_by_day, submitted_jobs
 
 DAY = 3
 

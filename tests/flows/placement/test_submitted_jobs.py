@@ -11,7 +11,7 @@ import pytest
 from made_jobs import swf_log
 from sojourn.features import Trace
 from sojourn.features.readers import read_trace
-from sojourn.flows.placement.submitted_jobs import DAY_S, busiest_days, jobs_by_day, submitted_jobs
+from sojourn.flows.admission.runs import DAY_S, busiest_days, jobs_by_day, submitted_jobs
 
 GOOGLE = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "google-2011"
 

@@ -11,8 +11,7 @@ import pytest
 from sojourn.features.usage import UsageSource, read_usage, store_usage
 from sojourn.flows.usage import train_usage as usage_by_file
 from sojourn.flows.usage.train_usage import Asked, done, stored_usage
-from sojourn.flows.workers.cells import Here
-from sojourn.flows.workers.dask import cluster
+from sojourn.flows.workers.dask import Here, cluster
 
 _TASK_USAGE = "{start},0,{job},0,m,{cpu},{mem},,,,,,,,,,,,,"
 
