@@ -1,8 +1,14 @@
-"""A store with two registered versions, made of small bundles in seconds: what commands about versions work on."""
+"""A store with two registered versions, made of small bundles in seconds: what commands about versions work on.
+
+And other processes in a store, for which this one stands."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from made_bundles import Made
@@ -10,6 +16,8 @@ from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.store import lock
+from sojourn.flows.store.lock import USE, is_locked
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.registry import CHAMPION
 from sojourn.flows.tracking.tracker import Tracker
@@ -37,3 +45,18 @@ def made_store(made: Made, store: Path, name: str) -> Path:
     promoted(made, store, tracker, "once", name)
     promoted(made, store, tracker, "hazard", name, data="bbb")
     return store / "bundles" / name
+
+
+@contextmanager
+def another_process(store: Path) -> Iterator[None]:
+    """Another process uses the store meanwhile: locks are of descriptors, so that this one can stand for it."""
+    with (store / USE).open("a") as file:
+        assert not is_locked(file.fileno(), fcntl.LOCK_SH)
+        yield
+
+
+def as_a_new_process(store: Path) -> None:
+    """What this process did in the store counts as that of a dead one."""
+    file = lock._used.pop(lock._key(store), None)
+    if file is not None:
+        os.close(file)

@@ -25,6 +25,10 @@ After each fault, one more full run must end with exit code 0. Then all of these
 - No MLflow run is RUNNING. No temporary file and no process is left. The database is whole.
 - A run that cannot do its work prints one line and ends with exit code 2.
 
+A model has one writer: a second retrain of the same model and store ends with exit code 2 and one line that names the
+process, host and time of the first ([the store's folder](store_folder.md#locks)). Comparisons, checks, rollbacks and
+cleanings run beside it.
+
 A sweep first records every event of a run: each statement and commit of MLflow's database, and each change that Python
 makes to a file under the store. Each try then ends a new run before another one of these events, as `kill -9` does. The
 numbers of tries and events show how fine the sweep was. The tries are spread over the whole run, with more of them in

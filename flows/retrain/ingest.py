@@ -31,6 +31,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.settings.trace import LaterFile, TraceSettings, TraceSource, maps_columns, takes_timezone
 from sojourn.flows.store.caches import CHECKSUMS, are_whole, note_read, parts_file, source_hash, write_checksums
+from sojourn.flows.store.lock import store_lock, use_store
 from sojourn.publishing import sync, sync_tree
 
 _REPORT = "report.txt"
@@ -90,6 +91,8 @@ def is_source_away(task: Task[..., Any], run: TaskRun, state: State[Any]) -> boo
 
 def read_into(store: Path, source: TraceSource) -> Ingested:
     """A source's trace in the store; one that is queried is asked each time, for what is new."""
+    with store_lock(store):
+        use_store(store)  # some commands log nothing before they end: what they write must not be swept meanwhile
     if not is_queried(source):
         content = content_hash(source)
         ingested = replace(ingested_trace(store, source, input_hash(source)), content_hash=content)

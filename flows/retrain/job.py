@@ -91,7 +91,7 @@ class Retrained:
     evaluation: Evaluation | None
 
 
-@job("retrain", is_of_champion=True)
+@job("retrain", is_writer=True)
 def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate.
 

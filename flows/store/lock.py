@@ -1,11 +1,11 @@
-"""One lock per store: who makes its database or promotes does so alone, and its file says who that is.
+"""Locks of a store. Its file names the holder of each; the kernel releases a lock when its process ends.
 
-And one for each schedule.
+- The store's: who makes its database, promotes, rolls back or cleans does so alone. Others wait.
+- A model's: one run writes it, from its begin to its end. A second one is refused. And one for each schedule.
+- That of use, shared by all processes that write to the store: who gets it alone knows that all others are dead.
 
-Which processes use a store: each holds the lock of a file of its own there for as long as it lives.
-
-A pid can be used again, and means nothing on another host or in another container; a lock is released by the kernel
-when its process ends, and seen wherever the folder is seen.
+A pid can be used again, and means nothing on another host or in another container; a lock is seen wherever the folder
+is seen.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,12 +31,10 @@ TIMEOUT_S = 600.0
 """Longer than the upgrade of a large database takes; who still waits then waits for a process that hangs."""
 _PAUSE_S, _FIRST_WORD_S, _NEXT_WORD_S = 0.1, 1.0, 30.0
 _N_BYTES_MAX = 4_096
-PROCESSES = "processes"
-_CLOCK_S = 2.0
-"""By so much the clocks of a host and of its file system may differ."""
-PROCESS_TAG = "sojourn.process"
-"""The tag of an MLflow run that names the process which writes it."""
-_entered: dict[tuple[int, Path], StoreProcess] = {}
+USE = "use.lock"
+"""The file of the lock of use; it holds the store's id."""
+_used: dict[tuple[int, Path], int] = {}
+"""By process and store: the descriptor whose lock says that this process uses the store."""
 _guard = threading.Lock()
 
 
@@ -69,6 +66,17 @@ def schedule_lock(store: Path, job: str, name: str) -> Iterator[None]:
         return ValueError(f"{job} of {name} must have one schedule in a store, got a second one: stop {holder} first")
 
     with held_alone(store / "schedules" / f"{job}-{name}.lock", refused):
+        yield
+
+
+@contextmanager
+def model_lock(store: Path, name: str) -> Iterator[None]:
+    """Hold the lock of a model's writer; BlockingIOError naming the process if another one holds it."""
+    def refused(holder: str) -> Exception:
+        return BlockingIOError(f"{name} must have one writer at a time, got a second one: wait for {holder}, "
+                               "or stop it")
+
+    with held_alone(store / "writers" / f"{name}.lock", refused):
         yield
 
 
@@ -153,79 +161,46 @@ def _print(line: str) -> None:
     console.print(line, soft_wrap=True, markup=False)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreProcess:
-    """This process in one store. token: its name there. file: the descriptor whose lock says that it lives."""
+def use_store(store: Path) -> bool:
+    """This process uses the store from now until it ends; True at its first call, if no other process uses it.
 
-    token: str
-    file: int
-
-    def tags(self) -> Mapping[str, str]:
-        """Tags for what this process writes elsewhere: its token; host, pid and time for people."""
-        return {PROCESS_TAG: self.token, **{f"sojourn.{name}": str(value) for name, value in whoami().items()}}
-
-
-def enter_store(store: Path) -> StoreProcess:
-    """This process in a store, from now until it ends; the same one when asked again."""
-    key = os.getpid(), store.absolute()
-    with _guard:
-        if key not in _entered:
-            _entered[key] = _begin(store)
-        return _entered[key]
-
-
-def is_alive(store: Path, token: str) -> bool:
-    """True while the process of that token lives. Nothing is written: the store may be read-only, or another user's."""
-    try:
-        file = os.open(_file(store, token), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        return is_locked(file, fcntl.LOCK_SH)
-    finally:
-        os.close(file)
-
-
-def tokens(store: Path) -> list[str]:
-    """The tokens of all processes that live in the store, or died and were not forgotten yet; sorted."""
-    return sorted(path.stem for path in (store / PROCESSES).glob("[!.]*.json"))
-
-
-def forget(store: Path, token: str) -> None:
-    """Remove what a dead process left here of itself."""
-    _file(store, token).unlink(missing_ok=True)
-
-
-def since_s(store: Path) -> float:
-    """When the oldest living process entered the store, s on the clock of its files; what is older has no owner.
-
-    With no living process: infinity. With one that entered in the future, as the clock was set back since: minus
-    infinity, for what it writes now looks older than it is.
+    The caller holds the store's lock, so nobody begins meanwhile: what runs left behind is then of dead ones.
     """
-    times = [float("inf")]
-    for token in tokens(store):
-        with suppress(FileNotFoundError):
-            if is_alive(store, token):
-                times.append(_file(store, token).stat().st_mtime)
-    return min(times) if max(times[1:], default=0.0) <= time.time() + _CLOCK_S else float("-inf")
+    with _guard:
+        if _key(store) in _used:
+            return False
+        file = _used[_key(store)] = os.open(store / USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        is_shared = is_locked(file)
+        is_locked(file, fcntl.LOCK_SH)
+        return not is_shared
 
 
-def _begin(store: Path) -> StoreProcess:
-    token = uuid.uuid4().hex
-    file = _file(store, token)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}")
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        is_locked(descriptor)  # before anyone can see it: what is seen without a lock is dead
-        os.write(descriptor, json.dumps(whoami()).encode())
-        temporary.rename(file)
-    except BaseException:
-        os.close(descriptor)
-        temporary.unlink(missing_ok=True)
-        raise
-    return StoreProcess(token, descriptor)
+def is_alone(store: Path) -> bool:
+    """Whether no other process uses the store. The caller holds the store's lock."""
+    with _guard:
+        own = _used.get(_key(store))
+        try:
+            file = os.open(store / USE, os.O_RDWR | os.O_CLOEXEC) if own is None else own
+        except FileNotFoundError:
+            return True  # no process has used it yet
+        try:
+            return not is_locked(file)
+        finally:
+            if own is None:
+                os.close(file)
+            else:
+                is_locked(file, fcntl.LOCK_SH)
 
 
-def _file(store: Path, token: str) -> Path:
-    return store / PROCESSES / f"{token}.json"
+def store_id(store: Path) -> str:
+    """The store's name in tags of its runs: random, made once. The caller holds the store's lock."""
+    with (store / USE).open("a+") as file:
+        file.seek(0)
+        found = file.read() or uuid.uuid4().hex
+        if file.tell() == 0:
+            file.write(found)
+    return found
+
+
+def _key(store: Path) -> tuple[int, Path]:
+    return os.getpid(), store.absolute()

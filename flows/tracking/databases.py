@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sojourn.flows.console import stage
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.store.lock import LOCK, is_alive, store_lock, tokens
+from sojourn.flows.store.lock import LOCK, is_alone, store_lock
 from sojourn.flows.store.moved import (
     check_own,
     copy_database,
@@ -81,9 +81,8 @@ def _settle(file: Path, artifacts: Path) -> None:
 
 
 def _check_alone(file: Path, what: str) -> None:
-    living = [token for token in tokens(file.parent) if is_alive(file.parent, token)]
-    if living:
-        raise OSError(f"{file} must be {what} while no other process uses the store, got {len(living)} that do")
+    if not is_alone(file.parent):
+        raise OSError(f"{file} must be {what} while no other process uses the store, got one that does")
 
 
 def _bring_up(file: Path, artifacts: Path) -> None:

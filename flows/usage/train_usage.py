@@ -94,7 +94,7 @@ class TrainedUsage:
     scores: Mapping[str, float]
 
 
-@job("train-usage", is_of_champion=True)
+@job("train-usage", is_writer=True)
 def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
     """Choose, judge on the last days, fit on all of them, and promote the section if it beats one margin."""
     place = None if config.dask is None else config.store.resolve()  # workers see the store
@@ -116,7 +116,8 @@ def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
     tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": USAGE,
             JUDGED_TAG: judged_on.key, "code_version": __version__}
     what = f"{config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
-    with tracker.run(f"train-usage {what}", tags) as run, stage("check and promote"):
+    begun = {**tags, "model": config.registered_name}
+    with tracker.run(f"train-usage {what}", begun) as run, stage("check and promote"):
         folder_of_run = _write(config, run, grid, fitted, rules, scores, tags)
         sha256 = BundleBytes.read(folder_of_run).sha256
         source = _log(tracker, run, config, folder_of_run, sha256, fitted, keyed(judged_on.key, scores),

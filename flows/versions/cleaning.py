@@ -23,7 +23,7 @@ from pathlib import Path
 
 from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.store.caches import CHECKSUMS, PARTS, unread_files
-from sojourn.flows.store.lock import enter_store, is_alive, store_lock, tokens
+from sojourn.flows.store.lock import is_alone, store_lock
 from sojourn.flows.store.moved import free_bytes, vacuum
 from sojourn.flows.tracking.artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
 from sojourn.flows.tracking.registry import CLEANED_TAG, COMPARISON, STUDY, RunRecord, VersionRecord
@@ -78,6 +78,11 @@ def plan_cleaning(store: Path, tracker: Tracker, settings: RetentionSettings) ->
     Caches and databases wait while another process uses the store. On a tracking server or a shared database only runs
     of models that this store has published or judged are looked at.
     """
+    with store_lock(store):
+        return _planned(store, tracker, settings)
+
+
+def _planned(store: Path, tracker: Tracker, settings: RetentionSettings) -> CleaningPlan:
     own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
     known = {path.name for part in (BUNDLES, CANDIDATES) for path in (store / part).glob("[!.]*")}
     names = None if own else sorted(known)
@@ -90,15 +95,14 @@ def plan_cleaning(store: Path, tracker: Tracker, settings: RetentionSettings) ->
         if n_bytes > 0 or run.parent is not None or run.tags.get(CLEANED_TAG) == _BEGUN:
             kind = "artifacts" if run.parent is None else "run and artifacts"
             found.append(Removable(f"{kind} of {run.name}", run.artifact_uri, n_bytes, run))
-    n_others = _n_others(store)
     caches = [Removable(f"cache {part}", str(path), folder_bytes(path)) for part in CACHES
               for path in _old(store / part, settings.keep_caches)]
     caches += [Removable(f"cache {PARTS}", str(path), folder_bytes(path))
                for path in unread_files(store, settings.keep_parts_days)]
     free = [Removable("free room", str(file), n_bytes) for file, n_bytes in _roomy(store)]
     waiting = []
-    if n_others and (caches or free):
-        waiting = [f"caches and databases wait: {n_others} other processes use the store"]
+    if (caches or free) and not is_alone(store):
+        waiting = ["caches and databases wait: another process uses the store"]
         caches, free = [], []
     return CleaningPlan(tuple(sorted((*found, *caches, *free), key=lambda each: -each.n_bytes)), tuple(waiting))
 
@@ -112,7 +116,7 @@ def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
     """
     done, failed = [], []
     with store_lock(store):
-        plan = plan_cleaning(store, tracker, settings)
+        plan = _planned(store, tracker, settings)
         agreed = plan if shown is None else shown
         places = {each.place for each in agreed.found}
         for each in plan.found:
@@ -125,15 +129,11 @@ def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
                 failed.append(f"{each.what} must be removable, got {each.place}: {error}")
             else:
                 done.append(each)
-        if not _n_others(store):
+        if is_alone(store):
             for file, _ in _roomy(store):  # rows that went leave room
                 with suppress(OSError):  # a page of MLflow holds it: the next cleaning finds it again
                     vacuum(file)
     return CleaningPlan(tuple(done), plan.waiting, tuple(failed))
-
-
-def _n_others(store: Path) -> int:
-    return sum(is_alive(store, token) for token in tokens(store) if token != enter_store(store).token)
 
 
 def _roomy(store: Path) -> list[tuple[Path, int]]:

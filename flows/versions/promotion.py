@@ -20,7 +20,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -28,11 +28,11 @@ from typing import Protocol
 from sojourn.flows.console import console
 from sojourn.flows.settings.store import StoreSettings
 from sojourn.flows.store.caches import source_commit
-from sojourn.flows.store.lock import PROCESS_TAG, PROCESSES, enter_store, forget, is_alive, since_s, store_lock, tokens
+from sojourn.flows.store.lock import store_id, store_lock, use_store, whoami
 from sojourn.flows.tracking.artifacts import PROBE, check_place
 from sojourn.flows.tracking.client import TrackingError
 from sojourn.flows.tracking.databases import check_database, check_whole, ready_database
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, LEFT_TAG, ROLLBACK
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, FAMILY, LEFT_TAG, RETRAIN, ROLLBACK, USAGE
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.publishing import publish_files, sync, whole_file
 from sojourn.serving.errors import BundleError
@@ -43,11 +43,13 @@ _ROLLBACKS = f"{ROLLBACK}-"
 """How names of rollbacks' orders begin."""
 _ORDER_TAG = "order"
 """Of a rollback's run: the order that it records."""
-_FOLDERS = ("bundles", "cells", "curves", "features", "parts", PROCESSES, PROMOTIONS, "traces")
-_TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?|\.[0-9a-f]{32}\.json")
-"""What `whole_file`, `new_database`, `publish_files`, `fetched` and `enter_store` call what is not done yet."""
+_FOLDERS = ("bundles", "cells", "curves", "features", "parts", PROMOTIONS, "traces")
+_TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?")
+"""What `whole_file`, `new_database`, `publish_files` and `fetched` call what is not done yet."""
 _OF_ROOT = ("fetch", "fit", "mlflow.db", "optuna.db", "overview.png", "usage")
 """What is temporary in the store's own folder, which may hold other things."""
+STORE_TAG = "sojourn.store"
+"""The tag of an MLflow run that names the store which it writes to."""
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _UPLOADING = ".artifact.uploading.*"
 """What MLflow calls an artifact that it is still copying into the store's folder."""
@@ -256,11 +258,12 @@ def _file(store: Path, order: PromotionOrder | RollbackOrder) -> Path:
 
 def repair_store(store: Path, tracker: Tracker, names: Sequence[str] = (),
                  tell: Callable[[str], object] | None = None) -> None:
-    """Leave a store as if no run had ever been killed. names: models whose champion is to be in `bundles`.
+    """Leave a store as if no run had ever been killed; from now on this process uses it.
 
-    Cut off promotions are finished; `bundles` gets each champion's bundle, also after somebody moved the alias by hand;
-    runs of dead processes end as KILLED; their temporary files and candidates go. Nothing of a living process is
-    touched. tell: called with a line for all that was done; default: the console.
+    names: models whose lock this process holds, and whose champion is to be in `bundles`. Cut off promotions are
+    finished; `bundles` gets each champion's bundle, also after somebody moved the alias by hand. If no other process
+    uses the store, its runs under way end as KILLED, and temporary files and candidates go; else only the
+    trainings of `names` end. tell: called with a line for all that was done; default: the console.
     """
     tell = tell or _print
     with store_lock(store):
@@ -269,8 +272,11 @@ def repair_store(store: Path, tracker: Tracker, names: Sequence[str] = (),
         known = [path.name for path in folder.glob("[!.]*")] if folder.is_dir() else []
         for name in dict.fromkeys((*names, *known)):
             _publish_champion(store, tracker, name, tell)
-        _end_runs(store, tracker, tell)
-        _sweep(store, tracker)
+        if use_store(store):
+            _end_runs(store, tracker, tell)
+            _sweep(store, tracker)
+        elif names:
+            _end_runs(store, tracker, tell, names)
 
 
 def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[str], object]) -> None:
@@ -298,39 +304,35 @@ def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[
         tell(f"{target} must hold the champion, version {version}, got {error}")
 
 
-def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> None:
-    """End the runs whose process is dead. Those of another store, on a shared server, are left to that store."""
-    is_own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
-    known = set(tokens(store))
+def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object], names: Sequence[str] = ()) -> None:
+    """End the store's runs that are under way: all are dead. names: only trainings of these models."""
+    own = store_id(store)
     for run_id, tags in tracker.running().items():
-        token = tags.get(PROCESS_TAG)
-        if token is not None and (is_own or token in known) and not is_alive(store, token):
-            for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
-                path.unlink(missing_ok=True)
-            tracker.end(run_id, "KILLED")
-            host = tags.get("sojourn.host")
-            where = "" if host in (None, socket.gethostname()) else f" on {host}"
-            tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
-    for token in known:
-        if not is_alive(store, token):
-            forget(store, token)
+        if tags.get(STORE_TAG) != own or (names and (tags.get("kind") not in (FAMILY, RETRAIN, USAGE)
+                                                     or tags.get("model") not in names)):
+            continue
+        for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
+            path.unlink(missing_ok=True)
+        tracker.end(run_id, "KILLED")
+        host = tags.get("sojourn.host")
+        where = "" if host in (None, socket.gethostname()) else f" on {host}"
+        tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
 
 
 def _sweep(store: Path, tracker: Tracker) -> None:
-    """Remove temporary files that are older than every living process, and candidates of runs that have ended."""
-    since = since_s(store)
+    """Remove temporary files, and candidates of runs that have ended. No other process uses the store."""
     for path in store.glob(".*"):
         found = _TEMPORARY.fullmatch(path.name)
         if found is not None and found["of"] in _OF_ROOT:
-            _remove_if_older(path, since)
+            _drop(path)
     for path in (store / "artifacts").glob(f"{PROBE}*"):
-        _remove_if_older(path, since)
+        _drop(path)
     candidates = [path for path in (store / CANDIDATES).glob("[!.]*") if path.is_dir()]
     monitored = (store / "monitor").glob("[!.]*")
     for folder in (*(store / part for part in _FOLDERS), *candidates, *monitored):
         for path in folder.glob(".*"):
             if _TEMPORARY.fullmatch(path.name):
-                _remove_if_older(path, since)
+                _drop(path)
     for folder in candidates:
         sweep_candidates(store, tracker, folder.name)
 
@@ -348,13 +350,11 @@ def sweep_candidates(store: Path, tracker: Tracker, name: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove_if_older(path: Path, since: float) -> None:
-    with suppress(FileNotFoundError):
-        if path.lstat().st_mtime < since:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
+def _drop(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _print(line: str) -> None:
@@ -362,23 +362,29 @@ def _print(line: str) -> None:
 
 
 def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
-    """The tracker of a run that writes; its runs name this process, which from now on is seen to live.
+    """The tracker of a run that writes, in a store that this process uses from now on; its runs name both.
 
-    What killed runs left is repaired first. names: models whose champion is to be in `bundles`. ValueError or OSError
-    where artifacts can't be kept at their place; nothing is then made or changed.
+    What killed runs left is repaired first. names: models whose lock this process holds, and whose champion is to be in
+    `bundles`. ValueError or OSError if artifacts can't be kept at their place; nothing is then made or changed.
     """
     artifacts = settings.store / "artifacts"
     if settings.mlflow_uri.database is not None:  # before a file is tried in what may be a link to another store
         check_whole(settings.mlflow_uri.database, artifacts)
     if not settings.mlflow_uri.is_server:  # before a database is made, which keeps its place
-        check_place(settings.mlflow_uri, settings.artifacts or artifacts)
-    if settings.mlflow_uri.database is not None:  # before this process is seen: a database is upgraded alone
+        # under the lock, so that no other process sweeps the probe away; without a store there is none
+        with store_lock(settings.store) if settings.store.is_dir() else nullcontext():
+            check_place(settings.mlflow_uri, settings.artifacts or artifacts)
+    if settings.mlflow_uri.database is not None:  # before this process uses the store: a database is upgraded alone
         ready_database(settings.mlflow_uri.database, artifacts)
     commit = source_commit()
-    source = {} if commit is None else {"mlflow.source.git.commit": commit}
+    with store_lock(settings.store):
+        own = store_id(settings.store)
+    tags = {STORE_TAG: own, **{f"sojourn.{name}": str(value) for name, value in whoami().items()},
+            **({} if commit is None else {"mlflow.source.git.commit": commit})}
     tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts,
-                      run_tags={**enter_store(settings.store).tags(), **source})
-    tracker.check_artifacts()
+                      run_tags=tags)
+    with store_lock(settings.store):
+        tracker.check_artifacts()
     repair_store(settings.store, tracker, names)
     return tracker
 

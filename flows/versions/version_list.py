@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sojourn.flows.settings.store import StoreSettings
-from sojourn.flows.store.lock import is_alive, store_lock, tokens
+from sojourn.flows.store.lock import store_lock
 from sojourn.flows.tracking.artifacts import folder_bytes
 from sojourn.flows.tracking.pull import ModelUri, find_version
 from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, CLEANED_TAG, LEFT_TAG, ROLLBACK, RunRecord
@@ -304,8 +304,6 @@ def status_lines(settings: StoreSettings, tracker: Tracker) -> list[str]:
         found.append(("champion", "none: no model is registered yet"))
     runs = [run for run in tracker.run_records() if run.parent is None]
     found.append(("last run", _run(runs[0]) if runs else "none"))
-    n_alive = sum(is_alive(store, token) for token in tokens(store))
-    found += [("in use", f"by {n_alive} processes")] * (n_alive > 0)
     return [f"{title:<{_TITLE}}{text}" for title, text in (*found, ("disk", _disk(store)))]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -19,6 +20,7 @@ from sojourn.flows.console import stage
 from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import SharedSettings, TraceSettings
+from sojourn.flows.store.lock import model_lock
 from sojourn.flows.tracking.client import TrackingError, ask
 from sojourn.flows.tracking.databases import check_database
 from sojourn.flows.tracking.tracker import Tracker
@@ -59,25 +61,27 @@ class Job(Flow[P, R]):
             return run(given, *args[1:], **kwargs) if args else run(**{**kwargs, next(iter(kwargs)): given})
 
 
-def job(name: str, *, is_of_champion: bool = False,
+def job(name: str, *, is_writer: bool = False,
         ) -> Callable[[Callable[Concatenate[S, Tracker, P], R]], Job[Concatenate[S, P], R]]:
     """A decorator: the function as a job of that name, which is called without its tracker.
 
-    The store is opened when a run begins, and its tracker handed in after the settings. is_of_champion: the champion of
-    the settings' model is then in `bundles`. TrackingError naming what to do if the tracking store goes away.
+    The store is opened when a run begins, and its tracker handed in after the settings. is_writer: the run holds the
+    lock of the settings' model, whose champion is then in `bundles`. TrackingError naming what to do if the tracking
+    store goes away.
     """
 
     def decorated(function: Callable[Concatenate[S, Tracker, P], R]) -> Job[Concatenate[S, P], R]:
         @wraps(function)
         def opened(settings: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
             first: Any = settings[0] if isinstance(settings, Sequence) else settings
-            with stage("open the store"):
-                tracker = open_store(first, (first.registered_name,) if is_of_champion else ())
-            try:
-                return function(settings, tracker, *args, **kwargs)
-            except TrackingError as error:
-                raise TrackingError(f"{error}; start it again once that answers: what {first.store} has in its "
-                                    "caches is not made again", error.code) from error
+            with model_lock(first.store, first.registered_name) if is_writer else nullcontext():
+                with stage("open the store"):
+                    tracker = open_store(first, (first.registered_name,) if is_writer else ())
+                try:
+                    return function(settings, tracker, *args, **kwargs)
+                except TrackingError as error:
+                    raise TrackingError(f"{error}; start it again once that answers: what {first.store} has in its "
+                                        "caches is not made again", error.code) from error
 
         signature = inspect.signature(function, eval_str=True)  # Prefect would look for their names here
         own = [each for place, each in enumerate(signature.parameters.values()) if place != 1]

@@ -66,7 +66,8 @@ def test_a_run_whose_server_is_gone_ends_with_one_line_and_the_next_one_succeeds
             for room, name in ((ingest, "_read"), (building, "made_rows")):
                 patched.setattr(room, name, None)  # a call would fail: trace and features are kept
             done = retrain(config(1))
-        assert (done.promotion.version, tracker.versions(NAME)) == (2, [1, 2])
+        assert (done.promotion.version, tracker.versions(NAME), tracker.running()) == (2, [1, 2], {})
+        assert [path.name for path in (store / "candidates" / NAME).iterdir()] == [tracker.run_of(NAME, 2)]
         for version in (1, 2):
             held = BundleBytes.read(tracker.fetch(NAME, version, tmp_path / str(version))).sha256
             assert tracker.version_tags(NAME, version)[BUNDLE_TAG] == held

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import signal
@@ -17,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from made_store import another_process
 from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.store.lock import enter_store, store_lock
+from sojourn.flows.store.lock import store_lock
 from sojourn.flows.store.moved import tables_of
 from sojourn.flows.tracking import databases as mlflow_database
 from sojourn.flows.tracking.databases import check_database, ready_database, ready_trials
@@ -178,10 +178,9 @@ def test_an_older_schema_is_upgraded_on_a_copy(old_database: Path, tmp_path: Pat
             ready_database(file, tmp_path)
     assert file.read_bytes() == before
     assert _left(tmp_path) == ["mlflow.db"]
-    process = enter_store(tmp_path)
-    with pytest.raises(OSError, match="must be upgraded while no other process uses the store, got 1 that do"):
+    with another_process(tmp_path), \
+            pytest.raises(OSError, match="must be upgraded while no other process uses the store, got one that does"):
         ready_database(file, tmp_path)
-    os.close(process.file)
     ready_database(file, tmp_path)
     with closing(sqlite3.connect(file)) as database:
         assert database.execute("SELECT name FROM experiments WHERE experiment_id = 7").fetchall() == [("kept",)]

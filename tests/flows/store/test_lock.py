@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.flows.store.lock import enter_store, forget, is_alive, schedule_lock, since_s, store_lock, tokens, whoami
+from sojourn.flows.store.lock import is_alone, model_lock, schedule_lock, store_id, store_lock, use_store, whoami
 
 HOLD = """
 import sys
@@ -29,13 +29,15 @@ with schedule_lock(Path({store!r}), "retrain", "m"):
     print("held", flush=True)
     sys.stdin.read()
 """
-LIVE = """
+WRITES = SCHEDULE.replace("schedule_lock", "model_lock").replace('"retrain", ', "")
+USES = """
 import sys
 from pathlib import Path
-from sojourn.flows.store.lock import enter_store
-print(enter_store(Path({store!r})).token, flush=True)
+from sojourn.flows.store.lock import use_store
+print(use_store(Path({store!r})), flush=True)
 sys.stdin.read()
 """
+"""The test holds the store's lock for it."""
 
 
 def _begin(code: str, store: Path) -> tuple[subprocess.Popen[str], str]:
@@ -83,13 +85,6 @@ def test_a_process_of_another_host_with_this_ones_pid_is_another_one(tmp_path: P
     with pytest.raises(ValueError, match=f"got a second one: stop {named}"), schedule_lock(tmp_path, "retrain", "m"):
         pass
     _kill(process)
-    process, token = _begin(elsewhere + LIVE, tmp_path)
-    own = enter_store(tmp_path)
-    assert own.token != token
-    assert is_alive(tmp_path, token)
-    os.close(own.file)
-    _kill(process)
-    assert not is_alive(tmp_path, token)
     with store_lock(tmp_path, 0.0), schedule_lock(tmp_path, "retrain", "m"):
         pass
 
@@ -106,26 +101,34 @@ def test_a_command_is_told_without_its_arguments(monkeypatch: pytest.MonkeyPatch
     assert whoami()["command"] == "python"
 
 
-def test_a_process_is_alive_until_it_ends_however_it_ends(tmp_path: Path) -> None:
-    process, token = _begin(LIVE, tmp_path)
-    assert tokens(tmp_path) == [token]
-    assert is_alive(tmp_path, token)
-    assert since_s(tmp_path) == (tmp_path / "processes" / f"{token}.json").stat().st_mtime
+def test_who_uses_the_store_alone_knows_it_until_another_process_begins(tmp_path: Path) -> None:
+    with store_lock(tmp_path):
+        assert is_alone(tmp_path)
+        own = store_id(tmp_path)
+        process, said = _begin(USES, tmp_path)
+        assert said == "True"  # it was the first one
+        assert not is_alone(tmp_path)
+        assert not use_store(tmp_path)  # others may be at work
+        assert not is_alone(tmp_path)
+        _kill(process)
+        assert is_alone(tmp_path)
+        assert not use_store(tmp_path)  # what this process began since is not left behind
+        process, said = _begin(USES, tmp_path)
+        assert said == "False"  # this process uses it still, after its looks
+        _kill(process)
+        assert store_id(tmp_path) == own
+
+
+def test_a_models_second_writer_is_refused_and_another_models_is_not(tmp_path: Path) -> None:
+    process, _ = _begin(WRITES, tmp_path)
+    named = rf"m must have one writer at a time, got a second one: wait for process {process.pid} \(.* or stop it"
+    with pytest.raises(BlockingIOError, match=named), model_lock(tmp_path, "m"):
+        pass
+    with model_lock(tmp_path, "other"), pytest.raises(BlockingIOError), model_lock(tmp_path, "other"):
+        pass
     _kill(process)
-    assert tokens(tmp_path) == [token]
-    assert not is_alive(tmp_path, token)
-    assert since_s(tmp_path) == float("inf")
-    forget(tmp_path, token)
-    assert tokens(tmp_path) == []
-    assert not is_alive(tmp_path, token)
-
-
-def test_this_process_is_alive_and_enters_once(tmp_path: Path) -> None:
-    process = enter_store(tmp_path)
-    assert enter_store(tmp_path) is process
-    assert is_alive(tmp_path, process.token)
-    assert process.tags()["sojourn.pid"] == str(os.getpid())
-    os.close(process.file)
+    with model_lock(tmp_path, "m"):
+        pass
 
 
 def test_the_store_has_the_same_name_for_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, make
-from made_store import made_store
+from made_store import another_process, made_store
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.store import moved
-from sojourn.flows.store.lock import enter_store
 from sojourn.flows.tracking.pull import ModelUri, find_version, pull
 from sojourn.flows.versions.promotion import open_store, read_store
 from sojourn.flows.versions.version_list import roll_back
@@ -147,8 +146,7 @@ def test_a_copy_that_is_not_whole_is_refused(spoil: Callable[[Path, Path], None]
 
 def test_a_store_is_not_changed_under_a_living_process(original: Path) -> None:
     store = _copied(original)
-    process = enter_store(store)
-    with pytest.raises(OSError, match="new place while no other process uses the store, got 1 that do"):
+    with another_process(store), \
+            pytest.raises(OSError, match="new place while no other process uses the store, got one that does"):
         read_store(TraceSettings(store=store))
-    os.close(process.file)
     read_store(TraceSettings(store=store))

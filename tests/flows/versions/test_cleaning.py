@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from made_bundles import Made
 from made_growing import days_folder
+from made_store import another_process
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.retrain.features import sampled_features
@@ -23,7 +24,6 @@ from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.store.caches import parts_file
-from sojourn.flows.store.lock import enter_store
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
 from sojourn.flows.tracking.tracker import Tracker
@@ -133,12 +133,10 @@ def _cached(store: Path) -> None:
 def test_old_caches_go_unless_another_process_uses_the_store(store: Path, tracker: Tracker,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     _cached(store)
-    other = enter_store(store)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "enter_store", lambda _: type(other)("0" * 32, -1))  # this process is another one
+    with another_process(store):
         waiting = plan_cleaning(store, tracker, ONE)
         assert (waiting.found, waiting.waiting) == (
-            (), ("caches and databases wait: 1 other processes use the store",))
+            (), ("caches and databases wait: another process uses the store",))
     assert clean(store, tracker, ONE).n_bytes == 3_000
     left = {str(path.relative_to(store)) for part in ("features", "traces") for path in (store / part).iterdir()}
     name = f"t-{NEW}"

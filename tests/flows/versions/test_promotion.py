@@ -16,16 +16,17 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made
+from made_store import another_process, as_a_new_process
 from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
-from sojourn.flows.store.lock import PROCESS_TAG, enter_store, store_lock
+from sojourn.flows.store.lock import store_id, store_lock
 from sojourn.flows.tracking.artifacts import PROBE
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
+from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, COMPARISON, FAMILY, RETRAIN, USAGE
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions import promotion as promotion_journal
-from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes, read_sha256, repair_store
+from sojourn.flows.versions.promotion import BUNDLE_TAG, STORE_TAG, BundleBytes, read_sha256, repair_store
 from sojourn.serving import BundleError
 
 NAME = "made"
@@ -220,11 +221,12 @@ def test_an_order_that_cannot_be_carried_out_stops_nobody(made: Made, store: Pat
 DIES = """
 import os, signal
 from pathlib import Path
-from sojourn.flows.store.lock import enter_store
+from sojourn.flows.store.lock import use_store
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.settings.tracking_uri import TrackingUri
 store = Path({store!r})
-tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts", run_tags=enter_store(store).tags())
+tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts", run_tags={tags!r})
+use_store(store)
 parent = tracker.start("parent", {{}})
 print(parent, tracker.start("child", {{}}, parent), flush=True)
 (store / "features").mkdir()
@@ -244,16 +246,23 @@ NOT_OURS = (".env.0123456789abcdef0123456789abcdef", ".gitignore", "features/.ke
 
 
 def test_what_a_dead_process_left_is_ended_and_swept_and_nothing_else(store: Path, tracker: Tracker) -> None:
-    done = subprocess.run([sys.executable, "-c", DIES.format(store=str(store), left=LEFT + NOT_OURS)],
+    tags = {STORE_TAG: store_id(store), "sojourn.pid": "1"}
+    done = subprocess.run([sys.executable, "-c", DIES.format(store=str(store), left=LEFT + NOT_OURS, tags=tags)],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr
     parent, child = done.stdout.split()
-    own = tracker.start("own", enter_store(store).tags())
     no_one = tracker.start("of an older version", {})
-    fresh = store / "features" / ".new.parquet.0123456789abcdef0123456789abcdef"  # another's, at work
-    fresh.write_text("half")
     lines: list[str] = []
+    with another_process(store):  # whose these are, perhaps
+        repair_store(store, tracker, (), lambda line: pytest.fail(line))
+        assert tracker.running().keys() == {parent, child, no_one}
+        assert [name for name in LEFT if not (store / name).exists()] == []
+    as_a_new_process(store)
     repair_store(store, tracker, (), lines.append)
+    own = tracker.start("own", tags)
+    fresh = store / "features" / ".new.parquet.0123456789abcdef0123456789abcdef"
+    fresh.write_text("half")
+    repair_store(store, tracker, (), lines.append)  # this process is at work
     assert tracker.running().keys() == {own, no_one}
     client = MlflowClient(tracker.uri.plain)
     assert [client.get_run(run).info.status for run in (parent, child)] == ["KILLED", "KILLED"]
@@ -262,8 +271,19 @@ def test_what_a_dead_process_left_is_ended_and_swept_and_nothing_else(store: Pat
     assert [path.name for path in (store / "artifacts" / parent).rglob("*") if path.is_file()] == ["metrics.csv"]
     assert [name for name in LEFT if (store / name).exists()] == []
     assert [name for name in NOT_OURS if not (store / name).exists()] == []
-    assert len(list((store / "processes").iterdir())) == 1  # this one's
-    os.close(enter_store(store).file)
+
+
+def test_who_holds_a_models_lock_ends_its_dead_trainings_beside_other_processes(store: Path, tracker: Tracker) -> None:
+    tags = {STORE_TAG: store_id(store), "model": NAME}
+    dead = {tracker.start(kind, {**tags, "kind": kind}) for kind in (RETRAIN, FAMILY, USAGE)}
+    others = {tracker.start("comparison", {STORE_TAG: tags[STORE_TAG], "kind": COMPARISON}),
+              tracker.start("check", {**tags, "kind": "monitor"}),
+              tracker.start("another model", {**tags, "kind": RETRAIN, "model": "other"}),
+              tracker.start("another store", {**tags, "kind": RETRAIN, STORE_TAG: "0" * 32})}
+    lines: list[str] = []
+    with another_process(store):
+        repair_store(store, tracker, [NAME], lines.append)
+    assert tracker.running().keys() == others and len(lines) == len(dead)
 
 
 def test_a_probe_that_a_kill_left_in_the_artifacts_goes(store: Path, tracker: Tracker) -> None:
@@ -291,7 +311,7 @@ def test_candidates_of_dead_runs_go_and_the_challengers_stays(made: Made, store:
 
 
 def test_runs_of_another_store_on_a_shared_server_are_left_to_it(store: Path, tracker: Tracker, tmp_path: Path) -> None:
-    run = tracker.start("elsewhere", {PROCESS_TAG: "0123"})
+    run = tracker.start("elsewhere", {STORE_TAG: store_id(store)})
     (tmp_path / "own").mkdir()
     repair_store(tmp_path / "own", tracker, (), lambda line: pytest.fail(line))
     assert tracker.running().keys() == {run}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -16,7 +15,6 @@ from made_bundles import Made
 from made_store import made_store
 from sojourn.flows.cli import app
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.store.lock import PROCESSES, enter_store, is_alive, is_locked
 from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.version_list import status_lines
@@ -30,7 +28,6 @@ def test_an_empty_store_says_so(store: Path, tracker: Tracker) -> None:
     found = _lines(store, tracker)
     assert (found["store"], found["champion"], found["last run"]) == (
         str(store), "none: no model is registered yet", "none")
-    assert "in use" not in found
     assert found["disk"].split(" (")[0].endswith(" MB") and "`sojourn clean` lists what may go" in found["disk"]
 
 
@@ -60,7 +57,6 @@ def test_the_command_prints_the_lines(store: Path, tracker: Tracker) -> None:
 
 def test_a_store_that_nobody_may_write_to_is_read(store: Path, tracker: Tracker,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    enter_store(store)
     opened = os.open
 
     def read_only(path: Any, flags: int, *rest: Any, **more: Any) -> int:
@@ -69,16 +65,4 @@ def test_a_store_that_nobody_may_write_to_is_read(store: Path, tracker: Tracker,
         return opened(path, flags, *rest, **more)
 
     monkeypatch.setattr(os, "open", read_only)
-    assert _lines(store, tracker)["in use"] == "by 1 processes"
-
-
-def test_a_look_at_a_process_leaves_its_lock_alone(store: Path) -> None:
-    """Two may look at once, and who looks does not make a dead one live."""
-    token = enter_store(store).token
-    with (store / PROCESSES / f"{token}.json").open() as file:
-        assert is_locked(file.fileno(), fcntl.LOCK_SH)
-    dead = store / PROCESSES / "dead.json"
-    dead.write_text("{}")
-    with dead.open() as file:
-        assert not is_locked(file.fileno(), fcntl.LOCK_SH)
-        assert not is_alive(store, "dead")
+    assert _lines(store, tracker)["store"] == str(store)
