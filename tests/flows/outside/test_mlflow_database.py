@@ -41,7 +41,7 @@ def each(connection, cursor, statement, *rest):
 
 
 def _left(store: Path) -> list[str]:
-    return sorted(path.name for path in store.iterdir() if path.name not in ("store.lock", "processes"))
+    return sorted(path.name for path in store.iterdir() if path.name not in ("store.lock", "use.lock"))
 
 
 def _killed_within(part: str, make: str, arguments: str) -> None:
