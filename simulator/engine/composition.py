@@ -1,8 +1,6 @@
 """A policy's filter, scorers and hooks composed with the event loop into the source of one module.
 
-Names at the top level of modules that come to be one: no two of them may name different things.
-
-Python would let the later one take the earlier one's place without a word.
+Modules whose source is joined into one may not define one name twice: Python would keep the later one silently.
 
 Which functions a function calls: globals, those that it closes over, and those of modules that it names.
 """
@@ -104,13 +102,13 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
                       "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
     check_replaced([*names, *(name for name, _ in top_level_names("chain", "\n".join(lines)))], parts)
     # The names are part of the source, and so of its hash: policies differ in them alone.
-    told = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"
+    named = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"
             for name, function in names.items()]
-    return _source_of_parts(parts) + "\n".join([_NAMED_BY_CHAINS, *told, "", *lines]), names
+    return _source_of_parts(parts) + "\n".join([_NAMED_BY_CHAINS, *named, "", *lines]), names
 
 
 def check_replaced(names: Iterable[str], parts: tuple[ModuleType, ...] = PARTS) -> None:
-    """ValueError where a chain gives a name to one of the parts' own that it may not replace."""
+    """ValueError if a chain gives a name that the parts have and that it may not replace."""
     taken = sorted(set(names) & _names_of_parts(parts) - REPLACEABLE)
     if taken:
         raise ValueError(f"names that a chain gives must be new to the loop's parts, or be one of "
@@ -119,7 +117,7 @@ def check_replaced(names: Iterable[str], parts: tuple[ModuleType, ...] = PARTS) 
 
 @functools.cache
 def _names_of_parts(parts: tuple[ModuleType, ...]) -> frozenset[str]:
-    """The top-level names of the parts and of what chains name. ValueError where two are alike and not the same."""
+    """The top-level names of the parts and of what chains name. ValueError if one name stands for two things."""
     sources = {part.__name__: inspect.getsource(part) for part in parts}
     return frozenset(names_of_parts(sources | {"chain": _NAMED_BY_CHAINS}))
 
@@ -127,13 +125,13 @@ def _names_of_parts(parts: tuple[ModuleType, ...]) -> frozenset[str]:
 @functools.cache
 def _source_of_parts(parts: tuple[ModuleType, ...]) -> str:
     """The source of all parts as one module: without what they import from each other."""
-    own = {part.__name__ for part in parts} | {"__future__"}
+    left_out = {part.__name__ for part in parts} | {"__future__"}
     text = "from __future__ import annotations\n"
     for part in parts:
         source = inspect.getsource(part)
         lines = source.splitlines()
         for node in ast.parse(source).body:
-            if isinstance(node, ast.ImportFrom) and node.module in own:
+            if isinstance(node, ast.ImportFrom) and node.module in left_out:
                 lines[node.lineno - 1:node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
         text += "\n".join([*lines, ""])
     return text
@@ -190,10 +188,10 @@ def _over_kinds(calls: list[str]) -> list[str]:
 
 
 def _refresh_all(policy: Policy) -> list[str]:
-    """Every host brought up to date; a value that is held for a time would else depend on who looked at it when."""
-    told = f"refresh_until(world, host, now, {policy.refresh_s})" if policy.refresh_s else "refresh(world, host, now)"
+    """Lines that bring every host up to date: a value that is kept for a time may not depend on what read it when."""
+    call = f"refresh_until(world, host, now, {policy.refresh_s})" if policy.refresh_s else "refresh(world, host, now)"
     return ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
-            f"            {told}"]
+            f"            {call}"]
 
 
 def _asking_python(policy: Policy) -> list[str]:
@@ -250,22 +248,22 @@ def _comparison(calls: list[str], are_empty_alike: bool, is_in_order: bool = Tru
 def names_of_parts(sources: Mapping[str, str]) -> dict[str, str]:
     """Each top-level name of modules (name -> source) that come to be one, and what it stands for.
 
-    An imported name may stand in several modules if it is the same thing in all. ValueError where it is not, or where
+    An imported name may stand in several modules if it is the same thing in all. ValueError if it is not, or if
     two modules define one name.
 
-    >>> found = names_of_parts({"a": "import math\\ndef f(): ...", "b": "import math\\nfrom a import f\\nG = 1"})
-    >>> found
+    >>> origins = names_of_parts({"a": "import math\\ndef f(): ...", "b": "import math\\nfrom a import f\\nG = 1"})
+    >>> origins
     {'math': 'math', 'f': 'a.f', 'G': 'b.G'}
     >>> names_of_parts({"a": "def f(): ...", "b": "F = 1\\ndef f(): ..."})
     Traceback (most recent call last):
     ValueError: f must name one thing in all parts, got a.f and b.f
     """
-    found: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for module, source in sources.items():
         for name, origin in top_level_names(module, source):
-            if found.setdefault(name, origin) != origin:
-                raise ValueError(f"{name} must name one thing in all parts, got {found[name]} and {origin}")
-    return found
+            if origins.setdefault(name, origin) != origin:
+                raise ValueError(f"{name} must name one thing in all parts, got {origins[name]} and {origin}")
+    return origins
 
 
 def top_level_names(module: str, source: str) -> Iterator[tuple[str, str]]:
@@ -315,11 +313,11 @@ def reached_functions(plain: Any) -> Iterator[Any]:
     """
     waiting, seen = [plain], {plain}
     while waiting:
-        own = waiting.pop()
-        values = named_values(own)
+        function = waiting.pop()
+        values = named_values(function)
         modules = [value for value in values.values() if isinstance(value, types.ModuleType)]
         inside = [getattr(module, name) for module in modules if not _is_library(module.__name__)
-                  for name in sorted(set(names_in(own.__code__))) if hasattr(module, name)]
+                  for name in sorted(set(names_in(function.__code__))) if hasattr(module, name)]
         for value in [*values.values(), *inside]:
             called = plain_function(value)
             if isinstance(called, types.FunctionType) and called not in seen and not _is_library(called.__module__):

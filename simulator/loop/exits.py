@@ -26,27 +26,27 @@ from sojourn.simulator.loop.state import EXPIRED, World
 @inlined
 def predict_first(world: World, request: int) -> None:
     """Set a request's exit to that of its first prediction, for good."""
-    own = world.requests[request]
-    own.exit_s = own.start_s + world.total_s[own.curve_start]
-    own.change_s = NEVER
+    record = world.requests[request]
+    record.exit_s = record.start_s + world.total_s[record.curve_start]
+    record.change_s = NEVER
 
 
 @inlined
 def predict_now(world: World, request: int, now: int) -> None:
     """Set a request's exit, and the time until which it holds, to its curve's at `now`."""
-    own = world.requests[request]
-    start = own.start_s
+    record = world.requests[request]
+    start = record.start_s
     uptime = now - start
-    k = own.segment
-    last = own.curve_end - 1
+    k = record.segment
+    last = record.curve_end - 1
     while k < last and world.uptime_s[k + 1] <= uptime:
         k += 1
-    own.segment = k
+    record.segment = k
     total = max(world.total_s[k], 1)
     while total <= uptime:
         total *= 2
-    own.exit_s = start + total
-    own.change_s = start + (world.uptime_s[k + 1] if k < last else total)
+    record.exit_s = start + total
+    record.change_s = start + (world.uptime_s[k + 1] if k < last else total)
 
 
 @inner
@@ -54,14 +54,14 @@ def overtakes_at(world: World, request: int, host_exit: int) -> int:
     """When a request next changes a host's exit: its next breakpoint if it is the last-leaving one, else the
     breakpoint at which its own exit rises above the host's.
     """
-    own = world.requests[request]
-    time = own.change_s
-    if own.exit_s >= host_exit or time == NEVER:
+    record = world.requests[request]
+    time = record.change_s
+    if record.exit_s >= host_exit or time == NEVER:
         return time
-    start = own.start_s
-    last = own.curve_end - 1
-    k = own.segment
-    total = own.exit_s - start
+    start = record.start_s
+    last = record.curve_end - 1
+    k = record.segment
+    total = record.exit_s - start
     while True:
         if k < last:
             k += 1

@@ -102,8 +102,8 @@ def scan(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, begin:
             queue[kept] = request
             kept += 1
             continue
-        own = world.requests[request].own_machine if rules.is_by_trace else -1
-        host = own if own >= 0 and is_first else host_for(world, rules, request, now)
+        recorded = world.requests[request].own_machine if rules.is_by_trace else -1
+        host = recorded if recorded >= 0 and is_first else host_for(world, rules, request, now)
         if host >= 0:
             place(world, rules, host, request)
             continue

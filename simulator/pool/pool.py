@@ -226,7 +226,7 @@ def pool_result(run: Run, type_names: Sequence[str], elapsed_s: float) -> PoolRe
     return PoolResult(
         host_h=float(host_s.sum() / 3600),
         price=float((host_s * world.types["price"]).sum() / 3600),
-        host_h_by_type={name: float(own / 3600) for name, own in zip(type_names, host_s.tolist(), strict=True)},
+        host_h_by_type={name: float(on_s / 3600) for name, on_s in zip(type_names, host_s.tolist(), strict=True)},
         bound_host_h={name: float(amount) for name, amount in zip(names, _bound_h(workload), strict=True)},
         utilisation_pct={name: float(100 * share) for name, share in zip(names, used, strict=True)},
         most_hosts=int(pool["most_on"]),
@@ -470,9 +470,9 @@ def simulate_pool(workload: Workload, pool: ElasticPool, policy: str | Policy = 
     """
     if workload.constraints != NO_CONSTRAINTS:
         raise ValueError(f"constraints must be none in an elastic pool, got {workload.constraints}")
-    asked = replace(workload, hosts=_table(pool.types, workload.resources))
-    n_places = min(pool.most_hosts or _places(asked), len(workload.placed_s))  # each host is opened by a request
-    run = pool_run(asked, np.array([kind.price_per_h for kind in pool.types]), named_policy(policy), source,
+    on_pool = replace(workload, hosts=_table(pool.types, workload.resources))
+    n_places = min(pool.most_hosts or _places(on_pool), len(workload.placed_s))  # each host is opened by a request
+    run = pool_run(on_pool, np.array([kind.price_per_h for kind in pool.types]), named_policy(policy), source,
                    n_places=n_places, boot_s=pool.boot_s, idle_release_s=pool.idle_release_s,
                    type_choice=_CHOICES[pool.type_choice], consolidation=pool.consolidation)
     elapsed_s = run.run()
