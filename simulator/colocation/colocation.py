@@ -118,8 +118,8 @@ def in_units(use: np.ndarray, capacity: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name} must be at most {MOST_CAPACITIES} hosts' capacity for one request, got {most:.6g}")
     whole = np.empty((len(series), n_resources, series.shape[-1]), np.int32)
     for resource in range(n_resources):
-        own = series if series.ndim == 2 else series[:, resource]
-        np.rint(own * (UNITS / capacity[resource]), out=whole[:, resource], casting="unsafe")
+        column = series if series.ndim == 2 else series[:, resource]
+        np.rint(column * (UNITS / capacity[resource]), out=whole[:, resource], casting="unsafe")
     return whole.reshape(len(series), -1)
 
 
@@ -130,12 +130,12 @@ def numbers(values: Any, name: str) -> np.ndarray:
     [[1, 2]]
     """
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:  # ragged
-        found = np.empty(0, object)
-    if found.dtype.kind not in "iuf":
+        array = np.empty(0, object)
+    if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be numbers, got {shortened(values)}")
-    return found
+    return array
 
 
 def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
@@ -144,10 +144,10 @@ def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     >>> whole_numbers([1, 0], (2,), "order").tolist()
     [1, 0]
     """
-    found = numbers(values, name)
-    if found.dtype.kind not in "iu" or found.shape != shape:
-        raise ValueError(f"{name} must be whole numbers of the shape {shape}, got {shortened(found.tolist())}")
-    return found.astype(np.int64)
+    array = numbers(values, name)
+    if array.dtype.kind not in "iu" or array.shape != shape:
+        raise ValueError(f"{name} must be whole numbers of the shape {shape}, got {shortened(array.tolist())}")
+    return array.astype(np.int64)
 
 
 def borg_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -387,11 +387,11 @@ def checked_hosts(hosts: np.ndarray, n_requests: int, n_hosts: int, name: str = 
     Traceback (most recent call last):
     ValueError: hosts must be 0 .. n_hosts - 1, 1, got -1 of request 1
     """
-    found = whole_numbers(hosts, (n_requests,), name)
-    for request in np.flatnonzero((found < 0) | (found >= n_hosts)).tolist():
-        raise ValueError(f"{name} must be 0 .. n_hosts - 1, {n_hosts - 1}, got {int(found[request])!r} of request "
+    host_of = whole_numbers(hosts, (n_requests,), name)
+    for request in np.flatnonzero((host_of < 0) | (host_of >= n_hosts)).tolist():
+        raise ValueError(f"{name} must be 0 .. n_hosts - 1, {n_hosts - 1}, got {int(host_of[request])!r} of request "
                          f"{request}")
-    return found
+    return host_of
 
 
 def host_loads(used: np.ndarray, hosts: np.ndarray, n_hosts: int) -> np.ndarray:
@@ -439,13 +439,13 @@ def violations(used: np.ndarray, hosts: np.ndarray, n_hosts: int, n_resources: i
     is_loaded = host_total > 0
     severity = float(excess.sum()) / total if total else 0.0
     unserved = np.divide(excess, loads, out=np.zeros(loads.shape), where=loads > 0)
-    own = used.sum(axis=1, dtype=np.int64)
+    use = used.sum(axis=1, dtype=np.int64)
     lost = np.array([float(used[k] @ unserved[host]) for k, host in enumerate(hosts.tolist())])
     load = total / (n_hosts * used.shape[1] * UNITS)
     return Violations(
         100.0 * float(is_violated.mean()), 100.0 * float(is_violated.mean(axis=1)[hosts].mean()), 100.0 * severity,
         100.0 * _mean(excess.sum(axis=1)[is_loaded] / host_total[is_loaded]),
-        100.0 * _mean(lost[own > 0] / own[own > 0]), 100.0 * load * (1.0 - severity))
+        100.0 * _mean(lost[use > 0] / use[use > 0]), 100.0 * load * (1.0 - severity))
 
 
 def _mean(values: np.ndarray) -> float:

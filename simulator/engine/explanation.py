@@ -67,8 +67,8 @@ def explain(
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 5], "departure_s": [40, 90],
     ...                       "cpu_cores": [6.0, 4.0], "mem_gib": [8.0, 8.0]})
     >>> workload = sim.build_workload("trace", sim.Trace(table, 100), cpu_cores=8, mem_gib=32, n_hosts=2)
-    >>> found = explain(workload, "best-fit", None, "b")
-    >>> found.host_id, found.table["excluded"].tolist()
+    >>> explanation = explain(workload, "best-fit", None, "b")
+    >>> explanation.host_id, explanation.table["excluded"].tolist()
     (1, ['no room: cpu_cores', ''])
     """
     ids = workload.request_ids
@@ -94,23 +94,23 @@ def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
         if world.hosts["valid_until_s"][host] <= now:
             world.cluster.exit_s[host] = max(_exit_s(world, int(other), now) for other in _residents(world, host))
     exit_s = _exit_s(world, row, now) if policy.predictions != "none" else 0
-    own = world.requests[row]
-    request = Request(row, world.need[row], exit_s, now - int(own["start_s"]),
-                      world.uptime_s[own["curve_start"]:own["curve_end"]],
-                      world.overhang_s[own["curve_start"]:own["curve_end"]])
+    record = world.requests[row]
+    request = Request(row, world.need[row], exit_s, now - int(record["start_s"]),
+                      world.uptime_s[record["curve_start"]:record["curve_end"]],
+                      world.overhang_s[record["curve_start"]:record["curve_end"]])
     excluded = [_reason(replay, host, row, request, now) for host in range(len(world.hosts))]
     columns = _scores(policy, world, request, now, workload.resources, [not reason for reason in excluded])
     scores = np.column_stack([values for _, _, values in columns]) if columns else np.zeros((len(excluded), 0))
     is_out = np.array([bool(reason) for reason in excluded]) | np.isinf(scores).any(axis=1)
-    told = [reason or ("the policy's own rule" if out else "") for reason, out in zip(excluded, is_out, strict=True)]
+    reasons = [reason or ("the policy's own rule" if out else "") for reason, out in zip(excluded, is_out, strict=True)]
     left = np.flatnonzero(~is_out)
     best = min(left.tolist(), key=lambda host: (*scores[host], host), default=None)
     host_ids = workload.hosts["host_id"].tolist()
-    table = pd.DataFrame({"host_id": host_ids, "excluded": told})
+    table = pd.DataFrame({"host_id": host_ids, "excluded": reasons})
     for name, _, values in columns:
         table[name] = np.where(is_out, np.nan, values)
-    asked = workload.trace.requests
-    need = {name: float(asked[name].iloc[row]) for name in workload.resources if name in asked}
+    requests = workload.trace.requests
+    need = {name: float(requests[name].iloc[row]) for name in workload.resources if name in requests}
     return Explanation(
         request_id, now, policy.name, need,
         exit_s - now if policy.predictions != "none" else None, None if best is None else host_ids[best],
@@ -119,25 +119,25 @@ def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
 
 
 def _residents(world: World, host: int) -> list[int]:
-    found, row = [], int(world.hosts["first"][host])
+    residents, row = [], int(world.hosts["first"][host])
     while row >= 0:
-        found.append(row)
+        residents.append(row)
         row = int(world.requests["next"][row])
-    return found
+    return residents
 
 
 def _exit_s(world: World, row: int, now: int) -> int:
     """A request's predicted exit at `now`, from its curve."""
-    own, kind = world.requests[row], int(world.settings["predictions"][0])
-    start, stop = int(own["curve_start"]), int(own["curve_end"])
+    record, kind = world.requests[row], int(world.settings["predictions"][0])
+    start, stop = int(record["curve_start"]), int(record["curve_end"])
     if kind == INITIAL:
-        return int(own["start_s"] + world.total_s[start])
-    uptime_s = now - int(own["start_s"])
+        return int(record["start_s"] + world.total_s[start])
+    uptime_s = now - int(record["start_s"])
     k = start + int(np.searchsorted(world.uptime_s[start:stop], uptime_s, side="right")) - 1
     total = max(int(world.total_s[k]), 1)
     while kind == CURRENT and total <= uptime_s:
         total *= 2
-    return int(own["start_s"]) + (total if kind != NO_PREDICTIONS else 0)
+    return int(record["start_s"]) + (total if kind != NO_PREDICTIONS else 0)
 
 
 def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -> str:
@@ -148,11 +148,11 @@ def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -
     short = [name for d, name in enumerate(resources) if world.cluster.free[host, d] < request.need[d]]
     if short:
         return f"no room: {', '.join(short)}"
-    own = world.requests[row]
-    if world.settings["has_kinds"][0] and own["kind"] >= 0 and own["kind"] != world.hosts["kind"][host]:
+    record = world.requests[row]
+    if world.settings["has_kinds"][0] and record["kind"] >= 0 and record["kind"] != world.hosts["kind"][host]:
         return "another type of host"
-    if world.settings["has_groups"][0] and own["group"] >= 0:
-        if any(world.requests["group"][other] == own["group"] for other in _residents(world, host)):
+    if world.settings["has_groups"][0] and record["group"] >= 0:
+        if any(world.requests["group"][other] == record["group"] for other in _residents(world, host)):
             return "another of its group is there"
     if replay.policy.filter is not None and not replay.policy.filter(world.cluster, host, request, now):
         return "the policy's filter"
@@ -160,22 +160,22 @@ def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -
 
 
 def _scores(policy: Policy, world: World, request: Request, now: int, resources: tuple[str, ...],
-            is_asked: list[bool]) -> list[tuple[str, str, np.ndarray]]:
+            is_scored: list[bool]) -> list[tuple[str, str, np.ndarray]]:
     """Name, meaning and values (n_hosts,) of each score."""
     n_hosts = len(world.hosts)
     if policy.host_scores is not None:
         seen = request._replace(need=read_only(request.need), uptimes_s=read_only(request.uptimes_s),
                                 overhang_s=read_only(request.overhang_s))
-        found = policy.host_scores(visible(world.cluster), seen, now)
-        levels = found if isinstance(found, tuple) else (found,)
+        scores = policy.host_scores(visible(world.cluster), seen, now)
+        levels = scores if isinstance(scores, tuple) else (scores,)
         return [(f"score {k + 1}", _meaning(policy.host_scores), np.asarray(values, np.float64))
                 for k, values in enumerate(levels)]
     columns: list[tuple[str, str, np.ndarray]] = []
     for scorer in policy.scorers:
-        asked = [(scorer.scorer, d, f" ({name})") for d, name in enumerate(resources)] if isinstance(
+        calls = [(scorer.scorer, d, f" ({name})") for d, name in enumerate(resources)] if isinstance(
             scorer, PerResource) else [(scorer, now, "")]
-        for function, last, suffix in asked:
-            values = np.array([function(world.cluster, host, request, last) if is_asked[host] else np.nan
+        for function, last, suffix in calls:
+            values = np.array([function(world.cluster, host, request, last) if is_scored[host] else np.nan
                                for host in range(n_hosts)], np.float64)
             columns.append((f"{function.__name__}{suffix}", _meaning(function), values))
     return columns
@@ -183,5 +183,5 @@ def _scores(policy: Policy, world: World, request: Request, now: int, resources:
 
 def _meaning(function: Any) -> str:
     """The first paragraph of what its docstring says."""
-    told = getattr(function, "py_func", function).__doc__ or ""
-    return " ".join(told.split("\n\n")[0].split())
+    doc = getattr(function, "py_func", function).__doc__ or ""
+    return " ".join(doc.split("\n\n")[0].split())

@@ -151,7 +151,7 @@ class Stays:
         for row, source, target, at_s, planner, _ in log.tolist():
             _follow(moved[row], source, target, at_s, at_s if planner == FAILED else at_s + duration_s,
                     int(ends_s[row]))
-        further = [stay for own in moved.values() for stay in own]
+        further = [stay for stays in moved.values() for stay in stays]
         closed = [] if host_events is None else _closed(host_events, until_s)
         whole = np.concatenate([begun[~is_moved], np.array([*further, *closed], np.int64).reshape(-1, 4)])
         whole = whole[np.lexsort((whole[:, 2], whole[:, 1]))]
@@ -159,9 +159,9 @@ class Stays:
 
     def of(self, host: int, but: Sequence[int] = ()) -> np.ndarray:
         """Stays on a host, int64 (n, 2), from and to, by the first; but: without those of these requests."""
-        own = slice(*np.searchsorted(self._host, [host, host + 1]))
-        stays = np.stack([self._from_s[own], self._to_s[own]], axis=1)
-        return np.asarray(stays[~np.isin(self._row[own], list(but))])
+        of_host = slice(*np.searchsorted(self._host, [host, host + 1]))
+        stays = np.stack([self._from_s[of_host], self._to_s[of_host]], axis=1)
+        return np.asarray(stays[~np.isin(self._row[of_host], list(but))])
 
     def all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Host, begin and end of all stays, by host and then by begin; int64 (n,)."""
@@ -208,7 +208,7 @@ def _follow(own: list[list[int]], source: int, target: int, at_s: int, left_s: i
 
 def _closed(host_events: np.ndarray, until_s: int | None) -> list[tuple[int, int, int, int]]:
     """Failures and drains as stays of NOBODY; those that last end at until_s, or never."""
-    found: list[tuple[int, int, int, int]] = []
+    spells: list[tuple[int, int, int, int]] = []
     open_s: dict[int, int] = {}
     n_closing: dict[int, int] = {}
     for time_s, what, host in host_events.tolist():
@@ -220,9 +220,9 @@ def _closed(host_events: np.ndarray, until_s: int | None) -> list[tuple[int, int
         elif what in (REPAIR, REOPEN):
             n_closing[host] -= 1
             if n_closing[host] == 0:
-                found.append((NOBODY, host, open_s.pop(host), time_s))
+                spells.append((NOBODY, host, open_s.pop(host), time_s))
     end_s = np.iinfo(np.int64).max if until_s is None else until_s
-    return [*found, *((NOBODY, host, from_s, end_s) for host, from_s in open_s.items())]
+    return [*spells, *((NOBODY, host, from_s, end_s) for host, from_s in open_s.items())]
 
 
 NOT_BEGUN = -1
@@ -265,14 +265,14 @@ class MigrationRecord:
         """A rectifier's migrations planned now; those before that have not begun never will. rows: of the view's
         requests."""
         self._of_row = {}
-        for group, own in zip(groups, worths, strict=True):
+        for group, worth in zip(groups, worths, strict=True):
             left_s = view.only(np.array(group.requests)).remaining_s()
             for position, target, remaining_s in zip(group.requests, group.targets, left_s.tolist(), strict=True):
                 row = int(rows[position])
                 self._of_row[row] = {
                     "planned_s": now_s, "group": self._n_groups, "row": row, "source": group.source,
-                    "target": target, "n_together": len(group), "remaining_s": remaining_s, "chance": own.chance,
-                    "chance_without": own.chance_without, "likely_s": own.likely_s, "expected_h": own.gain_h,
+                    "target": target, "n_together": len(group), "remaining_s": remaining_s, "chance": worth.chance,
+                    "chance_without": worth.chance_without, "likely_s": worth.likely_s, "expected_h": worth.gain_h,
                     "begun_s": NOT_BEGUN, "planner": OPEN}
                 self._planned.append(self._of_row[row])
             self._n_groups += 1
@@ -288,18 +288,18 @@ class MigrationRecord:
 
     def table(self, workload: Workload, requests: np.ndarray) -> pd.DataFrame:
         """One row a migration, the first planned first; see `Result.migrations`. requests: the loop's, at its end."""
-        found = pd.concat([pd.DataFrame(self._planned, columns=list(_KINDS)).astype(_KINDS), self._others()])
-        found = found.sort_values("planned_s", kind="stable", ignore_index=True)
-        empty_s, freed_h = self._results(found, requests, workload.trace.horizon_s)
+        migrations = pd.concat([pd.DataFrame(self._planned, columns=list(_KINDS)).astype(_KINDS), self._others()])
+        migrations = migrations.sort_values("planned_s", kind="stable", ignore_index=True)
+        empty_s, freed_h = self._results(migrations, requests, workload.trace.horizon_s)
         hosts = workload.hosts["host_id"]
-        begun_s = found["begun_s"].to_numpy()
+        begun_s = migrations["begun_s"].to_numpy()
         names = {**PLANNERS, OPEN: str(self.rectifier)}
         return pd.DataFrame({
-            "planner": [names[planner] for planner in found["planner"].tolist()],
-            "planned_s": found["planned_s"], "group": found["group"],
-            "request_id": workload.request_ids[found["row"].to_numpy()],
-            "from_host": hosts.to_numpy()[found["source"]], "to_host": hosts.to_numpy()[found["target"]],
-            **{name: found[name] for name in ("n_together", "remaining_s", "chance", "chance_without", "likely_s",
+            "planner": [names[planner] for planner in migrations["planner"].tolist()],
+            "planned_s": migrations["planned_s"], "group": migrations["group"],
+            "request_id": workload.request_ids[migrations["row"].to_numpy()],
+            "from_host": hosts.to_numpy()[migrations["source"]], "to_host": hosts.to_numpy()[migrations["target"]],
+            **{name: migrations[name] for name in ("n_together", "remaining_s", "chance", "chance_without", "likely_s",
                                               "expected_h")},
             "begun_s": np.where(begun_s == NOT_BEGUN, np.nan, begun_s), "empty_s": empty_s, "freed_h": freed_h})
 
@@ -312,11 +312,11 @@ class MigrationRecord:
                  "planner": log["planner"]}
         return pd.DataFrame(known, columns=list(_KINDS)).astype(_KINDS)
 
-    def _results(self, found: pd.DataFrame, requests: np.ndarray, horizon_s: int) -> tuple[np.ndarray, np.ndarray]:
+    def _results(self, migrations: pd.DataFrame, requests: np.ndarray, horizon_s: int) -> tuple[np.ndarray, np.ndarray]:
         """When the source of each migration was first empty, and the host-hours that its group freed; NaN where none,
         and for what no rectifier planned."""
-        empty_s, freed_h = np.full(len(found), np.nan), np.full(len(found), np.nan)
-        begun = found[(found["group"] != NO_GROUP) & (found["begun_s"] != NOT_BEGUN)]
+        empty_s, freed_h = np.full(len(migrations), np.nan), np.full(len(migrations), np.nan)
+        begun = migrations[(migrations["group"] != NO_GROUP) & (migrations["begun_s"] != NOT_BEGUN)]
         stays = self.stays(requests) if len(begun) else None
         for _, group in begun.groupby("group"):
             assert stays is not None
