@@ -18,8 +18,8 @@ import numpy as np
 from sojourn.serving.checks import LATEST_S, clock_second, folder_path
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forking import join_forks
+from sojourn.serving.inputs import DAY_S
 from sojourn.serving.usage.observed_use import (
-    DAY_S,
     N_REQUESTS_MAX,
     N_SLOTS,
     OWN_AFTER_S,

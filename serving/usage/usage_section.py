@@ -24,7 +24,8 @@ from sojourn.serving import checks as document_fields
 from sojourn.serving.bundle import MANIFEST, VouchedFiles, manifest_of, read_arrays, version_of, write_arrays
 from sojourn.serving.checks import folder_path, whole_seconds
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.usage.observed_use import CLASSES, DAY_S, SEEN_S, SURPLUS_RULES, DayClock, WorkloadClasses
+from sojourn.serving.inputs import DAY_S
+from sojourn.serving.usage.observed_use import CLASSES, SEEN_S, SURPLUS_RULES, DayClock, WorkloadClasses
 
 FORMAT_VERSION = 3
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"

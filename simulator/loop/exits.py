@@ -18,6 +18,8 @@ and beside them the heap of slots; the heap's size is in World.counts.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sojourn.simulator.cluster import NEVER
 from sojourn.simulator.jit import inlined, inner
 from sojourn.simulator.loop.state import EXPIRED, World
@@ -153,13 +155,13 @@ def unlink(world: World, host: int, request: int) -> None:
 
 
 @inner
-def next_slot(world: World) -> int:
+def next_slot(world: Any) -> int:
     """The slot that is due first, or -1."""
     return world.slots[0].heap if world.counts[0].heap_size > 0 else -1
 
 
 @inner
-def schedule(world: World, slot: int, time: int) -> None:
+def schedule(world: Any, slot: int, time: int) -> None:
     """Set a slot's time; NEVER strikes it off."""
     slots = world.slots
     at = slots[slot].position
