@@ -19,7 +19,7 @@ from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.settings.trace import TraceSettings
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KINDS: dict[str, type[TraceSettings]] = {"retrain.toml": RetrainConfig, "compare.toml": CompareConfig}
 _LINE = re.compile(r"^#(\w+ = .+?)(  # not set)?$", re.MULTILINE)
 
