@@ -98,7 +98,7 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
     loop = compiled_pool_loop(policy, n_resources, is_ranked=order is not None)
     n_slots = n + n_places + (n_places if policy.hooks else 0)
     slots = np.zeros(n_slots, SLOTS)
-    slots["time_s"], slots["position"] = NEVER, -1
+    slots["time"], slots["position"] = NEVER, -1
     none = np.zeros(0, np.int64)
     row = functools.partial(np.zeros, dtype=np.int64)
     types = np.zeros(n_types, TYPES)
