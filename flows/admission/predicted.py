@@ -1,8 +1,5 @@
-"""Admission when processing times are only predicted: quantiles of a lifetime model beside the user's estimate; and
-what it brings to tell a machine that jobs have ended before their estimate.
-
-Predicted processing times of a day's jobs, by what was known when the day began.
-"""
+"""Admission with predicted processing times: quantiles of a lifetime model beside the user's estimate, by what was
+known when the day began; and what a machine gains if it learns of ends before the estimate."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Runs of admission: their settings, each day with each draw of slacks under all rules, and the table of results.
-
-Settings have defaults and come from options, the environment (SOJOURN_*) or a TOML file.
-
-The jobs of a trace as they were submitted: by day, without what is too short, too long or too wide.
-"""
+"""Runs of admission: their settings, a trace's jobs by day as they were submitted, each day with each draw of slacks
+under all rules, and the table of results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""From a bundle and a trace to the lines that a consumer reads, and what is said of them.
-
-What other programs read of a predicted lifetime: one line a running request, in each program's own form.
+"""From a bundle and a trace to one line a running request, in each consumer's own form, and a report on them.
 
 Each line is text for a file; nothing here runs a program. Sources, and what has no reader yet: docs/annotations.md.
 """

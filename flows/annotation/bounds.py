@@ -1,17 +1,9 @@
 """Bounds of lifetimes: what a share of requests like each one does not exceed, given how long it has run.
 
-A trace as a bundle reads it: feature rows on one clock, which of them the bundle has not learnt from, what runs.
-
-What bounds are worth: their coverage on requests that the model has not seen, and the level that corrects it.
-
-The coverage of bounds as lines that a person reads.
-
-A table of limits for jobs to come, by owner: what Slurm's job_submit.lua looks up when a job is submitted.
-
-Of a group of requests (the same account, user, job name and partition; then without the name; then without the
-partition, too) the limit is a quantile of the mixture of what the model predicted of its latest ones. The text is data:
-keys are encoded, so that a job's name cannot end one.
-"""
+A bound is worth its coverage on requests that the model has not seen; the level is corrected by it. For jobs to come, a
+table of limits by owner is what Slurm's job_submit.lua reads. Of a group of requests (the same account, user, job name
+and partition; then without the name; then without the partition, too) the limit is a quantile of the mixture of what
+the model predicted of its latest ones. The text is data: keys are encoded, so that a job's name cannot end one."""
 
 from __future__ import annotations
 

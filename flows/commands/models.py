@@ -1,15 +1,4 @@
-"""`sojourn retrain`: the whole job on a trace.
-
-`sojourn evaluate`: all lifetime families side by side on one trace.
-
-`sojourn search`: hyperparameters of a family.
-
-`sojourn train-usage`: what requests use over time, learnt from usage series.
-
-`sojourn monitor`: a check of a model's logged decisions.
-
-`sojourn schedule`: a job that runs without anyone watching.
-"""
+"""Commands that train and watch models: `retrain`, `evaluate`, `search`, `train-usage`, `monitor` and `schedule`."""
 
 from __future__ import annotations
 

@@ -1,17 +1,7 @@
-"""What the commands share: options, and one line for bad input.
+"""What the commands share: options made from settings, help that lists registries, exit codes, one line for bad
+input or Ctrl-C, the environment variables that are read, and JSON objects given one a line.
 
-Which environment variables are read: `SOJOURN_` with a setting's name, and a few that are no settings.
-
-Commands whose help names what the registries hold: `{readers}` in a help text becomes the readers' names.
-
-A registry is loaded when help is asked for, not when a command runs.
-
-Ctrl-C in a command: one line that says what is kept, in place of a traceback.
-
-What the exit codes of commands say; 0 is all else.
-
-JSON objects that a command is given, one a line.
-"""
+A registry is loaded for help alone, not when a command runs."""
 
 from __future__ import annotations
 

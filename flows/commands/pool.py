@@ -1,11 +1,5 @@
-"""`sojourn simulate` and `sojourn compare`: replays under every policy, once or over loads and seeds.
-
-`sojourn rectify`: today's live migrations that free hosts, from a snapshot of a pool, with reasons.
-
-`sojourn plan`: start times of a day's jobs that keep the peak of usage low.
-
-`sojourn admit`: which jobs are accepted when each must meet its deadline on the cores that the power allows.
-"""
+"""Commands on a pool or a day: `simulate` and `compare` replay a trace, `rectify` lists today's live migrations, `plan`
+sets start times of a day's jobs, `admit` accepts jobs with deadlines."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""`sojourn predict`: a bundle's answer for requests.
-
-`sojourn pull`: a registered version's bundle into a folder.
-
-`sojourn export-c`: a bundle's model in C.
-
-`sojourn annotate`: bounds of running requests' lifetimes, as lines that other programs read.
-
-`sojourn extender`: a bundle behind HTTP, for Kubernetes.
-"""
+"""Commands that serve a bundle: `predict`, `pull`, `export-c`, `annotate` and `extender`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""`sojourn versions` and `rollback`: what is registered, and another champion by decision.
-
-`sojourn status`: what a store holds now.
-
-`sojourn clean`: what a store no longer needs, with its size, and its removal.
-
-`sojourn ui`: MLflow's pages of a store.
-
-`sojourn results`: pages of what studies and comparisons found.
-"""
+"""Commands on a store: `versions`, `rollback`, `status`, `clean`, `ui` and `results`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""`sojourn trace ...`: read, describe, convert, generate and fetch traces.
-
-`sojourn usage ...`: what requests use over time.
-"""
+"""Commands on traces: `sojourn trace ...` reads, describes, converts, generates and fetches them, `sojourn usage ...`
+shows what requests use over time."""
 
 from __future__ import annotations
 

@@ -1,15 +1,7 @@
-"""What decides a cell's result: its workload made of a trace, its predictor's curves, the replay and its figures.
+"""A cell of a comparison: a worker takes its trace and curves from the store, replays it, and keeps the result.
 
-It reads no store, so that the key of a kept cell is all that this file imports.
-
-What a worker does with one cell: bring its trace and curves out of the store, replay, keep the result.
-
-Finished cells on disk: figures as JSON, arrays as .npz, under the hash of all that decided them.
-
-Curves of models for the later part of a trace, kept in the store: one file per trace and predictor.
-
-A replay's table of migrations as arrays of a kept cell, and back.
-"""
+Results lie on disk as JSON, arrays as .npz, under the hash of all that decided them; so do a model's curves for the
+later part of a trace, one file for each trace and predictor. What decides a result reads no store."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""The comparison: a grid's cells run in parallel, resumed where it stopped, then printed, logged and drawn.
+"""A comparison: the grid's cells run in parallel, resumed where it stopped, then printed, logged and drawn.
 
-Models fitted on the earlier part of a trace as `retrain` does, for their curves of the later part.
-
-A model is fitted once per trace, whatever the policies, loads and seeds that it meets.
-
-Some placements of a comparison's cells, explained, for its page.
-"""
+A learnt predictor is fitted once for each trace, on its earlier part, whatever policies, loads and seeds it meets. Some
+placements are explained for the page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The cells of a comparison: every policy with every predictor, and with every rectifier, on the same workload at each
-start, load and seed.
+"""The cells of a comparison: every policy with every predictor and every rectifier, on the same workload at each start,
+load and seed.
 
-Rectification by text: `RECTIFIER:MOVES` a day, as in `pdre:5`, with options after commas; or `none`.
-"""
+A rectifier is a text: `RECTIFIER:MOVES` a day, as in `pdre:5`, with options after commas; or `none`."""
 
 from __future__ import annotations
 

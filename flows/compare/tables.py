@@ -1,7 +1,7 @@
-"""Cells as tables: one row a replay, means over seeds with paired intervals, differences of any two.
+"""A comparison as tables, and in MLflow.
 
-A comparison in MLflow: one run for it, a child per workload, load, policy and predictor; figures, tables.
-"""
+A row is a replay; means over seeds have paired intervals. In MLflow a comparison is one run with a child for each
+workload, load, policy and predictor."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Decisions with what became of them: joined by id, never by guess, and everything that could not be joined counted.
+"""Decisions with their outcomes: joined by id, never by guess; what cannot be joined is counted.
 
-Logged curves as one table, whichever versions answered: measures ask it like any other.
-
-How requests ended, as far as it was known at a time: from the decision log itself, or from a trace of outcomes.
+Logged curves are one table, whichever versions answered. Outcomes come from the decision log itself or from a trace.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The job of a monitor: join logged decisions with their outcomes, look for a drift, report, and act on an alarm.
+"""The job of a monitor: it joins logged decisions with outcomes, looks for a drift, reports, and acts on an alarm.
 
-What was done about alarms: a record in the store, so that no alarm is acted upon twice, whoever is killed when.
-"""
+A record in the store says what was done about an alarm, so that no alarm is acted upon twice, whatever is killed."""
 
 from __future__ import annotations
 

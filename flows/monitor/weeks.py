@@ -1,7 +1,5 @@
-"""Figures of a model's decisions by week of their arrival, as far as they can be judged.
-
-Alarms of a drift: the days of a log go through a detector, and each alarm says since when and by how much.
-"""
+"""Figures of a model's decisions by week of arrival, as far as they can be judged; and alarms of a drift: a detector
+reads the days of a log, and each alarm says since when and by how much."""
 
 from __future__ import annotations
 

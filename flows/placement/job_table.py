@@ -1,7 +1,5 @@
-"""Jobs to plan from a CSV or Parquet table: one row a job, its past runs in lists.
-
-Durations of jobs with little history: quantiles of the lifetime that a model predicts, in place of runs.
-"""
+"""Jobs to plan from a CSV or Parquet table: one row a job, its past runs in lists. If a job has few runs, quantiles
+of the lifetime that a model predicts take their place."""
 
 from __future__ import annotations
 

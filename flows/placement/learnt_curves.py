@@ -1,12 +1,5 @@
-"""What decides the curves of a learnt predictor for the later part of a trace: fitting, or a bundle's own replay.
-
-It reads no store but a bundle's folder, so that the key of kept curves is all that this file imports.
-
-Held answers of requests that are predicted anew while they run, as the live predictor would at the same ages.
-
-The feature rows of a workload's requests.
-
-Turns lifetime models into what the simulator asks for: curves of predicted total lifetimes.
+"""Curves of total lifetimes from models, as the simulator asks for them: fitted on a trace's earlier part or from a
+bundle, held, or refreshed at the ages at which the live predictor would refresh. Reads no store but a bundle's folder.
 """
 
 from __future__ import annotations

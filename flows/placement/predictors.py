@@ -1,15 +1,9 @@
-"""Predictors of a comparison, and those that are not learnt.
+"""Predictors of a comparison by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `owner-recall:SHARE`, `truth`, a
+lifetime family, `bundle:FOLDER`; `refreshed:` of one of the last two, or `one-shot:` of any.
 
-To add one that is not learnt, such as what a trace's generator knows: a function of a workload, its spec and the text's
-argument, and its line in `MADE`.
-
-Predictors by text: `oracle`, `noise:SIGMA`, `recall:SHARE`, `owner-recall:SHARE`, `truth`, a lifetime family,
-`bundle:FOLDER`; `refreshed:` of one of the last two, or `one-shot:` of any.
-
-The predictor `truth`: what the synthetic trace's own generator knows of each lifetime; no model can know more.
-
-Answers asked at set uptimes and held from each to the next, as curves of total lifetimes.
-"""
+To add one that is not learnt, such as what a trace's generator knows: a function of a workload, its spec and the
+text's argument, and its line in `MADE`. `truth` is what the synthetic trace's own generator knows of each lifetime;
+no model can know more."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """A pool at a moment, from two tables: its hosts, and the requests that run on them; predicted by a served bundle.
 
-The tables of a snapshot, CSV or Parquet: cells as they stand in the file, and what they must be, told by row.
-
 Nothing is guessed: in CSV each cell is text, so that an id `007` stays one, and only columns that are asked for as
-numbers are converted.
-"""
+numbers are converted. An error names the row."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
-"""The placement simulation of a run: the later part of the trace, under policies with and without the model.
+"""Workloads of a replay: the later part of a trace by a recipe, as text for a worker, and in slightly moved copies.
 
-What a cell replays, as text: a trace of the store, and the workload that a recipe makes of it.
-
-Replicas of a workload: the same requests, slightly moved, so that the effect of single placements averages out.
-
-One replay of a small pool wanders by whole percentage points when a single placement changes. Replicas move
-arrivals and lifetimes a little, every policy sees the same ones, and gains are paired within a replica.
-
-Half-widths of 95 % intervals of means over seeds or replicas.
-"""
+One replay of a small pool wanders by whole percentage points when a single placement changes. Replicas move arrivals
+and lifetimes a little, every policy sees the same ones, and gains are paired within a replica."""
 
 from __future__ import annotations
 

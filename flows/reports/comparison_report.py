@@ -1,7 +1,5 @@
-"""Comparisons as tables: on the terminal, and as the sections "Placement" of a trace's results page.
-
-Short labels of bundles for printed tables: the last parts of their folders, as many as distinguish them.
-"""
+"""Comparisons as tables: on the terminal, and as the sections "Placement" of a trace's results page. A bundle's
+label is the last parts of its folder, as many as distinguish it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Pictures of a run, in matplotlib: logged to MLflow, saved beside the bundle, shown in the README.
+"""Pictures of a run and of one request's lifetime curve, in matplotlib: logged to MLflow, saved, shown in the README.
 
-Labels written on lines, each in its line's colour: no legend to look up.
-
-The picture of one request's lifetime curve: remaining time and its band against uptime.
-"""
+Labels stand on the lines, each in its line's colour: no legend to look up."""
 
 from __future__ import annotations
 

@@ -1,12 +1,5 @@
-"""A table of an evaluation: on the terminal at any width with no figure cut, and in Markdown.
-
-Sections and pictures of an evaluation as one HTML page that asks for nothing outside.
-
-A schedule as a picture: when each job runs, and what all of them use.
-
-Planners side by side, on the same runs.
-
-Today's migrations as a table, with the reason of each; and why there are none.
+"""A section of results: a table on the terminal at any width, in Markdown, and on an HTML page that loads nothing from
+elsewhere. Sections of plans: a schedule as a picture, planners side by side, today's migrations with their reasons.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
-"""Studies as tables: on the terminal, and as the section "Study" of a trace's results page.
-
-The picture of a study's accuracy by week after training.
-
-Pictures of a study's calibration: at one horizon and as a whole, at four ages, and by week of arrival.
-
-Calibration of a study's families by age and by week, as tables: on the terminal and on a trace's page.
-"""
+"""A study of lifetime families as tables and pictures: accuracy by week after training, calibration by age and by
+week; on the terminal, and as the section "Study" of a trace's results page."""
 
 from __future__ import annotations
 

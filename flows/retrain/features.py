@@ -1,11 +1,7 @@
-"""The `build_features` stage: feature rows with owner history, cached as one Parquet file.
+"""The stage `build_features`: feature rows with the owner history at the trace's end, cached as Parquet.
 
-Feature rows with the owner history at the trace's end: built, and as one Parquet file.
-
-Feature rows built by partition: requests dealt out to files, a worker for each, the histories put together.
-
-Features of a trace in parts: all partitions are built and kept, and some of them loaded, which are whole owners.
-"""
+A trace in parts is built by partition: requests are dealt out to files, a worker builds each, and the histories are put
+together; then some whole owners are loaded."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""What a gate of promotion is, and why one did not hold.
+"""What a gate of promotion is, what to do if one failed, and the gates on placement.
 
-What to do after a version became only the challenger, by the reasons of the gates that failed.
-
-The gates on placement: empty hosts and rejections of a replay, paired over replicas, against one other model.
-
-Asked of `nilas`, and of the policy that a team would deploy: the best of those that need nothing but a model.
-"""
+Those compare empty hosts and rejections of a replay, paired over replicas, with one other model: by `nilas`, and by the
+policy that a team would deploy, the best of those that need nothing but a model."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """The gates of promotion: what a candidate must show before it becomes champion.
 
-The gate on accuracy: the Brier score over ages, paired by owner, against one other model.
-
-It asks for proof, not for the absence of proof: the whole interval must lie below the margin. A small test window has a
-wide interval and promotes nothing.
-
-The gates on the candidate's bundle: its bits, its size and its speed.
-"""
+Accuracy: the Brier score over ages, paired by owner, against one other model. The gate asks for proof, not for the
+absence of proof: the whole interval must lie below the margin, so a small test window, whose interval is wide, promotes
+nothing. The bundle: its bits, its size and its speed."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Is each column known when a request is created? A warning and a gate where one looks as if it knew the future.
+"""Is each column known when a request is created? A warning, and a gate on a column that looks as if it knew the
+future.
 
 A column that is written after the end (a score, a status, an end time) makes any model look excellent, and no test
-window shows it: it is there in every window of the file. What shows is the share of the model that depends on it.
+window shows it: it is there in every window of the file. Two things show it.
 
-Does a column tell what still runs at the trace's end from what has ended? A column written after the end does.
+The share of the model that depends on it.
 
-Nearly all that still runs shares a value (or has none) that nearly nothing that ended has. Columns that are known at
-creation do so by chance, too: ids and columns whose values change with time, at any moment; a kind of request that runs
-for long, among the old. So a value counts only where it recurs, the young are asked first, what ended is compared as a
-whole and as far as it arrived lately, and the same is asked at earlier moments of the window: there, what ran had ended
-by the time that the file was written, and a column that is written after the end tells nothing.
-"""
+Whether it separates what still runs at the trace's end from what has ended: nearly all that still runs shares a
+value (or has none) that nearly nothing that ended has. Columns that are known at creation do so by chance, too: ids
+and columns whose values change with time, at any moment; a kind of request that runs for long, among the old. So a
+value counts only if it recurs, the young are compared first, what ended is compared as a whole and as far as it
+arrived lately, and the same is done at earlier moments of the window: there, what ran had ended by the time that the
+file was written, and a column that is written after the end shows nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""The `ingest` stage: a reader's trace on disk, cached by the content of its input.
+"""The stage `ingest`: the trace that the settings name, read or made, on disk, cached by the content of its input.
 
-The trace that a configuration names, made or read.
-
-A trace that is queried, as it is now: written into the store once, and read from there by all that follows.
-"""
+A source that is queried is written into the store once; all that follows reads it from there."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
 """The main job, in five stages: ingest, build features, train, judge with simulation, promote.
 
-What Prefect's dashboard shows of a retrain: the gates as a list, and where the run and the bundle are.
-
-What a retrain logs to MLflow: a run for the candidate and its bundle, a child per family.
-
-A finished retrain of the same inputs, code and settings: what it left is still whole, so nothing has to be done.
-"""
+A run is logged to MLflow with its bundle and a child for each family; Prefect's dashboard shows its gates. If a
+finished run of the same inputs, code and settings has left everything whole, nothing is done."""
 
 from __future__ import annotations
 

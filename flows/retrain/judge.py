@@ -1,15 +1,12 @@
-"""The `judge` stage: measures on the test window, and the placement simulation on the same days.
+"""The stage `judge`: the candidate's bundle, its rivals, measures on the test window, and the placement simulation.
 
-The candidate's score on the whole test window of a trace that is trained on in part: by partition, on workers.
+The bundle is written once, into a folder of its run, and known by its hash from then on. If a trace is trained on in
+part, the candidate is also scored on the whole test window, by partition.
 
-The candidate's bundle: written once, into a folder of its run; from then on known by its hash.
-
-The versions that a candidate is compared with: the champion, and the best so far where that is another.
-
-A version that is worse than the champion by less than a margin may follow it. Week after week such steps would add up.
-So each version names, in its tags, the most accurate version so far and the one with the best placement; a later one
-takes that place only if it is shown to be better, and every candidate is compared with those, too. What a champion may
-lose against the best is one margin in all.
+Rivals are the champion, and the best version so far if that is another. A version that is worse than the champion by
+less than a margin may follow it. Week after week such steps would add up. So each version names, in its tags, the most
+accurate version so far and the one with the best placement; a later one takes that place only if it is shown to be
+better, and every candidate is compared with those, too. What a champion may lose against the best is one margin in all.
 """
 
 from __future__ import annotations

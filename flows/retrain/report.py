@@ -1,7 +1,5 @@
-"""What a run prints at its end: tables of models and policies, the gates, where the result lies.
-
-The model card: what MLflow shows as a version's description. The verdict and the gates stand before it.
-"""
+"""What a run prints at its end: tables of models and policies, the gates, where the result lies; and the model card,
+which MLflow shows as a version's description."""
 
 from __future__ import annotations
 

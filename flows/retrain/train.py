@@ -1,25 +1,13 @@
-"""The `train` stage: fit the families, and choose the candidate on the validation window alone.
-
-A fitted family of a run, with what it reached on the validation window.
-
-The windows of a run, by its settings; apart from `windows`: a replay's key holds that, not how features are made.
-
-The windows of a run: what families are fitted on, chosen on and judged on.
-
-The choice between fitted families, on the validation window alone: inside its noise the simpler family.
+"""The stage `train`: families are fitted, and one is chosen on the validation window alone.
 
 The one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3), on paired differences: of the
 families that are worse than the best by at most one standard error of the difference, the simplest is taken. The noise
 is of owners: they are drawn with replacement, the same for each family.
 
-Part of `train`: the model that predicts running requests anew, beside the family that was chosen.
-
-Whether instant ends are kept apart in owners' histories: chosen on the validation window, where there are enough.
-
-Requests that end within a second say little of how long the others of their owner stay. But on some traces they come in
-bursts, and then an owner's last end tells that the next one fails, too (docs/lifetime.md). So both readings of the
-history are tried, with a hazard model of few rows, and inside one standard error the plain one stays.
-"""
+A second model predicts running requests anew. And it is chosen whether instant ends are kept apart in owners'
+histories: requests that end within a second say little of how long the others of their owner stay, but on some traces
+they come in bursts, and then an owner's last end tells that the next one fails, too (docs/lifetime.md). Both readings
+of the history are tried, with a hazard model of few rows, and inside one standard error the plain one stays."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Settings of the jobs that can be scheduled; read before Prefect is imported, which makes its home then.
-
-When a cron expression fires; what is none, or never fires, is refused.
-
-A `prefect.yaml` for a process work pool: a job with its settings as a deployment.
-"""
+"""A schedule as settings: which jobs can be scheduled, when a cron expression fires, and a `prefect.yaml` for a
+process work pool. Read before Prefect is imported, which makes its home then."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Running a job on a schedule: a Prefect deployment, and the process that carries its runs out one after the other.
-
-Jobs that a server runs on a schedule: Prefect deployments whose parameters are a job's settings.
+"""Jobs on a schedule: Prefect deployments whose parameters are a job's settings, and the process that carries their
+runs out one after the other.
 
 The settings are checked when a schedule is made and again when a run begins. A run that is killed leaves what any
-killed job leaves; the next one repairs it.
-"""
+killed job leaves; the next one repairs it."""
 
 from __future__ import annotations
 

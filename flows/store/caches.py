@@ -1,9 +1,8 @@
-"""Which code and libraries made a cached thing: the source of the rooms that decide it, whole.
+"""What is kept in a store and under which key: the source of the rooms that decide it, whole, with the libraries'
+versions.
 
-What says that kept files are whole: a list of their sha256, written after them.
-
-Where a store keeps what was read of a source that grows: a file a source, which says what the source once held.
-"""
+A list of sha256, written last, says that kept files are whole. What was read of a source that grows has a file of
+its own."""
 
 from __future__ import annotations
 

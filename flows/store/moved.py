@@ -1,9 +1,8 @@
-"""A store that was copied or moved: its database names the artifacts of the place where it was made.
+"""SQLite databases of a store: there whole or not at all, and at home where the store is.
 
-MLflow keeps absolute places. Left as they are, a run in a copy would write its artifacts into the original.
-
-An SQLite database that is there whole or not at all: made or upgraded under a temporary name, then renamed.
-"""
+A database is made or upgraded under a temporary name, then renamed. MLflow keeps absolute places of artifacts: left as
+they are, a run in a copied store would write its artifacts into the original, so a store that was copied or moved gets
+its own."""
 
 from __future__ import annotations
 

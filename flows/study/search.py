@@ -2,10 +2,7 @@
 
 One trial is one setting on every trace given. Its value is the mean over traces of the choice score (integrated
 Brier score on the validation window, lower is better) as a share of what the defaults in the code reach there: below
-1 = better than they. Models are fitted on the train windows only; the test windows are never read.
-
-One trial of a search: a family fitted with some hyperparameters and scored on the validation window.
-"""
+1 = better than they. Models are fitted on the train windows only; the test windows are never read."""
 
 from __future__ import annotations
 

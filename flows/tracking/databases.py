@@ -1,10 +1,7 @@
-"""MLflow's SQLite database: made whole, or upgraded on a copy, before anyone opens it.
+"""MLflow's SQLite database, and Optuna's: made whole, or upgraded on a copy, before anyone opens it.
 
 MLflow makes its tables by some sixty migrations, each of which SQLite commits by itself: killed half way, it leaves a
-database that no later run can open, and two that begin at once are in each other's way.
-
-Optuna's SQLite database of a store's searches: made whole before anyone opens it.
-"""
+database that no later run can open, and two that begin at once are in each other's way."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
-"""Versions of registered models in MLflow: registered, named by aliases, tagged, fetched.
-
-What MLflow's pages say of the experiment and of a registered model.
-
-Runs that are in MLflow: found by their tags, read, copied to another store.
-
-Names that runs and versions have in MLflow: the experiment, kinds of runs, aliases, tags.
-"""
+"""Runs and versions of registered models in MLflow: registered, named by aliases, tagged, fetched, and found by
+tags. Their names stand here: the experiment, kinds of runs, aliases, tags."""
 
 from __future__ import annotations
 

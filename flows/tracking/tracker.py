@@ -1,7 +1,5 @@
-"""The tracker: what is begun, logged and ended in MLflow, beside what is read of runs and versions.
-
-The parts of a trace that a run read, as MLflow's datasets: so that runs on the same data are found by it.
-"""
+"""The tracker: runs are begun, logged and ended in MLflow, and the parts of a trace that a run reads are MLflow's
+datasets, so that runs on the same data are found by them."""
 
 from __future__ import annotations
 

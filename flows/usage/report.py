@@ -1,11 +1,5 @@
-"""The usage of a trace in words and tables: periodic or not and why, how long the periods are, which classes.
-
-Pictures of a trace's usage: errors of its waves, single series with their waves, the days of its classes.
-
-Pictures of workload classes: their use over the local day (CTCL, figures 3 and 4), and what they cost.
-
-Pictures of periodicity, in matplotlib: figures 1, 2, 4 and 6 of the period-aware placement paper on our series.
-"""
+"""The usage of a trace in words, tables and pictures: which requests are periodic and why, how long the periods are,
+which classes there are (CTCL, figures 3 and 4; period-aware placement, figures 1, 2, 4 and 6, on our series)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,7 @@
 """The job of usage in time: read series, judge waves and classes on the last days, write the usage section, promote.
 
-Series read by file on workers: each file that is read, then each file of the store.
-
-The `choose`, `judge` and `fit` stages of usage: waves and classes of a grid, and their worth on its last days.
-
-The last two days are judged, and nothing that is judged there was chosen or learnt of them.
-
-The pulse waves that a usage section serves: a period that did not help on the last day known is not served.
-"""
+Series are read by file on workers. The last two days are judged; nothing that is judged there was chosen or learnt of
+them. A period that did not help on the last day known is not served."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 """Removing what a store no longer needs: artifacts of old runs, caches, and room that SQLite no longer uses.
 
-What is registered stays in MLflow: parameters, main measures, gates and reasons of every version are kept, and a
-version whose artifacts were removed says so. The runs of single families, which hold most rows, go with their run. A
-version is marked before the first byte goes, a run when the last has gone: a cleaning that is killed is finished by the
-next one.
-
-Which runs a cleaning leaves whole: what serves, may be rolled back to, is compared with, runs, or is recent.
-"""
+What serves, may be rolled back to, is compared with, runs, or is recent stays whole. What is registered stays in
+MLflow: parameters, main measures, gates and reasons of every version are kept, and a version whose artifacts were
+removed says so. The runs of single families, which hold most rows, go with their run. A version is marked before the
+first byte goes, a run when the last has gone: a cleaning that is killed is finished by the next one."""
 
 from __future__ import annotations
 

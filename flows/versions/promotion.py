@@ -1,15 +1,9 @@
-"""A promotion or a rollback as an order: written down before its first step, it can be carried out again from any step.
+"""Opening a store, and the orders by which versions become champion.
 
-Killed in between, the next run that opens the store goes on with it. All steps are done under the store's lock.
-
-What a run does first: it finishes what killed runs began, and removes what they left.
-
-Opening a store for a run that writes to it.
-
-Opening a store for a command that only reads: with the libraries of `sojourn[pull]` alone.
-
-A bundle as bytes in memory, known by the hash of its manifest: what was gated, registered and published is one.
-"""
+A promotion or a rollback is written down before its first step and can be carried out again from any step. Killed in
+between, the next run that opens the store goes on with it, and removes what killed runs left. All steps are done under
+the store's lock. A bundle is bytes in memory, known by the hash of its manifest: what was gated, registered and
+published is one. A command that only reads opens a store with the libraries of `sojourn[pull]` alone."""
 
 from __future__ import annotations
 

@@ -1,13 +1,5 @@
-"""A registered model's versions side by side: what each was judged on, what it is worth, and what became of it.
-
-Moving a registered model's champion to another version by decision of a person: alias, folder and a record of it.
-
-What a version was judged on: measures are comparable only where that is the same.
-
-The gates of a version in its tags: `gate.NAME`, whether it passed, and what was found.
-
-What a store holds now, in lines: its place, its models' champions, its last run, what it waits for, its size.
-"""
+"""A registered model's versions side by side: what each was judged on, its gates and measures, what became of it;
+what a store holds now; and a rollback, by which a person makes another version the champion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Cells over workers: each worker keeps to one group as long as it has cells, then helps with another.
-
-The one module that talks to Dask: a cluster of processes here or elsewhere, and its workers.
-"""
+"""Cells over workers, processes here or a Dask cluster: each worker keeps to one group as long as it has cells, then
+helps with another. The one module that talks to Dask."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """A job: a Prefect flow that finds a server, or brings its own, which ends with it, and that opens the store.
 
-What can be known before any work is done: the trace is there, the tracking store answers, artifacts can be kept.
-
-Before Prefect starts and MLflow makes its database, which take half a minute on a busy machine.
-"""
+What can be known before any work is checked first: the trace is there, the tracking store answers, artifacts can be
+kept. Prefect's start and MLflow's database take half a minute on a busy machine."""
 
 from __future__ import annotations
 
