@@ -1,11 +1,8 @@
-"""`ctcl-table`: tables IV and V and figures 5 to 7 of the CTCL paper, and what it claims beside ours.
+"""Tables IV and V and figures 5 to 7 of the CTCL paper, and its claims beside our figures.
 
-What the CTCL paper claims beside what the replays show, each claim reproduced or refuted.
+    python -m studies ctcl-table [--trace PATH --reader NAME] [--batch-trace PATH] [--n-requests N] [--n-seeds N]
 
-Figures 5 to 7 of the CTCL paper in one picture: CPU, memory and cluster size over the days.
-
-Where the mix of `ctcl-table` comes from: made, or services of a trace with usage beside a table of batch tasks.
-"""
+The mix is made, or the services of a trace with usage beside a table of batch tasks."""
 
 from __future__ import annotations
 

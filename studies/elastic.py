@@ -1,11 +1,10 @@
 """What an elastic pool costs: placement policies x ways of consolidation x predictors, each against best-fit with the
 timer that autoscalers use today.
 
-Pairs are of one seed: all of them replay the same requests. Host-hours that are saved are a share of the baseline's
-with the same way of moving requests, live or by a restart.
+    python -m studies elastic [--trace PATH --reader NAME] [--policy NAME ...] [--predictor NAME ...] [--n-seeds N]
 
-Host-hours that an elastic pool saves, against the moves that it takes.
-"""
+Pairs are of one seed: all of them replay the same requests. Host-hours that are saved are a share of the baseline's
+with the same way of moving requests, live or by a restart."""
 
 from __future__ import annotations
 

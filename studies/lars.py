@@ -1,6 +1,8 @@
 """What the order of migrations is worth: in fixed batches, in defragmentation, in waves of maintenance (LAVA, section
 4.4 and table 2).
 
+    python -m studies lars [--trace PATH --reader NAME] [--policy NAME ...] [--load L ...] [--n-seeds N]
+
 Fixed batches, as in the paper's own evaluation, are the same for every order: the migrations carried out are compared.
 In the replays each order also changes, by where requests went, what later batches find, and so what is planned; their
 counts and the shares carried out stand side by side."""

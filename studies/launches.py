@@ -1,14 +1,12 @@
-"""`launches`: estimates of an A/B in one pool and of a pre/post analysis, beside the true effect.
+"""How honest an A/B in one pool and a pre/post analysis are: their estimates beside the true effect.
 
-How honest an A/B in one pool and a pre/post analysis are: what they estimate, beside what is true.
+    python -m studies launches [--policy NAME ...] [--load L ...] [--n-seeds N] [--trace PATH --reader NAME]
 
-What a launch on a whole pool brought, against a counterfactual predicted from demand (LAVA, section 5.2, figure 7).
-
-A structural time series as in CausalImpact (Brodersen et al., 2015): the empty hosts before the launch are regressed on
-the bound, which is of demand alone and so knows nothing of the launch, now and as a mean over the last day and the last
-four (a pool empties behind its demand), with a first-order autoregressive rest. CausalImpact's local level in place of
-that rest, a random walk, widens the interval beyond use over half a trace.
-"""
+What a launch on a whole pool brought is held against a counterfactual predicted from demand (LAVA, section 5.2,
+figure 7): a structural time series as in CausalImpact (Brodersen et al., 2015). The empty hosts before the launch
+are regressed on the bound, which is of demand alone and so knows nothing of the launch, now and as a mean over the
+last day and the last four (a pool empties behind its demand), with a first-order autoregressive rest. CausalImpact's
+local level in place of that rest, a random walk, widens the interval beyond use over half a trace."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""`lifetime-period`: joint-fit's cost and use above the capacity in one sum, beside each alone.
+"""Lifetime and usage in one score, beside each alone: joint-fit's cost and the use above the capacity in one sum.
+
+    python -m studies lifetime-period [--n-seeds N]
 
 Each seed is a new synthetic trace with lifetimes and usage, on hosts that reserve 2.5 times their cores. The weight is
-chosen on the first third of the seeds and judged on the others.
-
-Profiles of the day for policies of the event loop: of the owner's past, or the request's own.
-"""
+chosen on the first third of the seeds and judged on the others."""
 
 from __future__ import annotations
 

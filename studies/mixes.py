@@ -1,15 +1,8 @@
-"""A made mix of services and batch requests: the daily services and nocturnal batch of the CTCL paper's section V-A.
+"""Mixes of services and batch requests: made as in section V-A of the CTCL paper, of real parts, or as a trace
+recorded one.
 
-What batch requests use over what they ask for, drawn: the tables of tasks have plans only.
-
-A mix of real parts: services from usage series, batch requests from a table of tasks.
-
-A mix as a trace recorded it: services and instances with their machines, and the runs of each instance.
-
-What the services of a mix are predicted to need, by classes; and how many machines a fixed pool has.
-
-What services need over the next interval, predicted at each interval from what was seen before it.
-"""
+Batch requests use a drawn part of what they ask for, since tables of tasks have plans only. What services need over
+the next interval is predicted at each interval, from what was seen before it."""
 
 from __future__ import annotations
 

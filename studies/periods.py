@@ -1,17 +1,9 @@
-"""The presets `period-a` to `period-d`: placement by usage, as in the experiments of period-aware placement.
+"""Placement by usage, as in the experiments of period-aware placement.
 
-Made requests have known pulses. A trace (`--trace`, `--reader`) of more than 14 days is judged on days that models have
-not seen; a shorter one on the days that the models are fitted to, and says so. Its days are split into three sets one
-after the other.
+    python -m studies period-a|period-b|period-c|period-d [--trace PATH --reader NAME] [--n-seeds N]
 
-Tables of placement by usage.
-
-Figures of placement by usage: violation rate, severity and utilisation, as bars or by a setting.
-
-Placement by usage when only some requests are modelled as periodic.
-
-Runs of placement by usage: policies with their models on samples of requests in many orders, and their means.
-"""
+Made requests have known pulses. A trace of more than 14 days is judged on days that models have not seen; a shorter one
+on the days that the models are fitted to, and says so. Its days are split into three sets one after the other."""
 
 from __future__ import annotations
 

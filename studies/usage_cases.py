@@ -1,7 +1,5 @@
-"""Requests with a judged day of use and the days before it: made ones with known pulses, and those of real series.
-
-What a policy may believe of a request's use on the judged day: peaks, waves, and days of its history.
-"""
+"""Requests with a judged day of use and the days before it, made with known pulses or of real series; and what a
+policy may believe of the judged day: peaks, waves, and days of the request's history."""
 
 from __future__ import annotations
 
