@@ -35,6 +35,7 @@ from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import BundleBytes
+from sojourn.flows.workers.prefect import prefect_server
 from sojourn.serving import Predictor
 
 
@@ -199,6 +200,8 @@ def test_what_was_stopped_with_its_schedule_ends_in_mlflow(monkeypatch: pytest.M
     assert told[-2:] == ["not ended yet, the next run does it: the tracking store must answer", "stopped"]
 
 
+SERVER = prefect_server.__module__.encode()
+"""The program of Prefect's temporary server, in the command of its process."""
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
 
 
@@ -229,7 +232,7 @@ def run_of(process: subprocess.Popen[str]) -> int | None:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == process.pid and b"prefect_server" not in (entry / "cmdline").read_bytes():
+            if parent == process.pid and SERVER not in (entry / "cmdline").read_bytes():
                 return int(entry.name)
     return None
 
@@ -245,7 +248,6 @@ def wait_for(what: Callable[[], object], limit_s: float) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(run=False, reason="a killed scheduled run is not ended as KILLED by the next one (model lock)")
 def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_store: Callable[[Path], Path],
                                                                           tmp_path: Path) -> None:
     from mlflow import MlflowClient
