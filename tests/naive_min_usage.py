@@ -56,10 +56,12 @@ def type_of(replay: Replay, i: int) -> tuple[int, int]:
 def is_of_own(replay: Replay, i: int) -> bool:
     """Whether there is a host of its type, or those of its type on general hosts would be too much with it."""
     own = type_of(replay, i)
+    # of the first host; on an elastic pool of the one at the first place, which has no room while it is off
+    room = next((host.capacity[0] for host in replay.hosts if host.index == 0), 0)
     if own[1] < replay.latest.get(own[0], own[1]):  # it migrates, and others of its class have come since
-        return 2 * math.sqrt(own[0]) * replay.need[i][0] > replay.capacity[0][0]
+        return 2 * math.sqrt(own[0]) * replay.need[i][0] > room
     if any(host.opened_for == own for host in replay.hosts):
         return True
     general = [r for host in replay.hosts if host.opened_for == "general" for r in host.running if r != i]
     load = sum(replay.need[r][0] for r in general if type_of(replay, r) == own) + replay.need[i][0]
-    return 2 * math.sqrt(own[0]) * load > replay.capacity[0][0]
+    return 2 * math.sqrt(own[0]) * load > room
