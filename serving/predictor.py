@@ -234,11 +234,14 @@ class Predictor:
         vm: its handle, a copy of it, or its id. arrival_s: when it began to run, for a job that waited in a queue
         after its admission; the wait is no part of its lifetime, here as in training.
         """
-        with self._counters:
+        try:
             end_s = self._current.served.now(now_s)
             start_s = None if arrival_s is None else clock_second(arrival_s, "arrival_s")
             with self._lock:
                 admission, began_s = self._open.ended(vm, end_s, start_s)
+        except ValueError:
+            self.count("errors")
+            raise
         recorder = self._decisions.recorder
         if recorder is not None:
             recorder.ended(admission.token, admission.number, end_s, began_s)

@@ -47,7 +47,6 @@ _COLUMNS = ("empty_hosts_pct", "violation_rate_pct", "request_violation_rate_pct
             "rejected_pct")
 N_SLOTS = 48
 """Of a day, half an hour each: what policies keep per host and request."""
-_MILLI = 1000
 
 
 def run_lifetime_period(config: StudySettings) -> int:

@@ -43,10 +43,10 @@ class StudySettings(CompareConfig):
         return sorted({*super()._readers(), *USAGE_READERS} - {"synthetic"})
 
 
-def run_study(name: str, run: Callable[[StudySettings], int], reads: Collection[str], about: str = "",
+def run_study(name: str, run: Callable[[StudySettings], int], reads: Collection[str],
               **defaults: Any) -> None:
     """Run a study with what its options say; they are those of `reads`. Exits with 1 if a part of it failed."""
-    parser = argparse.ArgumentParser(description=about or run.__doc__)
+    parser = argparse.ArgumentParser(description=run.__doc__)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--tracking-uri")
     for setting in reads:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.flows.versions import promotion
+from sojourn.serving.bundle import MANIFEST
 from sojourn.serving.curves import CLASS_BOUNDS_S
 from sojourn.serving.curves import lifetime_class as served_class
 from sojourn.serving.extender.nodes import BEST_SCORE, EXTENSION_EDGES_S, node_scores
@@ -13,6 +15,10 @@ from sojourn.simulator.policies.lava import DEADLINE_S, HIGHEST_CLASS, lifetime_
 from sojourn.simulator.policies.nilas import BUCKET_S, bucket_of
 
 NEAR_EDGES_S = [edge + step for edge in (*EXTENSION_EDGES_S, *UPPER_S) for step in (-1, 0, 1)]
+
+
+def test_a_store_knows_a_bundles_manifest_by_the_name_that_serving_reads() -> None:
+    assert promotion.MANIFEST == MANIFEST
 
 
 def test_nilas_has_the_same_buckets_in_the_extender_and_in_the_simulator() -> None:

@@ -46,15 +46,15 @@ _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 Flags = dict[str, Any]
 """Settings by name as options gave them, None if they did not, and `file`: the TOML file."""
-_OPTION_NAMES = {"column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
-          "test_offset_s": "--test-offset", "is_overlap_allowed": "--allow-overlap",
-          "is_shrunk_allowed": "--allow-shrunk", "confirmed_columns": "--confirm", "is_refreshed": "--refresh",
-          "is_simulated": "--simulate"}
+_OPTION_NAMES = {
+    "column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
+    "test_offset_s": "--test-offset", "is_overlap_allowed": "--allow-overlap", "is_shrunk_allowed": "--allow-shrunk",
+    "confirmed_columns": "--confirm", "is_refreshed": "--refresh", "is_simulated": "--simulate"}
 """Options that are not named as their settings are."""
+_COLUMNS_HELP = ("Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, submit, "
+                 "status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, known_at_end; ")
 _LISTS = {"reader": f"{READER_HELP[:-1]}; default: none: give one with --trace.",
-          "column_map": "Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, "
-                        "submit, status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, "
-                        "known_at_end; default: guessed by plain names."}
+          "column_map": f"{_COLUMNS_HELP}default: guessed by plain names."}
 """Help of options that lists what may be given."""
 _CONFIG = "config"
 _DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>[^.]+)\.$")
@@ -69,9 +69,7 @@ Horizon = Annotated[int | None, typer.Option(
     "--horizon", help="When the trace's observation ended: seconds after its begin, or a Unix second if it has dates. "
                       "[default: found in the file]")]
 MapPairs = Annotated[list[str] | None, typer.Option(
-    "--map", help="Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, "
-                  "submit, status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, "
-                  "known_at_end; repeat. [default: guessed by plain names]")]
+    "--map", help=f"{_COLUMNS_HELP}repeat. [default: guessed by plain names]")]
 MapFile = Annotated[Path | None, typer.Option(
     help="Of a table: TOML file that says what its columns are. [default: TABLE.toml beside it, if there is one]")]
 Timezone = Annotated[str | None, typer.Option(
@@ -93,8 +91,8 @@ SQL_URL = "SOJOURN_SQL_URL"
 """With what may follow: databases that the reader `sql` reads."""
 _OF_A_SERVICE = re.compile(r"SOJOURN_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 """What Kubernetes sets in every pod beside a Service whose name begins with `sojourn`."""
-CLAIM_FAILED = 1
-"""A preset of `sojourn compare` found that something which it checks does not hold."""
+CELL_FAILED = 1
+"""A cell of `sojourn compare` failed; the others are printed and kept."""
 REFUSED = 2
 """Bad input, or what an outside system reports: one line on standard error says which."""
 CHALLENGER = 3

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn.flows.commands.options import (
-    CLAIM_FAILED,
+    CELL_FAILED,
     READER_HELP,
     ConfigFile,
     Dask,
@@ -193,7 +193,7 @@ def compare(
     with stage("open the store"):
         tracker = open_store(settings)
     if run_comparison(settings, tracker, cells):
-        raise typer.Exit(CLAIM_FAILED)
+        raise typer.Exit(CELL_FAILED)
 
 
 @plain_errors
