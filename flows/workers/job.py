@@ -38,7 +38,12 @@ _taken: set[tuple[object, ...]] = set()
 
 
 class Job(Flow[P, R]):
-    """A flow of which the first argument is its settings, or several, of which the first name the store."""
+    """A flow of which the first argument is its settings, or several, of which the first name the store.
+
+    is_writer: a run holds the lock of its settings' model, and is refused before Prefect starts if another one has it.
+    """
+
+    is_writer = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         settings = next(iter((*args, *kwargs.values())))
@@ -47,6 +52,12 @@ class Job(Flow[P, R]):
             if not isinstance(each, TraceSettings):
                 raise ValueError(f"a job's first argument must be its settings, got {each!r}")
             check_before_work(each)
+        first: Any = several[0]
+        with model_lock(first.store, first.registered_name) if self.is_writer else nullcontext():
+            return self._served(settings, several, *args, **kwargs)
+
+    def _served(self, settings: Any, several: Sequence[TraceSettings], *args: Any, **kwargs: Any) -> Any:
+        """The run, with Prefect's server and the cluster that it needs."""
         if not isinstance(several[0], SharedSettings) or several[0].dask is None:
             with prefect_server(several[0].store):
                 return super().__call__(*args, **kwargs)
@@ -72,19 +83,20 @@ def job(name: str, *, is_writer: bool = False,
         @wraps(function)
         def opened(settings: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
             first: Any = settings[0] if isinstance(settings, Sequence) else settings
-            with model_lock(first.store, first.registered_name) if is_writer else nullcontext():
-                with stage("open the store"):
-                    tracker = open_store(first, (first.registered_name,) if is_writer else ())
-                try:
-                    return function(settings, tracker, *args, **kwargs)
-                except TrackingError as error:
-                    raise TrackingError(f"{error}; start it again once that answers: what {first.store} has in its "
-                                        "caches is not made again", error.code) from error
+            with stage("open the store"):
+                tracker = open_store(first, (first.registered_name,) if is_writer else ())
+            try:
+                return function(settings, tracker, *args, **kwargs)
+            except TrackingError as error:
+                raise TrackingError(f"{error}; start it again once that answers: what {first.store} has in its "
+                                    "caches is not made again", error.code) from error
 
         signature = inspect.signature(function, eval_str=True)  # Prefect would look for their names here
         own = [each for place, each in enumerate(signature.parameters.values()) if place != 1]
         opened.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        return Job(opened, name=name, log_prints=False, persist_result=False)
+        made = Job(opened, name=name, log_prints=False, persist_result=False)
+        made.is_writer = is_writer
+        return made
 
     return decorated
 
