@@ -1,10 +1,7 @@
-"""A composed event loop compiled, and cached on disk.
+"""A composed event loop compiled, and kept on disk under a hash of all that it is made of.
 
-numba does not notice when a function called by a cached one has changed, and does not cache functions that
-take functions. So the loop's source with the policy's chain appended is written to a file of its own, named
-by a hash of everything it is made of; a later process finds that file's compiled form beside it.
-
-All that a policy's compiled loop is made of: numba would not notice that some of it has changed.
+numba keeps no function that takes functions, so the policy's chain is appended to the loop's source and both are
+compiled as one. `policy_sources` gives what the hash covers: numba would not notice that some of it has changed.
 """
 
 from __future__ import annotations
@@ -12,10 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import os
-import platform
 import sys
-import tempfile
 import time
 import types
 from collections.abc import Callable
@@ -26,6 +20,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from sojourn.kept_kernels import environment, is_kept, keep
 from sojourn.simulator.cluster import Cluster
 from sojourn.simulator.engine.composition import LIBRARIES, Extent, composed, named_values, plain_function
 from sojourn.simulator.engine.policy_check import check_compiled, check_form, compile_failure
@@ -78,95 +73,36 @@ def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tupl
     """
     started = time.perf_counter()
     n_resources = call[0].cluster.capacity.shape[1]
-    path = _path_of(policy, text)
-    if path is None or not _is_kept(path, text):
+    key = _key_of(policy, text)
+    module = _executed(text, key, names)
+    if key is None or not is_kept(module.__name__, "replay", key):
         check_compiled(policy, n_resources, state_of(policy, 1, 1))
-        path = _written(path, text)
-    module = _imported(text, path, names)
-    replay = _jitted(module.replay, is_cached=path is not None)
+    compiled: Any = numba.njit(**_LOOP_OPTIONS)(module.replay)
+    if key is not None:
+        keep(compiled, module.replay, key)
     try:
-        replay(*call)  # compiles the only signature that there is
+        compiled(*call)  # compiles the only signature that there is
     except Exception as error:  # numba's own, or another that it raises of code that it did not expect
         raise compile_failure(policy, error) from None
-    return Loop(replay, time.perf_counter() - started)
+    return Loop(compiled, time.perf_counter() - started)
 
 
-def _imported(text: str, path: Path | None, names: dict[str, Any]) -> Any:
-    """The loop's source as a module; numba looks it up by name when it loads the compiled form."""
-    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
-    module = types.ModuleType(path.stem if path else f"replay_in_memory_{digest}_{len(sys.modules)}")
+def _executed(text: str, key: str | None, names: dict[str, Any]) -> Any:
+    """The loop's source as a module, in no file; numba looks it up by name when it loads the compiled form."""
+    module = types.ModuleType(f"replay_{key}" if key else f"replay_in_memory_{len(sys.modules)}")
     sys.modules[module.__name__] = module
-    exec(compile(text, str(path or "<replay>"), "exec"), module.__dict__)
+    exec(compile(text, f"<{module.__name__}>", "exec"), module.__dict__)
     module.__dict__.update(names)
     return module
 
 
-def cache_folder() -> Path:
-    """Where compiled loops are kept: NUMBA_CACHE_DIR, else the user's cache folder."""
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    if told:
-        return Path(told) / "sojourn"
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "sojourn" / "simulator"
-
-
-def _path_of(policy: Policy, text: str) -> Path | None:
-    """Where the loop's source is kept; None where its key can't be told, and then it is compiled in memory."""
+def _key_of(policy: Policy, text: str) -> str | None:
+    """24 hex digits of all that the loop is made of; None if that can't be read: then each process compiles it."""
     try:
-        digest = hashlib.sha256("\0".join([text, _environment(), *policy_sources(policy)]).encode()).hexdigest()
+        parts = [text, environment(), repr(_LOOP_OPTIONS), *policy_sources(policy)]
     except (OSError, TypeError, NoSource):
         return None
-    return cache_folder() / f"replay_{digest[:24]}.py"
-
-
-def _is_kept(path: Path, text: str) -> bool:
-    """Whether the loop's source is there already: then its policy has been checked."""
-    try:
-        return path.is_file() and path.read_text() == text
-    except OSError:
-        return False
-
-
-def _written(path: Path | None, text: str) -> Path | None:
-    """The loop's own source file; None where it can't be kept, and then it is compiled in memory."""
-    if path is None:
-        return None
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, fresh = tempfile.mkstemp(dir=path.parent, prefix=".replay_")
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        try:
-            # A link keeps the file of whoever came first: its time stamp is part of numba's own check.
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        except OSError:  # no links here
-            Path(fresh).replace(path)
-        finally:
-            Path(fresh).unlink(missing_ok=True)
-        return path if path.read_text() == text else None
-    except OSError:
-        return None
-
-
-def _environment() -> str:
-    return f"{numba.__version__} {np.__version__} {sys.version} {platform.machine()} {_LOOP_OPTIONS}"
-
-
-def _jitted(replay: Any, is_cached: bool) -> Callable[..., int]:
-    compiled: Any = numba.njit
-    if is_cached:
-        try:
-            return compiled(cache=True, **_LOOP_OPTIONS)(replay)
-        except (OSError, RuntimeError):
-            pass  # numba found no folder that it may write to
-    return compiled(**_LOOP_OPTIONS)(replay)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
 def _call_of_nothing(policy: Policy, n_resources: int, is_ranked: bool) -> tuple[Any, ...]:

@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ def answer(tree: Path) -> tuple[float, int]:
     """What a compiled kernel answers in a process of its own, equal to plain Python; and how often it was kept."""
     code = ANSWER.format(prepare=WITHOUT_MODELS)
     done = subprocess.run([sys.executable, "-W", "error", "-P", "-c", code], capture_output=True, text=True,
-                          cwd=tree, env=os.environ | {"PYTHONPATH": str(tree)})
+                          cwd=tree, env=os.environ | {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree / "cache")})
     assert done.returncode == 0, done.stderr
     first, hits = done.stdout.split()
     return float(first), int(hits)
@@ -66,7 +68,7 @@ def edit(tree: Path) -> None:
 
 
 def kept(tree: Path) -> list[str]:
-    return sorted(path.name for path in (tree / "sojourn" / "models" / "__pycache__").glob("_kernels.hazards_of-*"))
+    return sorted(path.name for path in (tree / "cache" / "sojourn").glob("_kernels.hazards_of-*"))
 
 
 @pytest.mark.slow
@@ -77,15 +79,14 @@ def test_an_edit_of_a_function_that_a_kernel_calls_in_another_file_is_seen(copie
     before = kept(copied)
     edit(copied)
     assert answer(copied) == (41.0, 0)
-    assert len(kept(copied)) == len(before) == 2
-    assert not set(kept(copied)) & set(before), "what nothing reads any more is removed"
+    assert len(kept(copied)) == len(before) + 2 == 4
     assert answer(copied) == (41.0, 1)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where kernels are kept that are made in this test."""
-    monkeypatch.setattr(compiling, "_folder", lambda source: tmp_path)
+    monkeypatch.setattr(compiling, "cache_folder", lambda: tmp_path)
     return tmp_path
 
 
@@ -107,7 +108,7 @@ def test_damaged_files_are_compiled_anew(folder: Path) -> None:
 
 
 def test_a_folder_that_can_no_longer_be_written_is_done_without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "_folder", lambda source: folder / "gone")
+    monkeypatch.setattr(compiling, "cache_folder", lambda: folder / "gone")
     assert (hits(), hits()) == (0, 0)
 
 
@@ -121,25 +122,55 @@ def test_each_signature_has_files_of_its_own(folder: Path) -> None:
     assert all(file.read_bytes() == content for file, content in first.items())
 
 
+def test_what_no_process_reads_for_a_month_is_removed(folder: Path) -> None:
+    day_s = 86_400
+    unread, read = folder / "old.f-0-1.py311.1.nbc", folder / "new.f-0-1.py311.1.nbc"
+    other = folder / "other.pyc"
+    for path, n_days in ((unread, 31), (read, 29), (other, 31)):
+        path.touch()
+        os.utime(path, (time.time() - n_days * day_s,) * 2)
+    assert hits() == 0
+    assert not unread.exists() and read.exists() and other.exists()
+    ours = [path for path in folder.glob("*.nb[ci]") if path != read]
+    for path in ours:
+        os.utime(path, (time.time() - 29 * day_s,) * 2)
+    assert hits() == 1
+    assert all(time.time() - path.stat().st_mtime < day_s for path in ours), "reading marks them"
+
+
+def test_a_form_is_kept_under_its_key(folder: Path) -> None:
+    plain = goes_true.py_func
+    module, name = plain.__module__, plain.__qualname__
+    for key in ("one", "two"):
+        assert not compiling.is_kept(module, name, key)
+        kept = compiling.keep(numba.njit(nogil=True)(plain), plain, key)
+        assert kept(1.0, 1.0, 0, False, np.zeros(1), 0, 0)
+        assert compiling.is_kept(module, name, key)
+
+
 def test_where_kernels_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr("numba.core.config.CACHE_DIR", "")
-    monkeypatch.setattr(compiling, "AppDirs", lambda **names: SimpleNamespace(user_cache_dir=str(tmp_path / "user")))
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "package" / "kept_kernels.py"))
 
-    def folder_of(source: Path) -> Path:
-        found = compiling._folder.__wrapped__(str(source))
-        assert found is not None
-        return found
+    def with_user_cache(path: Path) -> None:
+        monkeypatch.setattr(compiling, "AppDirs", lambda **names: SimpleNamespace(user_cache_dir=str(path)))
 
-    assert folder_of(tmp_path / "source.py") == tmp_path / "__pycache__"
-    assert folder_of(tmp_path / "in.zip" / "source.py").parent == tmp_path / "user"
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "told"))
-    assert folder_of(tmp_path / "source.py").parent == tmp_path / "told"
+    folder_of = compiling.cache_folder.__wrapped__
+    with_user_cache(tmp_path / "user")
+    assert folder_of() == tmp_path / "user"
+    assert (tmp_path / "user").stat().st_mode & 0o777 == 0o700
+    with_user_cache(tmp_path / "file")
+    assert folder_of() == tmp_path / "package" / "__pycache__"
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "named"))
+    assert folder_of() == tmp_path / "named" / "sojourn"
+    (tmp_path / "named" / "sojourn").chmod(0o500)
+    assert folder_of() == tmp_path / "named" / "sojourn", "a filled folder may be read only"
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "file"))
-    assert folder_of(tmp_path / "source.py") == tmp_path / "__pycache__"
-    monkeypatch.setattr(compiling, "AppDirs", lambda **names: SimpleNamespace(user_cache_dir=str(tmp_path / "file")))
+    assert folder_of() == tmp_path / "package" / "__pycache__"
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "file" / "kept_kernels.py"))
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR must name a folder that may be written"):
-        assert compiling._folder.__wrapped__(str(tmp_path / "in.zip" / "source.py")) is None
+        assert folder_of() is None
 
 
 def test_a_function_of_nobodys_source_is_compiled_and_not_kept(folder: Path) -> None:

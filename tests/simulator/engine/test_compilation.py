@@ -39,8 +39,8 @@ def run(folder: Path) -> list[str]:
 def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     first, second = run(tmp_path), run(tmp_path)
     assert [line.split("]")[0] for line in first] == [line.split("]")[0] for line in second]
-    kept = list((tmp_path / "sojourn").glob("replay_*.py"))
-    assert len(kept) == 2, "each policy has a file of its own"
+    kept = list((tmp_path / "sojourn").glob("replay_*.nbi"))
+    assert len(kept) == 2, "each policy has files of its own"
     # loading takes well under a second where compiling takes several
     assert float(second[1].split("]")[1]) < float(first[1].split("]")[1]) / 2
 
