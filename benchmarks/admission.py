@@ -103,8 +103,6 @@ def main() -> None:
     for name in ALLOCATIONS[:2]:
         ratio = against_twin(partial(at_ends, few, name), partial(naive_ends, n_cores=few, allocation=name), sequential)
         measured(f"sequential, greedy {name}", partial(at_ends, m, name, sequential), 0.1, ratio)
-    measured("sequential, threshold best-fit",
-             lambda: CoreEnds(m, "best-fit", "threshold", 0.5).offer(sequential))
     for name in ALLOCATIONS:
         measured(f"up to 30 cores, greedy {name}", partial(at_ends, m, name, wide))
     for name in ALLOCATIONS:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.admission.admit import MARK, check_out, colour_of, finish, panels, submitted_of
+from sojourn.flows.admission.admit import MARK, check_out, finish, panels, submitted_of
+from sojourn.flows.admission.admit import colour_of as colour_of_greedy
 from sojourn.flows.admission.predicted import LEGEND as PREDICTED_LEGEND
 from sojourn.flows.admission.predicted import predicted_section, predicted_summary
 from sojourn.flows.admission.runs import (
@@ -41,6 +42,7 @@ from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.flows.retrain.ingest import with_kept_trace
 from sojourn.flows.settings.store import load_settings
+from studies.threshold import ThresholdEntry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,9 +61,9 @@ SLACKS = (0.01, 0.1, 0.5, 0.9)
 FIGURE_SLACKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SIGMA_SHARES = (3.0, 2.8, 2.6, 2.4, 2.2, 2.0)
 """The slack divided by these is the sigma of the logarithm (table 1 of the paper)."""
-BEST_FIT, BALANCED, MIN_IDLE = (Entry("greedy", name) for name in ("best-fit", "balanced", "min-idle"))
-THRESHOLDED = Entry("threshold", "best-fit")
-_FILLED = tuple(Entry("greedy", name, True) for name in ("best-fit", "balanced", "min-idle"))
+BEST_FIT, BALANCED, MIN_IDLE = (Entry(name) for name in ("best-fit", "balanced", "min-idle"))
+THRESHOLDED = ThresholdEntry("best-fit")
+_FILLED = tuple(Entry(name, True) for name in ("best-fit", "balanced", "min-idle"))
 _WIDE = (BEST_FIT, BALANCED, MIN_IDLE, *_FILLED)
 ENTRIES: Mapping[int, tuple[Entry, ...]] = MappingProxyType({
     1: (BEST_FIT, BALANCED, THRESHOLDED), 30: _WIDE, 120: _WIDE, 5_000: (BEST_FIT, BALANCED, MIN_IDLE)})
@@ -394,6 +396,11 @@ def curves(axes: Axes, table: pd.DataFrame, value: str, words: str) -> None:
     axes.set_ylabel(words)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, lw=0.5)
+
+
+def colour_of(label: str, labels: Sequence[str]) -> str:
+    """The same rule has the same colour in all pictures."""
+    return "#d98c3f" if label == THRESHOLD else colour_of_greedy(label, labels)
 
 
 def heat_map(axes: Axes, table: pd.DataFrame, row: str, words: str, limit: float) -> QuadMesh:

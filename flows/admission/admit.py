@@ -212,8 +212,7 @@ def _csv(table: pd.DataFrame) -> bytes:
     return table.to_csv(index=False).encode()
 
 
-_COLOURS = {"greedy balanced": "#8c8c8c", "greedy best-fit": "#1b7f79", "greedy min-idle": "#7b6bb0",
-            "threshold best-fit": "#d98c3f"}
+_COLOURS = {"greedy balanced": "#8c8c8c", "greedy best-fit": "#1b7f79", "greedy min-idle": "#7b6bb0"}
 _PLANS = ("#d98c3f", "#8c8c8c", "#a6d3cf", "#5fb0a9", "#1b7f79", "#0c4d49", "#7b6bb0", "#b3476b")
 _OTHERS = ("#c2a21c", "#b3476b", "#4878a8")
 

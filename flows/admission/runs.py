@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,9 @@ from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS
 from sojourn.flows.settings.trace import TraceSettings, TraceSource
 from sojourn.flows.workers.dask import local_workers, run_grouped
 from sojourn.simulator.admission import (
-    ACCEPTANCES,
     ALLOCATIONS,
     AdmissionJobs,
+    Decisions,
     PowerProfile,
     accepted_load_s,
     admit,
@@ -53,7 +53,6 @@ MOST_CORES = 10_000_000
 MOST_POWERED = 1_000_000
 """With a power profile: each core that is on has intervals of its own."""
 _MOST_SLACK = 1_000_000
-_GREEDY = ("greedy",)
 _MEANS = ("n_jobs", "n_cores", "ratio", "accepted_load_pct", "accepted_jobs_pct", "used_pct", "kwh_per_core_h", "bound",
           "took_s")
 LEGEND = ("Ratio: the least of submitted load and cores x frame over the accepted load, 1 = the best (lower = better). "
@@ -168,16 +167,21 @@ def busiest_days(days: dict[int, SubmittedJobs], n: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A way to admit."""
+    """A way to admit. acceptance: for tables."""
 
-    acceptance: str
     allocation: str
     is_backfilling: bool = False
+    acceptance: ClassVar[str] = "greedy"
 
     @property
     def label(self) -> str:
         """As in tables."""
         return f"{self.acceptance} {self.allocation}{BACKFILL if self.is_backfilling else ''}"
+
+    def decisions(self, jobs: AdmissionJobs, n_cores: int, setting: Setting) -> Decisions:
+        """About all jobs, from idle cores."""
+        return admit(jobs, n_cores, self.allocation, is_backfilling=self.is_backfilling, power=setting.power,
+                     with_cores=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +260,7 @@ def _draw_rows(task: Task, draw: int, entries: Sequence[Entry], seed: int) -> li
     rows: list[Row] = []
     for entry in entries:
         started = time.perf_counter()
-        decisions = admit(jobs, n_cores, entry.allocation, acceptance=entry.acceptance, slack=setting.slack,
-                          is_backfilling=entry.is_backfilling, power=power, with_cores=False)
+        decisions = entry.decisions(jobs, n_cores, setting)
         took_s = time.perf_counter() - started
         load_s = accepted_load_s(jobs, decisions)
         energy = energy_kwh(load_s, on_s, idle_w=setting.idle_w, busy_w=setting.busy_w)
@@ -296,14 +299,12 @@ def run_tasks(tasks: Sequence[Task], entries: Sequence[Entry], seed: int, n_work
 
 
 class AdmitConfig(TraceSettings):
-    """One comparison of ways to admit: policies x allocations on days of one trace."""
+    """One comparison of ways to admit: allocations on days of one trace."""
 
-    policies: tuple[str, ...] = ("greedy",)
-    """Keys of ACCEPTANCES."""
     allocations: tuple[str, ...] = ("best-fit",)
-    """Keys of ALLOCATIONS. The first policy with the first allocation is what others are held against."""
+    """Keys of ALLOCATIONS. The first one is what others are held against."""
     is_backfilled: bool = False
-    """Also each greedy pairing with backfilling."""
+    """Also each allocation with backfilling."""
     slacks: tuple[float, ...] = (0.5,)
     """By what shares of its run time a job may end later."""
     sigma: float | None = Field(None, ge=0.0, le=100.0)
@@ -345,11 +346,6 @@ class AdmitConfig(TraceSettings):
     n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
     """Processes."""
 
-    @field_validator("policies")
-    @classmethod
-    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _known("policy", value, tuple(ACCEPTANCES))
-
     @field_validator("allocations")
     @classmethod
     def _known_allocations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -380,25 +376,14 @@ class AdmitConfig(TraceSettings):
     def _fitting(self) -> AdmitConfig:
         if self.trace is None:
             raise ValueError("trace must be a file or folder, got none")
-        has_more = self.is_backfilled or self.power is not None or self.policies != _GREEDY
-        if self.predict is not None and has_more:
-            raise ValueError("predict must be given without backfilling, a power profile or other policies "
-                             f"than greedy, got {self.predict!r} with one")
+        if self.predict is not None and (self.is_backfilled or self.power is not None):
+            raise ValueError("predict must be given without backfilling or a power profile, got "
+                             f"{self.predict!r} with one")
         if self.power is not None and self.cores is not None:
             raise ValueError(f"cores must not be given with a power profile, which says how many are on, got "
                              f"{self.cores!r}")
         if self.idle_w > self.busy_w:
             raise ValueError(f"idle_w must be at most busy_w, got {self.idle_w!r} and {self.busy_w!r}")
-        if "threshold" in self.policies:
-            bad = [slack for slack in self.slacks if not 0 < slack <= 1]
-            if bad:
-                raise ValueError("slack must be above 0 and at most 1 with threshold acceptance, got "
-                                 f"{bad[0]!r}")
-            if self.core_limit != 1:
-                raise ValueError(f"core_limit must be 1 with threshold acceptance, which is for sequential jobs, got "
-                                 f"{self.core_limit!r}")
-            if self.power is not None:
-                raise ValueError(f"policy must be greedy with a power profile, got 'threshold' and {str(self.power)!r}")
         return self
 
     @property
@@ -408,9 +393,8 @@ class AdmitConfig(TraceSettings):
 
     def entries(self) -> tuple[Entry, ...]:
         """What is compared; the first is the baseline."""
-        plain = [Entry(policy, allocation) for policy in self.policies for allocation in self.allocations]
-        filled = [Entry("greedy", allocation, True) for allocation in self.allocations] if self.is_backfilled else []
-        return (*plain, *filled)
+        ways = (False, True) if self.is_backfilled else (False,)
+        return tuple(Entry(allocation, way) for way in ways for allocation in self.allocations)
 
     def settings(self) -> tuple[Setting, ...]:
         """One for each slack; the power profile's file is read."""

@@ -398,12 +398,6 @@ def _presets() -> Iterable[str]:
     return PRESETS
 
 
-def _acceptances() -> Iterable[str]:
-    from sojourn.simulator.admission import ACCEPTANCES
-
-    return ACCEPTANCES
-
-
 def _allocations() -> Iterable[str]:
     from sojourn.simulator.admission import ALLOCATIONS
 
@@ -431,7 +425,7 @@ def _consumers() -> Iterable[str]:
 _NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
     "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
     "presets": _presets, "usage_readers": _usage_readers,
-    "acceptances": _acceptances, "allocations": _allocations, "planners": _planners,
+    "allocations": _allocations, "planners": _planners,
     "consumers": _consumers, "rectifiers": _rectifiers,
 })  # fmt: skip
 

@@ -351,12 +351,10 @@ def admit(
     column_map: MapPairs = None,
     map_file: MapFile = None,
     timezone: Timezone = None,
-    policy: Annotated[list[str] | None, typer.Option(
-        help="Acceptance: {acceptances}; may be repeated. [default: greedy]")] = None,
     allocation: Annotated[list[str] | None, typer.Option(
         help="Cores of a job: {allocations}; may be repeated. [default: best-fit]")] = None,
     backfill: Annotated[bool, typer.Option(
-        "--backfill", help="Also each greedy pairing with conservative backfilling.")] = False,
+        "--backfill", help="Also each allocation with conservative backfilling.")] = False,
     slack: Annotated[list[float] | None, typer.Option(
         help="By what share of its run time a job may end later; may be repeated. [default: 0.5]")] = None,
     sigma: Annotated[float | None, typer.Option(
@@ -390,7 +388,7 @@ def admit(
 ) -> None:
     """Admit jobs that must meet deadlines on a limited number of cores: rules side by side on the same days.
 
-    Deadlines are drawn from slacks, since logs have none. The first policy and allocation are the baseline.
+    Deadlines are drawn from slacks, since logs have none. The first allocation is the baseline.
     """
     from sojourn.flows.admission.runs import AdmitConfig
     from sojourn.flows.settings.store import load_settings
@@ -399,11 +397,10 @@ def admit(
     settings = load_settings(
         AdmitConfig, config, trace=trace, reader=reader, horizon_s=horizon_s,
         column_map=tuple(column_map) if column_map else None, map_file=map_file, trace_timezone=timezone,
-        policies=policy, allocations=allocation,
-        is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores, core_limit=core_limit,
-        n_days=n_days, n_draws=n_draws, seed=seed, power=power, is_power_repeated=repeat_power or None, idle_w=idle_w,
-        busy_w=busy_w, predict=predict, quantiles=quantile, store=store, out=out,
-        page=page, n_workers=n_workers)
+        allocations=allocation, is_backfilled=backfill or None, slacks=slack, sigma=sigma, mean=mean, cores=cores,
+        core_limit=core_limit, n_days=n_days, n_draws=n_draws, seed=seed, power=power,
+        is_power_repeated=repeat_power or None, idle_w=idle_w, busy_w=busy_w, predict=predict, quantiles=quantile,
+        store=store, out=out, page=page, n_workers=n_workers)
     check_before_work(settings)
     from sojourn.flows.admission.admit import run_admit, run_predicted
     from sojourn.flows.retrain.ingest import with_kept_trace

@@ -5,18 +5,15 @@ After "AI-Job Scheduling on Systems with Renewable Power Sources". May import: `
 
 from sojourn.simulator.admission.admission import Admission, Answer, OfferedJob, Planned
 from sojourn.simulator.admission.admit import (
-    ACCEPTANCES,
     ALLOCATIONS,
     REASONS,
     CoreEnds,
     Decisions,
     FreeIntervals,
     PredictedRun,
-    ThresholdConstants,
     admit,
     admit_predicted,
     cores_for,
-    threshold_constants,
 )
 from sojourn.simulator.admission.jobs import AdmissionJobs, PowerProfile, deadlines_of, drawn_slacks, read_power_profile
 from sojourn.simulator.admission.measures import (
@@ -30,9 +27,8 @@ from sojourn.simulator.admission.measures import (
 )
 
 __all__ = [
-    "ACCEPTANCES", "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
-    "FreeIntervals", "OfferedJob", "Planned", "PowerProfile", "PredictedRun", "ThresholdConstants", "accepted_load_s",
+    "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
+    "FreeIntervals", "OfferedJob", "Planned", "PowerProfile", "PredictedRun", "accepted_load_s",
     "admit", "admit_predicted", "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh",
     "load_limit_s", "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile",
-    "threshold_constants",
 ]  # fmt: skip

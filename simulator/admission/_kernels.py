@@ -24,7 +24,7 @@ import numpy as np
 from sojourn.simulator.jit import inlined, inner, kept_kernel
 
 BALANCED, BEST_FIT, MIN_IDLE = 0, 1, 2
-ACCEPTED, TOO_WIDE, TOO_TIGHT, FULL, BELOW_THRESHOLD, BEYOND_POWER = 0, 1, 2, 3, 4, 5
+ACCEPTED, TOO_WIDE, TOO_TIGHT, FULL, BEYOND_POWER = 0, 1, 2, 3, 4
 """Why a job was rejected."""
 NEVER = 2**62
 """A time that does not come."""
@@ -61,20 +61,6 @@ def least_idle(free: np.ndarray, first: int, n_cores: int, submission: np.int64)
 
 
 @inner
-def earliest_allowed(free: np.ndarray, submission: np.int64, factors: np.ndarray) -> np.int64:
-    """The earliest deadline that the thresholds allow, a whole second. factors: of the least loaded cores, empty:
-    greedy."""
-    limit = np.float64(submission)
-    start = len(free) - len(factors)
-    for i in range(len(factors)):
-        wait = free[start + i] - submission
-        if wait <= 0:
-            break
-        limit = max(limit, submission + wait * factors[i])
-    return np.int64(np.ceil(limit))
-
-
-@inner
 def take(free: np.ndarray, core: np.ndarray, first: int, n_cores: int, end: np.int64, kept: np.ndarray) -> None:
     """The neighbours from `first` on end at `end`; `kept` (m,) is room for their numbers."""
     to = first_at_most(free, end - 1, first)
@@ -90,14 +76,13 @@ def take(free: np.ndarray, core: np.ndarray, first: int, n_cores: int, end: np.i
 
 @kept_kernel
 def replay_ends(submission: np.ndarray, processing: np.ndarray, cores: np.ndarray, deadline: np.ndarray,
-                allocation: int, factors: np.ndarray, free: np.ndarray, core: np.ndarray, kept: np.ndarray,
-                start: np.ndarray, reason: np.ndarray, offer: np.ndarray, first_core: np.ndarray,
-                cores_out: np.ndarray) -> None:
+                allocation: int, free: np.ndarray, core: np.ndarray, kept: np.ndarray, start: np.ndarray,
+                reason: np.ndarray, offer: np.ndarray, first_core: np.ndarray, cores_out: np.ndarray) -> None:
     """Decides on jobs in order of submission, with Python's view of `free` and `core` (m,) updated.
 
     Filled: start (n,), -1 = rejected; reason (n,), int8; offer (n,): the earliest deadline with which a rejected
     job would have been accepted, -1 = none. first_core (n + 1,): where a job's cores begin in cores_out, which
-    may be empty. factors: of the threshold, for the last cores in order; empty = greedy.
+    may be empty.
     """
     m = len(free)
     n_out = first_core[0]
@@ -111,10 +96,9 @@ def replay_ends(submission: np.ndarray, processing: np.ndarray, cores: np.ndarra
             reason[j] = TOO_WIDE
             continue
         soonest = max(free[m - c], r)
-        allowed = earliest_allowed(free, r, factors)
-        if soonest > latest or deadline[j] < allowed:
-            offer[j] = max(soonest + p, allowed)
-            reason[j] = TOO_TIGHT if latest < r else FULL if soonest > latest else BELOW_THRESHOLD
+        if soonest > latest:
+            offer[j] = soonest + p
+            reason[j] = TOO_TIGHT if latest < r else FULL
             continue
         if allocation == BALANCED:
             first = m - c

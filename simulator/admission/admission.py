@@ -86,11 +86,10 @@ class Admission:
     20
     """
 
-    def __init__(self, n_cores: int, allocation: str = "best-fit", *, acceptance: str = "greedy",
-                 slack: float | None = None, is_backfilling: bool = False, power: PowerProfile | None = None) -> None:
-        self._cores = cores_for(n_cores, allocation, acceptance=acceptance, slack=slack,
-                                is_backfilling=is_backfilling, power=power)
-        self.rules = AdmissionRules(n_cores, allocation, acceptance, slack, is_backfilling, power is not None)
+    def __init__(self, n_cores: int, allocation: str = "best-fit", *, is_backfilling: bool = False,
+                 power: PowerProfile | None = None) -> None:
+        self._cores = cores_for(n_cores, allocation, is_backfilling=is_backfilling, power=power)
+        self.rules = AdmissionRules(n_cores, allocation, is_backfilling, power is not None)
         self.now_s, self.n_offered, self.n_accepted = 0, 0, 0
         self._lock = threading.Lock()
         self._jobs: list[Planned] = []
@@ -227,8 +226,8 @@ class Admission:
                 journal.begin(0, journal_seed(Path(folder)))
 
     @classmethod
-    def open(cls, folder: str | Path, n_cores: int, allocation: str = "best-fit", *, acceptance: str = "greedy",
-             slack: float | None = None, is_backfilling: bool = False, power: PowerProfile | None = None) -> Admission:
+    def open(cls, folder: str | Path, n_cores: int, allocation: str = "best-fit", *, is_backfilling: bool = False,
+             power: PowerProfile | None = None) -> Admission:
         """The machine of a folder, which is made if there is none, with a journal: each answer and each change is on
         disk (fsync) before the call returns, so a kill loses nothing that was answered.
 
@@ -238,8 +237,7 @@ class Admission:
         path = Path(folder).absolute()
         journal = Journal(path)
         try:
-            machine = cls(n_cores, allocation, acceptance=acceptance, slack=slack, is_backfilling=is_backfilling,
-                          power=power)
+            machine = cls(n_cores, allocation, is_backfilling=is_backfilling, power=power)
             if (path / MARK).is_file():
                 rules, machine = machine.rules, cls.load(path)
                 if rules != machine.rules:
@@ -276,8 +274,8 @@ class Admission:
         rules, counts, jobs, state = read_state(Path(folder))
         # the saved table has the power that is to come; the profile itself is not needed any more
         try:
-            machine = cls(rules.n_cores, rules.allocation, acceptance=rules.acceptance, slack=rules.slack,
-                          is_backfilling=rules.is_backfilling, power=_NO_POWER if rules.has_power else None)
+            machine = cls(rules.n_cores, rules.allocation, is_backfilling=rules.is_backfilling,
+                          power=_NO_POWER if rules.has_power else None)
             machine._cores.restore(state)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{Path(folder) / MARK}: {error}") from error
@@ -447,6 +445,8 @@ FORMAT, FORMAT_VERSION = "sojourn-admission", 2
 MARK, ARRAY = "admission.json", "state.npy"
 N_BYTES_MAX = 1 << 30
 COUNTS = ("now_s", "n_offered", "n_accepted")
+_ACCEPTANCE = {"acceptance": "greedy", "slack": None}
+"""Format 2 has these fields for other rules of acceptance, of which a gateway has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,8 +455,6 @@ class AdmissionRules:
 
     n_cores: int
     allocation: str
-    acceptance: str
-    slack: float | None
     is_backfilling: bool
     has_power: bool
 
@@ -470,8 +468,9 @@ def write_state(folder: Path, rules: AdmissionRules, counts: Mapping[str, int], 
     with io.BytesIO() as stream:
         np.save(stream, state, allow_pickle=False)
         array = stream.getvalue()
-    header: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION, "rules": asdict(rules),
-                              "counts": dict(counts), "jobs": list(jobs), "sha256": {ARRAY: _sha256(array)}}
+    header: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION,
+                              "rules": {**asdict(rules), **_ACCEPTANCE}, "counts": dict(counts), "jobs": list(jobs),
+                              "sha256": {ARRAY: _sha256(array)}}
     header["sha256"]["header"] = _header_hash(header)
     text = json.dumps(header, indent=1, sort_keys=True) + "\n"
     if max(len(text), len(array)) > N_BYTES_MAX:
@@ -509,12 +508,13 @@ def read_state(folder: Path) -> tuple[AdmissionRules, dict[str, int], list[list[
     except (ValueError, MemoryError, EOFError, OverflowError) as error:
         raise ValueError(f"{file} must be an array, got {error}") from error
     try:
-        rules, jobs = AdmissionRules(**header["rules"]), header["jobs"]
+        given, jobs = header["rules"], header["jobs"]
+        rules = AdmissionRules(**{name: given[name] for name in given.keys() - _ACCEPTANCE.keys()})
         counts = {name: header["counts"][name] for name in COUNTS}
         is_good = all(is_whole(each, 0, 2**62) for each in counts.values()) and all(
             _is_job(job, rules.n_cores) for job in jobs)
         # each core that is always on stands in the array, so a lie about their number takes no memory
-        is_good = is_good and is_whole(rules.n_cores, 1, MAX_TIME_S) and (
+        is_good = is_good and given["acceptance"] == "greedy" and is_whole(rules.n_cores, 1, MAX_TIME_S) and (
             rules.has_power or rules.n_cores <= state.shape[-1])
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         is_good = False

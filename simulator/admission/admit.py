@@ -9,13 +9,10 @@ Cores by the intervals in which they are free: the state of admission with backf
 How jobs are accepted and where they go, by name.
 
 Admission when processing times are only predicted: accepted by the prediction, run as long as they really take.
-
-The constants of the threshold algorithm: how much a core's load counts, and the competitive ratio they give.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -39,12 +36,9 @@ from sojourn.simulator.admission._kernels import (
 from sojourn.simulator.admission.jobs import MAX_TIME_S, AdmissionJobs, PowerProfile, check_cores
 
 
-def cores_for(n_cores: int, allocation: str, *, acceptance: str = "greedy", slack: float | None = None,
-              is_backfilling: bool = False, power: PowerProfile | None = None) -> CoreEnds | FreeIntervals:
+def cores_for(n_cores: int, allocation: str, *, is_backfilling: bool = False,
+              power: PowerProfile | None = None) -> CoreEnds | FreeIntervals:
     """Idle cores with these rules; `offer` of what is returned decides on jobs.
-
-    Threshold acceptance counts loads at the ends of cores, and sequential jobs leave no holes there: with backfilling
-    or a power profile it is refused with ValueError.
 
     >>> import numpy as np
     >>> jobs = AdmissionJobs(np.array([0, 0]), np.array([10, 10]), np.array([1, 1]), np.array([15, 25]))
@@ -52,16 +46,12 @@ def cores_for(n_cores: int, allocation: str, *, acceptance: str = "greedy", slac
     [0, 10]
     """
     if not is_backfilling and power is None:
-        return CoreEnds(n_cores, allocation, acceptance, slack)
-    if acceptance != "greedy":
-        raise ValueError("policy must be greedy with backfilling or a power profile, got "
-                         f"{acceptance!r}")
+        return CoreEnds(n_cores, allocation)
     return FreeIntervals(n_cores, allocation, is_backfilling=is_backfilling, power=power)
 
 
-def admit(jobs: AdmissionJobs, n_cores: int, allocation: str, *, acceptance: str = "greedy",
-          slack: float | None = None, is_backfilling: bool = False, power: PowerProfile | None = None,
-          with_cores: bool = True) -> Decisions:
+def admit(jobs: AdmissionJobs, n_cores: int, allocation: str, *, is_backfilling: bool = False,
+          power: PowerProfile | None = None, with_cores: bool = True) -> Decisions:
     """Decisions about all jobs, from idle cores; the settings are those of `cores_for`.
 
     >>> import numpy as np
@@ -69,13 +59,12 @@ def admit(jobs: AdmissionJobs, n_cores: int, allocation: str, *, acceptance: str
     >>> admit(jobs, 1, "best-fit").n_by_reason()
     {'accepted': 1, 'no room before its deadline': 1}
     """
-    cores = cores_for(n_cores, allocation, acceptance=acceptance, slack=slack, is_backfilling=is_backfilling,
-                      power=power)
+    cores = cores_for(n_cores, allocation, is_backfilling=is_backfilling, power=power)
     return cores.offer(jobs, with_cores=with_cores)
 
 
 REASONS = ("accepted", "wider than the machine", "its deadline is before its earliest end",
-           "no room before its deadline", "its deadline is below the threshold", "no room before the power ends")
+           "no room before its deadline", "no room before the power ends")
 """By the code in `Decisions.reason`."""
 
 
@@ -117,7 +106,8 @@ class Decisions:
 class CoreEnds:
     """n_cores that are free from time 0. `offer` decides on further jobs; those accepted before stay as they are.
 
-    allocation: a key of ALLOCATIONS. acceptance: a key of ACCEPTANCES; `threshold` reads the slack (0 < slack <= 1).
+    allocation: a key of ALLOCATIONS. Acceptance is greedy: a job is rejected only if no cores can end it by its
+    deadline.
 
     >>> ends = CoreEnds(1, "best-fit")
     >>> jobs = AdmissionJobs(np.array([0, 0]), np.array([10, 10]), np.array([1, 1]), np.array([15, 15]))
@@ -125,34 +115,21 @@ class CoreEnds:
     [-1, 20]
     """
 
-    def __init__(self, n_cores: int, allocation: str, acceptance: str = "greedy", slack: float | None = None) -> None:
+    def __init__(self, n_cores: int, allocation: str) -> None:
         check_cores(n_cores)
         self.allocation = known("allocation", allocation, ALLOCATIONS)
-        self.acceptance = known("policy", acceptance, ACCEPTANCES)
-        self.factors = np.empty(0)
-        if acceptance == "threshold":
-            if slack is None:
-                raise ValueError("slack must be given with threshold acceptance, got None")
-            self.factors = threshold_constants(n_cores, slack).factors
         self.free_s = np.zeros(n_cores, np.int64)
         self.numbers = np.arange(n_cores)
 
     def offer(self, jobs: AdmissionJobs, *, with_cores: bool = True) -> Decisions:
-        """Decides on the jobs in order of submission. with_cores: also say which cores each one gets.
-
-        Refused with ValueError: a job on several cores where the acceptance is `threshold`.
-        """
-        if self.acceptance == "threshold" and (jobs.cores > 1).any():
-            row = int(np.flatnonzero(jobs.cores > 1)[0])
-            raise ValueError(f"cores must be 1 with threshold acceptance, got {int(jobs.cores[row])} "
-                             f"(job {jobs.name_of(row)})")
+        """Decides on the jobs in order of submission. with_cores: also say which cores each one gets."""
         n, order = len(jobs), jobs.order()
         start, offer, reason = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int8)
         first = np.zeros(n + 1, np.int64)
         most = int(jobs.cores[jobs.cores <= len(self.free_s)].sum()) if with_cores else 0
         numbers = np.empty(most, np.int64)
         replay_ends(jobs.submission_s[order], jobs.processing_s[order], jobs.cores[order], jobs.deadline_s[order],
-                    ALLOCATIONS[self.allocation], self.factors, self.free_s, self.numbers,
+                    ALLOCATIONS[self.allocation], self.free_s, self.numbers,
                     np.empty(len(self.free_s), np.int64), start, reason, offer, first, numbers)
         return in_given_order(order, start, reason, offer, first, numbers[:first[-1]])
 
@@ -270,11 +247,6 @@ def _always_on(n_cores: int) -> np.ndarray:
     return table
 
 
-ACCEPTANCES: Mapping[str, str] = MappingProxyType({
-    "greedy": "every job that can end by its deadline",
-    "threshold": "only jobs whose deadline is far enough beyond the load; sequential jobs only",
-})
-"""By name, what is accepted."""
 ALLOCATIONS: Mapping[str, int] = MappingProxyType({
     "balanced": BALANCED, "best-fit": BEST_FIT, "min-idle": MIN_IDLE})
 """By name: the least loaded cores; the most loaded that meet the deadline; those that idle least before the start, the
@@ -352,69 +324,3 @@ def admit_predicted(jobs: AdmissionJobs, planned_s: np.ndarray, n_cores: int,
     back[order] = np.arange(n)
     is_late = (reason == 0) & (end > jobs.deadline_s[order])
     return PredictedRun(start[back], end[back], reason[back], is_late[back])
-
-
-@dataclass(frozen=True, slots=True)
-class ThresholdConstants:
-    """Of m cores and a slack.
-
-    first: k, the place (from 1) of the first core that counts, in descending order of load. factors: f_k .. f_m,
-    float64 (m - k + 1,), rising from at least 2 to (1 + slack) / slack. ratio: C, the competitive ratio of the
-    algorithm on sequential jobs of at least this slack; lower = better.
-    """
-
-    first: int
-    factors: np.ndarray
-    ratio: float
-
-
-def threshold_constants(n_cores: int, slack: float) -> ThresholdConstants:
-    """The constants with the smallest k for which the equations hold with f_k >= 2 (Jamalabadi et al.; several k can
-    meet them).
-
-    C = (m f_k + 1) / k and f_q = (C (k + sum_{h=k}^{q-1} (f_h - 1)) - 1) / m for q > k give f_q - 1 = (f_k - 1)
-    (1 + C / m)^(q - k). So f_m = (1 + slack) / slack is one equation in f_k, whose left side rises: it is bisected
-    in logarithms until the bracket has no number inside.
-
-    Refused with ValueError: n_cores below 1, a slack outside (0, 1].
-
-    >>> [round(threshold_constants(m, 0.1).ratio, 6) for m in (1, 3, 10, 100)]
-    [12.0, 6.658911, 4.912199, 4.362387]
-    >>> threshold_constants(10, 0.1).first
-    5
-    """
-    if not isinstance(n_cores, int | np.integer) or n_cores < 1:
-        raise ValueError(f"n_cores must be a whole number of at least 1, got {n_cores!r}")
-    if not 0.0 < slack <= 1.0:
-        raise ValueError(f"slack must be above 0 and at most 1 with threshold acceptance, got {slack!r}")
-    low, high = 1, n_cores  # the excess at f = 2 falls with k, and at k = m it is not above 0
-    while low < high:
-        middle = (low + high) // 2
-        if _excess(2.0, middle, n_cores, slack) <= 0.0:
-            high = middle
-        else:
-            low = middle + 1
-    first = low
-    factor = _root(first, n_cores, slack)
-    ratio = (n_cores * factor + 1) / first
-    factors = 1.0 + (factor - 1.0) * np.exp(np.arange(n_cores - first + 1) * math.log1p(ratio / n_cores))
-    factors[-1] = (1.0 + slack) / slack
-    return ThresholdConstants(first, factors, ratio)
-
-
-def _excess(factor: float, first: int, n_cores: int, slack: float) -> float:
-    """log(f_m - 1) - log(1 / slack), where f_k is `factor`; rises with it."""
-    ratio = (n_cores * factor + 1) / first
-    return math.log(factor - 1.0) + (n_cores - first) * math.log1p(ratio / n_cores) + math.log(slack)
-
-
-def _root(first: int, n_cores: int, slack: float) -> float:
-    low, high = 2.0, (1.0 + slack) / slack
-    if first == n_cores or high <= 2.0:
-        return high
-    while low < (middle := (low + high) / 2) < high:
-        if _excess(middle, first, n_cores, slack) <= 0.0:
-            low = middle
-        else:
-            high = middle
-    return low

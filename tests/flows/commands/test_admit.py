@@ -50,16 +50,9 @@ def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], P
 
 
 @pytest.mark.parametrize(("given", "words"), [
-    (("--policy", "first"), "policy must be one of greedy, threshold, got 'first'"),
     (("--allocation", "worst"), "allocation must be one of balanced, best-fit, min-idle, got 'worst'"),
     (("--slack", "-0.5"), "slack must be in 0..1,000,000, got -0.5"),
     (("--slack", "nan"), "slack must be in 0..1,000,000, got nan"),
-    (("--policy", "threshold", "--core-limit", "1", "--slack", "1.5"),
-     "slack must be above 0 and at most 1 with threshold acceptance, got 1.5"),
-    (("--policy", "threshold", "--core-limit", "1", "--slack", "0"),
-     "slack must be above 0 and at most 1 with threshold acceptance, got 0.0"),
-    (("--policy", "threshold"),
-     "core_limit must be 1 with threshold acceptance, which is for sequential jobs, got None"),
     (("--mean", "harmonic"), "mean must be one of geometric, arithmetic, got 'harmonic'"),
     (("--cores", "0"), "cores must be valid: Input should be greater than or equal to 1, got 0"),
     (("--idle-w", "200"), "idle_w must be at most busy_w, got 200.0 and 100.0"),

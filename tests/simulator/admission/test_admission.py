@@ -17,7 +17,7 @@ from sojourn.simulator.admission import Admission, AdmissionJobs, Answer, Offere
 POWER = PowerProfile(np.array([0, 40, 60]), np.array([5, 2, 4]), 400)
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "ends": {"allocation": "best-fit"},
-    "threshold": {"allocation": "balanced", "acceptance": "threshold", "slack": 0.5},
+    "balanced": {"allocation": "balanced"},
     "holes": {"allocation": "min-idle", "is_backfilling": True},
     "power": {"allocation": "best-fit", "is_backfilling": True, "power": POWER},
 }
@@ -38,7 +38,7 @@ def job_of(jobs: AdmissionJobs, row: int) -> OfferedJob:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_offers_decide_as_a_replay_also_after_a_restart(way: str, tmp_path: Path) -> None:
-    jobs = drawn(1 if way == "threshold" else 3)
+    jobs = drawn(3)
     whole = admit(jobs, 5, **WAYS[way])
     machine = Admission(5, **WAYS[way])
     assert 5 < whole.is_accepted.sum() < len(jobs) - 5
@@ -323,7 +323,7 @@ def test_one_process_at_a_time_and_with_the_same_rules(tmp_path: Path) -> None:
     Admission.open(tmp_path / "state", 1).close()
 
 
-@pytest.mark.parametrize("way", ["ends", "threshold", "holes"])
+@pytest.mark.parametrize("way", ["ends", "balanced", "holes"])
 def test_no_core_has_two_jobs_and_none_starts_later_when_one_ends_early(way: str) -> None:
     rng = np.random.default_rng(7)
     machine = Admission(4, **WAYS[way])
@@ -331,7 +331,7 @@ def test_no_core_has_two_jobs_and_none_starts_later_when_one_ends_early(way: str
     for number in range(400):
         now_s += int(rng.integers(0, 3))
         processing_s = int(rng.integers(1, 25))
-        machine.offer(OfferedJob(now_s, processing_s, 1 if way == "threshold" else int(rng.integers(1, 4)),
+        machine.offer(OfferedJob(now_s, processing_s, int(rng.integers(1, 4)),
                           now_s + int(processing_s * rng.uniform(1.5, 6)), f"{number}"))
         before = {each.name: each for each in machine.running()}
         if number % 2 and before:

@@ -15,7 +15,6 @@ from sojourn.simulator.admission import (
     CoreEnds,
     deadlines_of,
     drawn_slacks,
-    threshold_constants,
 )
 
 
@@ -39,17 +38,6 @@ def test_the_kernel_decides_as_its_slow_twin(seed: int, n: int, n_cores: int, wi
     jobs = drawn(seed, n, widest)
     decisions = CoreEnds(n_cores, allocation).offer(jobs)
     assert answers(decisions) == naive_ends(jobs, n_cores, allocation)
-    assert faults(jobs, decisions, n_cores) == []
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), n_cores=st.sampled_from([1, 2, 5, 20]), slack=st.sampled_from([0.1, 0.5, 1.0]),
-       allocation=st.sampled_from(sorted(ALLOCATIONS)))
-def test_the_threshold_decides_as_its_slow_twin(seed: int, n_cores: int, slack: float, allocation: str) -> None:
-    jobs = drawn(seed, 60, 1)
-    decisions = CoreEnds(n_cores, allocation, "threshold", slack).offer(jobs)
-    factors = threshold_constants(n_cores, slack).factors.tolist()
-    assert answers(decisions) == naive_ends(jobs, n_cores, allocation, factors)
     assert faults(jobs, decisions, n_cores) == []
 
 
@@ -87,29 +75,19 @@ def test_each_rejection_has_its_reason_and_what_would_have_been_accepted() -> No
     assert sum(decisions.n_by_reason().values()) == len(jobs)
 
 
-def test_the_threshold_rejects_what_greedy_accepts() -> None:
-    """One core, slack 0.5: f = 3. Load 10 at time 0: deadlines below 30 are rejected, although 10 + 5 fits in 29."""
-    jobs = _of((0, 10, 1, 10), (0, 5, 1, 29), (0, 5, 1, 30))
-    decisions = CoreEnds(1, "best-fit", "threshold", 0.5).offer(jobs)
-    assert decisions.is_accepted.tolist() == [True, False, True]
-    assert REASONS[int(decisions.reason[1])] == "its deadline is below the threshold"
-    assert decisions.offer_s[1] == 30
-
-
-@pytest.mark.parametrize("acceptance", ["greedy", "threshold"])
 @pytest.mark.parametrize("allocation", sorted(ALLOCATIONS))
-def test_the_offered_deadline_is_accepted_and_one_second_less_is_not(acceptance: str, allocation: str) -> None:
-    jobs = drawn(7, 80, 1 if acceptance == "threshold" else 4, span=40)
-    rows = np.flatnonzero(CoreEnds(4, allocation, acceptance, 0.5).offer(jobs).offer_s >= 0).tolist()
+def test_the_offered_deadline_is_accepted_and_one_second_less_is_not(allocation: str) -> None:
+    jobs = drawn(7, 80, 4, span=40)
+    rows = np.flatnonzero(CoreEnds(4, allocation).offer(jobs).offer_s >= 0).tolist()
     assert len(rows) > 10
     for row in rows:
         before = jobs.order()[: jobs.order().tolist().index(row) + 1]
         earlier = jobs.take(before)
-        offer = int(CoreEnds(4, allocation, acceptance, 0.5).offer(earlier).offer_s[-1])
+        offer = int(CoreEnds(4, allocation).offer(earlier).offer_s[-1])
         for deadline, is_accepted in ((offer, True), (offer - 1, False)):
             asked = AdmissionJobs(earlier.submission_s, earlier.processing_s, earlier.cores,
                                   np.append(earlier.deadline_s[:-1], deadline))
-            assert CoreEnds(4, allocation, acceptance, 0.5).offer(asked).is_accepted[-1] == is_accepted
+            assert CoreEnds(4, allocation).offer(asked).is_accepted[-1] == is_accepted
 
 
 def test_offering_in_two_parts_decides_as_at_once() -> None:
@@ -136,8 +114,6 @@ def test_slacks_of_0_start_at_once_or_not_at_all_and_slacks_above_1_wait() -> No
         deadline = deadlines_of(submission, processing, drawn_slacks(3, slack, 0.0, np.random.default_rng(0)))
         jobs = AdmissionJobs(submission, processing, np.ones(3, np.int64), deadline)
         assert CoreEnds(1, "best-fit").offer(jobs).start_s.tolist() == starts
-    with pytest.raises(ValueError, match=r"slack must .*, got 2.5"):
-        CoreEnds(1, "best-fit", "threshold", 2.5)
 
 
 def test_without_cores_the_decisions_are_the_same() -> None:
@@ -152,9 +128,3 @@ def test_what_is_refused() -> None:
         CoreEnds(0, "best-fit")
     with pytest.raises(ValueError, match=r"allocation must .*, got 'worst'"):
         CoreEnds(1, "worst")
-    with pytest.raises(ValueError, match=r"policy must .*, got 'all'"):
-        CoreEnds(1, "balanced", "all")
-    with pytest.raises(ValueError, match="slack must be given with threshold acceptance"):
-        CoreEnds(1, "balanced", "threshold")
-    with pytest.raises(ValueError, match=r"cores must .*, got 2 \(job 1\)"):
-        CoreEnds(2, "balanced", "threshold", 0.5).offer(_of((0, 1, 1, 9), (0, 1, 2, 9)))
