@@ -1,6 +1,6 @@
-"""What it is worth: replay a trace under a policy, with any source of lifetime predictions.
+"""Replays of a trace under a policy, with any source of lifetime predictions, and their metrics.
 
-The engine asks for predictions through LifetimeSource and imports no model.
+The engine gets predictions from a LifetimeSource and imports no model.
 """
 
 from sojourn.features.trace import Trace

@@ -1,7 +1,7 @@
-"""What a scorer sees: the cluster's arrays and the request to place, as NamedTuples of plain types.
+"""The arguments of a scorer: the cluster's arrays and the request to place, as NamedTuples.
 
-Resource dimensions are ordered by whole-trace load, the binding one first. Amounts are whole milli-cores,
-MiB, milli-GPU and thousandths of what else there is, so that sums are exact.
+Resource dimensions are ordered by the load of the whole trace, the binding one first. Amounts are
+whole milli-cores, MiB, milli-GPU and thousandths of any other resource, so sums are exact.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Cluster(NamedTuple):
-    """Hosts as a structure of arrays; owned by the engine, read by filters and scorers.
+    """Hosts as a structure of arrays. The engine changes them; filters and scorers read them.
 
     capacity: int64 (n_hosts, n_resources).
     free: int64 (n_hosts, n_resources), 0 <= free <= capacity.
-    n_running: int64 (n_hosts,), requests that hold room on each host; 0 = empty. One that migrates holds on two.
-    exit_s: int64 (n_hosts,), time at which the host's last request is predicted to leave. Current for the
-        host being scored if the policy asks for `current` predictions, and then later than `now`; by the
-        first prediction of each request, and perhaps in the past, if it asks for `initial` ones. It means
-        nothing on an empty host, nor for a policy that asks for no predictions.
-    closed: int64 (n_hosts,), what each host is closed for; 0 = open. Closed hosts are never scored.
-    is_updated: int64 (n_hosts,), 1 once a wave of maintenance has been through the host.
-    state: the policy's own arrays, a NamedTuple; the engine makes it by `Policy.state` and calls the policy's hooks.
+    n_running: int64 (n_hosts,), requests that hold room on each host; 0 = empty. A request that
+        migrates holds room on two hosts.
+    exit_s: int64 (n_hosts,), time at which the host's last request is predicted to leave. If the
+        policy uses `current` predictions, it is up to date for the scored host, and later than
+        `now`. If it uses `initial` ones, it is the maximum of the first predictions and may be in
+        the past. It has no meaning on an empty host or for a policy without predictions.
+    closed: int64 (n_hosts,), why each host is closed; 0 = open. Closed hosts are never scored.
+    is_updated: int64 (n_hosts,), 1 once a wave of maintenance has updated the host.
+    state: the policy's own arrays, a NamedTuple. `Policy.state` makes it, its hooks change it.
 
     >>> two = Cluster(np.array([[8, 8], [8, 8]]), np.array([[8, 8], [2, 4]]), np.array([0, 3]), np.array([0, 90]))
     >>> two.free[1].tolist()
@@ -49,9 +50,10 @@ class Request(NamedTuple):
 
     row: its row in the workload's requests.
     need: int64 (n_resources,), in the cluster's units and order.
-    exit_s: time at which it is predicted to leave, int64 seconds, in the policy's kind of prediction.
-    age_s: how long it has been running; above 0 only for what runs before the replay begins.
-    uptimes_s, overhang_s: int64 (k,), as in `predictions.sources.Curves`; no overhang where the predictor tells none.
+    exit_s: time at which it is predicted to leave, int64 seconds, by the policy's kind of prediction.
+    age_s: its uptime; above 0 only if it ran before the replay begins.
+    uptimes_s, overhang_s: int64 (k,), as in `predictions.sources.Curves`; overhang_s is empty if the
+        predictor gives none.
 
     >>> Request(0, np.array([2, 4]), 3600).exit_s
     3600

@@ -1,4 +1,4 @@
-"""The one way kernels are compiled."""
+"""How kernels are compiled: all of them with the same options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numba
 from sojourn.kept_kernels import keep
 
 KERNEL_OPTIONS: Mapping[str, Any] = MappingProxyType({"error_model": "numpy", "_nrt": False})
-"""How everything in the loop is compiled."""
+"""Options of everything in the loop."""
 _njit: Any = numba.njit  # its stubs do not know these options
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -19,9 +19,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def kernel(function: _Function) -> _Function:
     """The function compiled by numba; typed as itself. Division by zero gives inf or nan, as in numpy.
 
-    It may not make arrays: they would have to be counted, and numba counts each array of each argument at each call,
-    which costs twenty times what an event does. An index past an array's end is an error in functions of others, who
-    have no slow twin that is tested; in our own it is not looked at. A kernel is returned as it is.
+    It may not make arrays: numba would then count references to each array of each argument at each
+    call, which costs twenty times as much as an event. In functions of users an index past an
+    array's end is an error; in ours it is not checked, as each has a slow twin in the tests. A kernel
+    is returned unchanged.
     """
     if is_kernel(function):
         return function
@@ -31,36 +32,35 @@ def kernel(function: _Function) -> _Function:
 
 
 def kept_kernel(function: _Function) -> _Function:
-    """A kernel of our own that Python calls, kept on disk under a hash of all source that is compiled into it. For one
-    whose callees are fixed; a loop composed with a policy is kept by `engine/compilation.py`."""
+    """One of our kernels that Python calls, cached on disk under a hash of all source compiled into it.
+
+    Its callees must be fixed; `engine/compilation.py` caches loops composed with a policy."""
     return cast(_Function, keep(kernel(function), function))
 
 
 def is_kernel(function: Any) -> bool:
-    """Whether it was made by `kernel`: compiled by numba, with bounds checks or knowingly without."""
+    """Whether `kernel`, which alone sets `boundscheck`, compiled the function."""
     return getattr(function, "targetoptions", {}).get("boundscheck") is not None
 
 
 def what(function: Any) -> str:
-    """What was given in place of a kernel, for an error."""
+    """The words of an error for something that is not a kernel."""
     if hasattr(function, "targetoptions"):
         return "a function made with numba.njit"
     return "a plain function" if isinstance(function, FunctionType) else repr(function)
 
 
 def is_own(function: Callable[..., Any]) -> bool:
-    """Whether the function is the simulator's own."""
+    """Whether the function belongs to the simulator, and not to a user."""
     return f"{function.__module__}.".startswith("sojourn.simulator.")
 
 
 def inner(function: _Function) -> _Function:
-    """A kernel that only other kernels call: without the wrappers by which Python would, which take half of the time
-    to compile."""
+    """A kernel that only kernels call: it has no wrapper for Python, which takes half of the compilation."""
     return cast(_Function, _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **KERNEL_OPTIONS)(function))
 
 
 def inlined(function: _Function) -> _Function:
-    """An inner kernel whose body stands wherever it is called: for what every event goes through, since passing the
-    world by value costs more than the work."""
+    """An inner kernel that is inlined at each call: to pass the world by value costs more than the work."""
     options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **KERNEL_OPTIONS}
     return cast(_Function, _njit(**options)(function))

@@ -1,4 +1,4 @@
-"""Settings that are whole numbers: seconds, hosts, migrations. The loops would cut off a fraction."""
+"""Checks of settings that are whole numbers: seconds, hosts, migrations. The loops would truncate a fraction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def is_whole(value: Any, least: int, below: int = 2**40) -> bool:
-    """Whether a setting is a whole number from `least` to below a bound; True and False are none.
+    """Whether a setting is a whole number from `least` to below a bound; True and False are refused.
 
     >>> is_whole(1.5, 0), is_whole(600, 0), is_whole(True, 0)
     (False, True, False)
@@ -16,7 +16,7 @@ def is_whole(value: Any, least: int, below: int = 2**40) -> bool:
 
 
 def check_setting(value: Any, least: int, name: str, below: int = 2**40) -> None:
-    """ValueError for a setting that is no whole number from `least` to below a bound.
+    """ValueError if a setting is not a whole number from `least` to below a bound.
 
     >>> check_setting(2.5, 1, "n_hosts")
     Traceback (most recent call last):

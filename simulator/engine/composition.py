@@ -1,8 +1,6 @@
 """A policy's filter, scorers and hooks composed with the event loop into the source of one module.
 
-Modules whose source is joined into one may not define one name twice: Python would keep the later one silently.
-
-Which functions a function calls: globals, those that it closes over, and those of modules that it names.
+The modules that are joined may not define one name twice: Python would silently keep the later one.
 """
 
 from __future__ import annotations
@@ -28,12 +26,13 @@ from sojourn.simulator.loop.occupancy import first_position
 """
 
 Extent = Literal["plain", "hooks", "full", "pool"]
-"""Arrivals and departures alone; deadlines of a policy's hooks, too; or everything, and rules besides room. What can't
-happen is not compiled: the whole takes four times as long. `pool`: the loop of an elastic pool, given as parts."""
+"""plain: arrivals and departures. hooks: also deadlines of a policy's hooks. full: all events, and rules besides room.
+pool: the loop of an elastic pool, passed as `parts`. Events that can't happen are not compiled: `full` takes four times
+as long to compile as `plain`."""
 HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1"),
          "resident": ("host, request, now", "request.row")}
-"""A policy's hooks, what each is called with besides the cluster, and the row that an error names."""
+"""A policy's hooks: the arguments of each after the cluster, and the row that an error names."""
 _ASK_RESIDENTS = """
 @inner
 def ask_residents(world, host, now):
@@ -44,21 +43,22 @@ def ask_residents(world, host, now):
 """
 REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
                          "HAS_UPKEEP"})
-"""Names of the parts that a composed chain may replace; it must leave all others alone."""
+"""Names of the parts that a composed chain may replace; no others."""
 
 
 def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Extent, is_checked: bool,
              parts: tuple[ModuleType, ...] = PARTS) -> tuple[str, dict[str, Any]]:
     """Source of the loop with the chain and the hooks, and the functions that it names.
 
-    parts: the modules that the loop is made of; those of an elastic pool define `may_be_chosen(world, host)`, and their
-    world has tables `pool`, `types` and `shapes`. Its hosts are ranked within each type; the best of each are compared.
+    parts: the modules of the loop. Those of an elastic pool define `may_be_chosen(world, host)`, and
+    their world has tables `pool`, `types` and `shapes`. A pool's hosts are ranked within each type;
+    then the best hosts of the types are compared.
     """
     if is_ranked and not is_packing_last(policy):
         raise ValueError(f"policy {policy.name!r} must end in PACKING to be ranked")
     calls: list[str] = []
     names: dict[str, Any] = {}
-    is_scored = not is_ranked or extent == "pool"  # else the ranking stands for the packing score
+    is_scored = not is_ranked or extent == "pool"  # else the ranking replaces the packing score
     for i, scorer in enumerate(policy.scorers if is_scored else policy.scorers[: -len(PACKING)]):
         if isinstance(scorer, PerResource):
             names[f"scorer_{i}"] = scorer.scorer
@@ -83,32 +83,32 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
         lines += ["", "@inner", "def touched(world, host):", "    if world.hosts[host].first >= 0:",
                   f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]
     if policy.hooks is not None:
-        given = policy.hooks.given()
-        names |= {f"hook_{name}": function for name, function in given.items()}
-        lines += [_ASK_RESIDENTS] if "resident" in given else []
+        functions = policy.hooks.given()
+        names |= {f"hook_{name}": function for name, function in functions.items()}
+        lines += [_ASK_RESIDENTS] if "resident" in functions else []
         for code, (name, (arguments, row)) in enumerate(HOOKS.items(), 1):
-            if name not in given:
+            if name not in functions:
                 continue
-            is_asking = name == "at_deadline" and "resident" in given
+            has_residents = name == "at_deadline" and "resident" in functions
             lines += ["", "@inlined", f"def {name}(world, {arguments}):", "    counts = world.counts[0]",
-                      *(["    ask_residents(world, host, now)"] if is_asking else []),
+                      *(["    ask_residents(world, host, now)"] if has_residents else []),
                       f"    counts.hook, counts.last_row, counts.last_host, counts.last_s = {code}, {row}, host, now",
                       f"    hook_{name}(world.cluster, {arguments})", "    counts.hook = 0", ""]
         if policy.hooks.sampled:
             lines += ["", "@inner", "def note_state(world, timeline, now):",
                       f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
-        if "at_deadline" in given:
+        if "at_deadline" in functions:
             lines += ["", "@inner", "def remind(world, host):", "    slot = world.settings[0].first_deadline + host",
                       "    schedule(world, slot, world.cluster.state.deadline_s[host])", ""]
     check_replaced([*names, *(name for name, _ in top_level_names("chain", "\n".join(lines)))], parts)
-    # The names are part of the source, and so of its hash: policies differ in them alone.
+    # The names are part of the source and so of its hash: the sources of policies differ only in them.
     named = [f"# {name}: {plain_function(function).__module__}.{plain_function(function).__qualname__}"
             for name, function in names.items()]
     return _source_of_parts(parts) + "\n".join([_NAMED_BY_CHAINS, *named, "", *lines]), names
 
 
 def check_replaced(names: Iterable[str], parts: tuple[ModuleType, ...] = PARTS) -> None:
-    """ValueError if a chain gives a name that the parts have and that it may not replace."""
+    """ValueError if a chain defines a name of the parts that it may not replace."""
     taken = sorted(set(names) & _names_of_parts(parts) - REPLACEABLE)
     if taken:
         raise ValueError(f"names that a chain gives must be new to the loop's parts, or be one of "
@@ -117,14 +117,14 @@ def check_replaced(names: Iterable[str], parts: tuple[ModuleType, ...] = PARTS) 
 
 @functools.cache
 def _names_of_parts(parts: tuple[ModuleType, ...]) -> frozenset[str]:
-    """The top-level names of the parts and of what chains name. ValueError if one name stands for two things."""
+    """The top-level names of the parts and of `_NAMED_BY_CHAINS`. ValueError if one name has two meanings."""
     sources = {part.__name__: inspect.getsource(part) for part in parts}
     return frozenset(names_of_parts(sources | {"chain": _NAMED_BY_CHAINS}))
 
 
 @functools.cache
 def _source_of_parts(parts: tuple[ModuleType, ...]) -> str:
-    """The source of all parts as one module: without what they import from each other."""
+    """The source of all parts as one module, without their imports of each other."""
     left_out = {part.__name__ for part in parts} | {"__future__"}
     text = "from __future__ import annotations\n"
     for part in parts:
@@ -138,7 +138,7 @@ def _source_of_parts(parts: tuple[ModuleType, ...]) -> str:
 
 
 def _chain(policy: Policy, calls: list[str], n_resources: int, is_ranked: bool, extent: Extent) -> list[str]:
-    """`choose` as one scan over the hosts; of an elastic pool that is ranked, over each type's apart."""
+    """`choose` as one scan over the hosts; in a ranked elastic pool one scan per type."""
     is_pool = extent == "pool"
     is_by_kind = is_ranked and is_pool
     every_call = calls
@@ -159,20 +159,20 @@ def _chain(policy: Policy, calls: list[str], n_resources: int, is_ranked: bool, 
         lines += [f"    for host in range({n_scanned}):"]
     lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
               "            continue"]
-    if is_ranked and is_above_share(policy):  # so are all that come after it
+    if is_ranked and is_above_share(policy):  # all later hosts have more left
         lines += ["        if share_left(cluster, host, request, 0) > best_0:", "            break"]
     if policy.predictions != "none" and not policy.refresh_s:
         lines += ["        if hosts[host].valid_until_s <= now:", "            refresh(world, host, now)"]
     if policy.filter is not None:
         lines += ["        if not may_take(cluster, host, request, now):", "            continue"]
-    # Two empty hosts may differ in what hooks remember, and in whether they are updated.
+    # Two empty hosts may differ in the hooks' state, and in whether they are updated.
     is_plain = is_ranked and extent != "full" and policy.hooks is None
     lines += [*_comparison(calls, is_plain and policy.are_empty_hosts_alike), "    return best_host", ""]
     return lines + _over_kinds(every_call) if is_by_kind else lines
 
 
 def _over_kinds(calls: list[str]) -> list[str]:
-    """`choose` among the best hosts of all types, by the whole chain; equal ones by place, as one scan would."""
+    """`choose` among the best hosts of all types by the whole chain; the lowest place among equals."""
     return ["@inner", "def choose(world, request, now):", "    cluster, types = world.cluster, world.types",
             "    best_host, end = NOT_PLACED, 0", *(f"    best_{i} = np.inf" for i in range(len(calls))),
             "    for kind in range(len(types)):",
@@ -188,14 +188,14 @@ def _over_kinds(calls: list[str]) -> list[str]:
 
 
 def _refresh_all(policy: Policy) -> list[str]:
-    """Lines that bring every host up to date: a value that is kept for a time may not depend on what read it when."""
+    """Lines that bring every host up to date, so that a cached value does not depend on who read it when."""
     call = f"refresh_until(world, host, now, {policy.refresh_s})" if policy.refresh_s else "refresh(world, host, now)"
     return ["    for host in range(len(world.hosts)):", "        if world.hosts[host].valid_until_s <= now:",
             f"            {call}"]
 
 
 def _asking_python(policy: Policy) -> list[str]:
-    """`choose` that brings every host up to date and asks a Python function through its address."""
+    """`choose` that brings every host up to date and calls a Python function through its address."""
     lines = ["@inner", "def choose(world, request, now):"]
     if policy.predictions != "none":
         lines += _refresh_all(policy)
@@ -205,7 +205,7 @@ def _asking_python(policy: Policy) -> list[str]:
 
 
 def is_above_share(policy: Policy) -> bool:
-    """Whether the first score is never below the free share left of the binding resource."""
+    """Whether the first score is never below the binding resource's free share after the placement."""
     return policy.above_share is not None and policy.scorers[:1] == (policy.above_share,)
 
 
@@ -215,15 +215,15 @@ def is_packing_last(policy: Policy) -> bool:
 
 
 def _n_packing(n_resources: int) -> int:
-    """How many calls the packing score is."""
+    """How many calls make the packing score."""
     return sum(n_resources if isinstance(scorer, PerResource) else 1 for scorer in PACKING)
 
 
 def _comparison(calls: list[str], are_empty_alike: bool, is_in_order: bool = True) -> list[str]:
     """Lines that keep the better host.
 
-    are_empty_alike: whether the first empty host ends the scan. is_in_order: whether hosts come by place, or by rank;
-    else the lower place breaks ties here.
+    are_empty_alike: whether the first empty host ends the scan. is_in_order: whether hosts come by
+    place or by rank; if not, these lines break ties by the lower place.
     """
     # Scores are >= 0, so a host that scores 0 throughout can't be beaten and ends the scan. NaN is not >= 0.
     if not calls:
@@ -246,10 +246,10 @@ def _comparison(calls: list[str], are_empty_alike: bool, is_in_order: bool = Tru
 
 
 def names_of_parts(sources: Mapping[str, str]) -> dict[str, str]:
-    """Each top-level name of modules (name -> source) that come to be one, and what it stands for.
+    """Each top-level name of modules (name -> source) that are joined, with the origin of its value.
 
-    An imported name may stand in several modules if it is the same thing in all. ValueError if it is not, or if
-    two modules define one name.
+    Several modules may import one thing under one name. ValueError if they import different things
+    under it, or if two modules define it.
 
     >>> origins = names_of_parts({"a": "import math\\ndef f(): ...", "b": "import math\\nfrom a import f\\nG = 1"})
     >>> origins
@@ -267,7 +267,7 @@ def names_of_parts(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def top_level_names(module: str, source: str) -> Iterator[tuple[str, str]]:
-    """Each name that a module's source gives at its top level, and where the thing is from."""
+    """Each top-level name of a module's source, with the origin of its value."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):
             yield from ((alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names)
@@ -282,23 +282,23 @@ def top_level_names(module: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 LIBRARIES = ("math", "numba", "numpy")
-"""Modules whose functions numba knows, and that change with a version."""
+"""Modules whose functions numba implements; they change only with a version."""
 
 
 def plain_function(function: Any) -> Any:
-    """The Python function that numba compiled."""
+    """The Python function behind a compiled one; a plain function unchanged."""
     return getattr(function, "py_func", function)
 
 
 def named_values(plain: Any) -> dict[str, Any]:
-    """What the names in a function's code stand for outside of it, sorted by name."""
+    """The values of the global and free names in a function's code, sorted by name."""
     cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
     known = plain.__globals__ | {name: cell.cell_contents for name, cell in cells.items()}
     return {name: known[name] for name in sorted(set(names_in(plain.__code__)) & known.keys())}
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
-    """Names of globals, attributes and free variables in a function's code and in those nested in it."""
+    """Names of globals, attributes and free variables in a function's code and in nested functions."""
     yield from code.co_names
     yield from code.co_freevars
     for constant in code.co_consts:
@@ -307,10 +307,7 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 
 
 def reached_functions(plain: Any) -> Iterator[Any]:
-    """Every Python function that it calls, and that these call, as they are named: compiled or not.
-
-    Those of LIBRARIES are left out.
-    """
+    """Every function, compiled or not, that it names, directly or through others; none of LIBRARIES."""
     waiting, seen = [plain], {plain}
     while waiting:
         function = waiting.pop()

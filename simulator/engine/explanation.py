@@ -1,4 +1,4 @@
-"""Why a request was placed where it was: hosts ruled out and why, and each remaining host's score vector."""
+"""Explains a placement: which hosts were excluded and why, and the scores of each remaining host."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ _CLOSED_FOR = ("", "closed: being defragmented", "closed: being updated", "close
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision, when the request arrived.
+    """One decision, at the arrival of the request.
 
-    request_id, time_s; need: its amounts by resource, in the trace's units; remaining_s: what was predicted to remain,
-        None where the policy does not ask.
-    host_id: the chosen host, None where there is none.
-    meanings: of each score, by column.
-    table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one float64 column per score
-        in order of importance (NaN where excluded); lower is better.
-    migrations: of this request, later on: those that a rectifier planned, with what each was expected to free and what
-        it freed, and those that upkeep began; as `Result.migrations`; None without a rectifier.
+    request_id, time_s; need: its amounts by resource, in the trace's units; remaining_s: its predicted
+        remaining time, None if the policy uses no predictions.
+    host_id: the chosen host, None if there is none.
+    meanings: the meaning of each score, by column.
+    table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one float64
+        column per score in order of importance (NaN if excluded); lower is better.
+    migrations: rows of `Result.migrations` of this request; None without a rectifier.
     """
 
     request_id: Hashable
@@ -57,11 +56,11 @@ def explain(
     migration: Migration | None = None,
     rectify: Rectify | None = None,
 ) -> Explanation:
-    """The decision about one request: the replay up to its arrival, and every host as it was then.
+    """The decision about one request, from a replay up to its arrival.
 
-    With rectify the whole is replayed as well, for what the request's own migrations were worth.
+    With rectify the whole workload is replayed as well, for the request's later migrations.
 
-    KeyError for a request that the workload does not have; else as `simulate`.
+    KeyError for a request that the workload does not have; all else as in `simulate`.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 5], "departure_s": [40, 90],
@@ -75,13 +74,13 @@ def explain(
     rows = ids.get_indexer(pd.Index([request_id]))
     if rows[0] < 0:
         raise KeyError(f"request_id must be in the workload, got {request_id!r}")
-    row, chosen = int(rows[0]), named_policy(policy)
-    replay = prepared(workload, chosen, source, is_ranked=None, upkeep=upkeep, migration=migration or Migration(),
+    row, rule = int(rows[0]), named_policy(policy)
+    replay = prepared(workload, rule, source, is_ranked=None, upkeep=upkeep, migration=migration or Migration(),
                       is_checked=False, stop_row=row, rectify=rectify)
     replay.run()
     migrations = None
     if rectify is not None:
-        migrations = simulate(workload, chosen, source, upkeep=upkeep, migration=migration, rectify=rectify).migrations
+        migrations = simulate(workload, rule, source, upkeep=upkeep, migration=migration, rectify=rectify).migrations
     if migrations is not None:
         migrations = migrations[migrations["request_id"] == request_id].reset_index(drop=True)
     return replace(_explained(replay, row, request_id), migrations=migrations)
@@ -103,8 +102,8 @@ def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
     scores = np.column_stack([values for _, _, values in columns]) if columns else np.zeros((len(excluded), 0))
     is_out = np.array([bool(reason) for reason in excluded]) | np.isinf(scores).any(axis=1)
     reasons = [reason or ("the policy's own rule" if out else "") for reason, out in zip(excluded, is_out, strict=True)]
-    left = np.flatnonzero(~is_out)
-    best = min(left.tolist(), key=lambda host: (*scores[host], host), default=None)
+    candidates = np.flatnonzero(~is_out)
+    best = min(candidates.tolist(), key=lambda host: (*scores[host], host), default=None)
     host_ids = workload.hosts["host_id"].tolist()
     table = pd.DataFrame({"host_id": host_ids, "excluded": reasons})
     for name, _, values in columns:
@@ -127,7 +126,7 @@ def _residents(world: World, host: int) -> list[int]:
 
 
 def _exit_s(world: World, row: int, now: int) -> int:
-    """A request's predicted exit at `now`, from its curve."""
+    """A request's predicted exit at `now`, by its curve."""
     record, kind = world.requests[row], int(world.settings["predictions"][0])
     start, stop = int(record["curve_start"]), int(record["curve_end"])
     if kind == INITIAL:
@@ -141,7 +140,7 @@ def _exit_s(world: World, row: int, now: int) -> int:
 
 
 def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -> str:
-    """Why the host is out of the question, or ""."""
+    """Why the host is excluded, or ""."""
     world, resources = replay.world, replay.workload.resources
     if world.cluster.closed[host] != OPEN:
         return _CLOSED_FOR[world.cluster.closed[host]]
@@ -164,9 +163,9 @@ def _scores(policy: Policy, world: World, request: Request, now: int, resources:
     """Name, meaning and values (n_hosts,) of each score."""
     n_hosts = len(world.hosts)
     if policy.host_scores is not None:
-        seen = request._replace(need=read_only(request.need), uptimes_s=read_only(request.uptimes_s),
+        view = request._replace(need=read_only(request.need), uptimes_s=read_only(request.uptimes_s),
                                 overhang_s=read_only(request.overhang_s))
-        scores = policy.host_scores(visible(world.cluster), seen, now)
+        scores = policy.host_scores(visible(world.cluster), view, now)
         levels = scores if isinstance(scores, tuple) else (scores,)
         return [(f"score {k + 1}", _meaning(policy.host_scores), np.asarray(values, np.float64))
                 for k, values in enumerate(levels)]
@@ -182,6 +181,6 @@ def _scores(policy: Policy, world: World, request: Request, now: int, resources:
 
 
 def _meaning(function: Any) -> str:
-    """The first paragraph of what its docstring says."""
+    """The first paragraph of its docstring."""
     doc = getattr(function, "py_func", function).__doc__ or ""
     return " ".join(doc.split("\n\n")[0].split())

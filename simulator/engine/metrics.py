@@ -1,9 +1,4 @@
-"""What a replay is measured by; each figure is defined here once.
-
-When which request held room on which host, in a replay or in its part so far; and when hosts were empty.
-
-The migrations of a replay: who planned each, and what a rectifier's were expected to free and freed.
-"""
+"""The figures of a replay, when each request held room on which host, and the record of migrations."""
 
 from __future__ import annotations
 
@@ -37,22 +32,24 @@ from sojourn.simulator.workloads import Demand, Workload
 class Metrics:
     """Figures of one replay, over the time from the end of the warm-up to the horizon.
 
-    empty_hosts_pct: time-weighted mean share of hosts that hold nothing and could be used; higher is better.
-    packing_density_pct: core-seconds allocated in those provided by hosts in use; higher is better.
+    empty_hosts_pct: time-weighted mean share of hosts that hold nothing and are open; higher is better.
+    packing_density_pct: core-seconds allocated as a share of those of the hosts in use; higher is better.
     utilisation_pct: allocated share of the whole cluster's capacity, per resource, time-weighted.
-    n_requests: requests that arrived after the warm-up. n_rejected, rejected_pct: those of them that fit on
-        no host; lower is better, and empty hosts are comparable only where few are.
-    rejections: their reasons, most frequent first. "cpu_cores" = on every host too little of it was free,
-        "cpu_cores+mem_gib" = of each of the two, "fragmentation" = each resource was there but never all on
-        one host, "filter" = a host had room but the policy ruled it out, "constraint" = a rule of the workload did.
-        Where what fits nowhere waits, those are rejected that never got a host.
+    n_requests: requests that arrived after the warm-up. n_rejected, rejected_pct: those of them that
+        fit on no host; lower is better. Empty hosts are comparable only if few are rejected.
+    rejections: their reasons, most frequent first. "cpu_cores" = on every host too little of it was
+        free, "cpu_cores+mem_gib" = too little of each of the two, "fragmentation" = each resource was
+        free on some host but never all on one, "filter" = a host had room but the policy excluded it,
+        "constraint" = a rule of the workload excluded it. If requests wait for room, the rejected
+        ones are those that never got a host.
     mean_wait_s: of the requests that arrived after the warm-up and were placed, seconds; lower is better.
-    n_planned_migrations, n_migrations: of live migrations, those planned and those begun; what lies between ended, or
-        could stay, before its turn. (One planned in the warm-up may be begun after it.) Lower is better. migrated_gib:
-        memory copied by those begun.
-    n_rescheduled, n_lost: requests that a host's failure made start again elsewhere, or ended; lower is better.
-    n_updated: hosts that waves of maintenance have been through by the horizon; higher is better.
-    voided_core_h: core-hours that these had run for since they last started, to be done again; lower is better.
+    n_planned_migrations, n_migrations: live migrations planned and begun; lower is better. The others
+        ended, or could stay, before their turn. (One planned in the warm-up may begin after it.)
+    migrated_gib: memory copied by the migrations that began.
+    n_rescheduled, n_lost: requests that started again elsewhere after a host's failure, or that it
+        ended; lower is better.
+    n_updated: hosts that waves of maintenance have updated by the horizon; higher is better.
+    voided_core_h: core-hours that failures voided, to be done again; lower is better.
     n_rescores: hosts whose predicted exit was recomputed; lower is cheaper.
     n_events: arrivals and departures processed, warm-up included.
     """
@@ -79,8 +76,8 @@ class Metrics:
 def fewest_hosts(steps: Demand, capacity: np.ndarray) -> np.ndarray:
     """Fewest hosts that total demand needs at each step, int64 (n_steps,): a lower bound for any policy.
 
-    The largest over the resources; of hosts that differ, the largest in each resource are taken first.
-    Demand above all hosts' capacity needs all of them.
+    The maximum over the resources; if hosts differ, the largest in each resource count first. Demand
+    above the capacity of all hosts needs all of them.
 
     capacity: int64 (n_hosts, n_resources).
 
@@ -106,8 +103,8 @@ def integral_at(time_s: np.ndarray, level: np.ndarray, mark_s: np.ndarray) -> np
         return np.zeros(len(mark_s), np.int64)
     whole = np.append(0, np.cumsum(level[:-1] * np.diff(time_s)))
     k = np.searchsorted(time_s, mark_s, side="right") - 1
-    held = whole[np.maximum(k, 0)] + level[np.maximum(k, 0)] * (mark_s - time_s[np.maximum(k, 0)])
-    return np.where(k < 0, 0, held).astype(np.int64)
+    value = whole[np.maximum(k, 0)] + level[np.maximum(k, 0)] * (mark_s - time_s[np.maximum(k, 0)])
+    return np.where(k < 0, 0, value).astype(np.int64)
 
 
 def reason_names(reason: np.ndarray, resources: tuple[str, ...]) -> dict[str, int]:
@@ -126,20 +123,20 @@ def reason_names(reason: np.ndarray, resources: tuple[str, ...]) -> dict[str, in
 
 
 NOBODY = -1
-"""Whose the stays are by which a failed or drained host counts as held."""
+"""The row of stays by which a failed or drained host counts as occupied."""
 
 
 class Stays:
-    """From when to when each request held room on each host, over all migrations and restarts.
+    """When each request held room on each host, over all migrations and restarts.
 
-    A host that failed or is drained counts as held until it is open again: it is not empty, for nobody can use it.
+    A failed or drained host counts as occupied until it is open again, since no request can use it.
     """
 
     def __init__(self, log: np.ndarray, requests: np.ndarray, duration_s: int, host_events: np.ndarray | None = None, *,
                  from_s: int = 0, until_s: int | None = None) -> None:
-        """log: MIGRATION_LOG, all of it so far. requests: the loop's. host_events: HOST_EVENTS of the whole replay;
-        those after until_s are not looked at. from_s: requests that ended by then are left out. until_s: the time that
-        the replay has reached; None = its end.
+        """log: MIGRATION_LOG, all of it so far. requests: the loop's. host_events: HOST_EVENTS of the replay.
+        from_s: requests that ended by then are left out. until_s: the time that the replay has reached, and the
+        end of the host events that count; None = its end.
         """
         ends_s = requests["ends_s"] if until_s is None else np.minimum(requests["ends_s"], until_s)
         rows = np.flatnonzero((requests["first_host"] != NOT_PLACED) & (ends_s > from_s))
@@ -158,7 +155,7 @@ class Stays:
         self._row, self._host, self._from_s, self._to_s = whole.T.copy()
 
     def of(self, host: int, but: Sequence[int] = ()) -> np.ndarray:
-        """Stays on a host, int64 (n, 2), from and to, by the first; but: without those of these requests."""
+        """Begin and end of stays on a host, int64 (n, 2), by begin, without the requests `but`."""
         of_host = slice(*np.searchsorted(self._host, [host, host + 1]))
         stays = np.stack([self._from_s[of_host], self._to_s[of_host]], axis=1)
         return np.asarray(stays[~np.isin(self._row[of_host], list(but))])
@@ -168,14 +165,14 @@ class Stays:
         return self._host, self._from_s, self._to_s
 
     def last_s(self, rows: Sequence[int]) -> int:
-        """When the last of these requests ran last: it ended, or a failure broke it off for good."""
+        """When the last of these requests ended, or a failure ended it for good."""
         return int(self._to_s[np.isin(self._row, list(rows))].max())
 
     def empty_spells(self, now_s: int) -> Spells:
-        """When hosts that had been in use were empty, up to now."""
+        """The spells in which hosts that had been in use were empty, up to now."""
         if len(self._host) == 0:
             return Spells(self._host, self._host, self._host)
-        far_s = now_s + 1  # keeps hosts apart, so that one running maximum serves all
+        far_s = now_s + 1  # separates hosts, so that one running maximum serves all
         emptied_s = np.maximum.accumulate(self._host * far_s + self._to_s) - self._host * far_s
         is_last = np.append(self._host[1:] != self._host[:-1], True)
         used_s = np.where(is_last, now_s, np.append(self._from_s[1:], now_s))
@@ -184,30 +181,31 @@ class Stays:
 
 
 def gaps(stays: np.ndarray, from_s: int, to_s: int) -> list[tuple[int, int]]:
-    """The spans of a time in which no stay holds; stays by their begin, int64 (n, 2)."""
+    """The gaps between stays from from_s to to_s; stays: begin and end by begin, int64 (n, 2)."""
     stays = stays[(stays[:, 1] > from_s) & (stays[:, 0] < to_s)]
     ends = np.maximum.accumulate(np.append(from_s, stays[:, 1]))
     begins = np.append(stays[:, 0], max(to_s, from_s))
     return [(int(end), int(begin)) for end, begin in zip(ends, begins, strict=True) if begin > end]
 
 
-def _follow(own: list[list[int]], source: int, target: int, at_s: int, left_s: int, end_s: int) -> None:
+def _follow(stays: list[list[int]], source: int, target: int, at_s: int, left_s: int, end_s: int) -> None:
     """Bring one request's stays (row, host, from, to) up to date with an entry of the log.
 
-    left_s: when it has left the source. A request whose host fails while it migrates goes on where it holds room.
+    left_s: when it has left the source. If its host fails while it migrates, the request continues on
+    the other host.
     """
-    for stay in own:
+    for stay in stays:
         if stay[1] == source and stay[3] > at_s:
             stay[3] = min(end_s, left_s)
-    going_on = [stay for stay in own if stay[1] == target and stay[3] > at_s]
-    for stay in going_on:
+    open_stays = [stay for stay in stays if stay[1] == target and stay[3] > at_s]
+    for stay in open_stays:
         stay[3] = end_s
-    if target != NOT_PLACED and not going_on:
-        own.append([own[0][0], target, at_s, end_s])
+    if target != NOT_PLACED and not open_stays:
+        stays.append([stays[0][0], target, at_s, end_s])
 
 
 def _closed(host_events: np.ndarray, until_s: int | None) -> list[tuple[int, int, int, int]]:
-    """Failures and drains as stays of NOBODY; those that last end at until_s, or never."""
+    """Failures and drains as stays of NOBODY; those not over by until_s end then, or never if it is None."""
     spells: list[tuple[int, int, int, int]] = []
     open_s: dict[int, int] = {}
     n_closing: dict[int, int] = {}
@@ -227,10 +225,10 @@ def _closed(host_events: np.ndarray, until_s: int | None) -> list[tuple[int, int
 
 NOT_BEGUN = -1
 NO_GROUP = -1
-"""The group of what no rectifier planned."""
+"""The group of a migration that no rectifier planned."""
 PLANNERS: Mapping[int, str] = MappingProxyType({DEFRAGMENTED: "defragmentation", UPDATED: "maintenance",
                                                 DRAINED: "drain"})
-"""Who planned what no rectifier did, by what the host was closed for."""
+"""Who planned the other migrations, by why the host was closed."""
 _KINDS = {**dict.fromkeys(("planned_s", "group", "row", "source", "target"), np.int64),
           **dict.fromkeys(("n_together", "remaining_s", "chance", "chance_without", "likely_s", "expected_h"),
                           np.float64), "begun_s": np.int64, "planner": np.int64}
@@ -239,7 +237,8 @@ _KINDS = {**dict.fromkeys(("planned_s", "group", "row", "source", "target"), np.
 class MigrationRecord:
     """All migrations that began, as the loop logs them, and those that a rectifier planned, with their worth.
 
-    refills: what the pool has shown so far. rectifier: its name, or None. host_events: HOST_EVENTS of the replay.
+    refills: the refills of the pool's hosts so far. rectifier: its name, or None. host_events:
+    HOST_EVENTS of the replay.
     """
 
     def __init__(self, rectifier: str | None, host_events: np.ndarray, duration_s: int) -> None:
@@ -248,11 +247,11 @@ class MigrationRecord:
         self._host_events, self._duration_s = host_events, duration_s
         self._log = [np.zeros(0, MIGRATION_LOG)]
         self._planned: list[dict[str, float]] = []
-        self._of_row: dict[int, dict[str, float]] = {}  # what was planned last
+        self._of_row: dict[int, dict[str, float]] = {}  # the last plan
         self._n_groups = 0
 
     def take_over(self, world: World) -> None:
-        """Take what the loop has logged out of its world."""
+        """Move the loop's log entries from its world to this record."""
         counts = world.counts[0]
         entries = world.migration_log[:counts["n_logged"]].copy()
         counts["n_logged"] = 0
@@ -262,8 +261,8 @@ class MigrationRecord:
 
     def add(self, now_s: int, view: PoolView, rows: np.ndarray, groups: Sequence[MigrationGroup],
             worths: Sequence[Worth]) -> None:
-        """A rectifier's migrations planned now; those before that have not begun never will. rows: of the view's
-        requests."""
+        """Add a rectifier's migrations, planned now; earlier ones that have not begun never will. rows: the row
+        of each of the view's requests."""
         self._of_row = {}
         for group, worth in zip(groups, worths, strict=True):
             left_s = view.only(np.array(group.requests)).remaining_s()
@@ -278,12 +277,12 @@ class MigrationRecord:
             self._n_groups += 1
 
     def log(self) -> np.ndarray:
-        """All that was taken over, MIGRATION_LOG, in order of time."""
+        """All entries so far, MIGRATION_LOG, in order of time."""
         self._log = [np.concatenate(self._log)]
         return self._log[0]
 
     def stays(self, requests: np.ndarray, *, from_s: int = 0, until_s: int | None = None) -> Stays:
-        """Stays by all that was taken over; see `Stays`. requests: the loop's, or the first of them."""
+        """Stays by all entries so far; see `Stays`. requests: the loop's, or the first of them."""
         return Stays(self.log(), requests, self._duration_s, self._host_events, from_s=from_s, until_s=until_s)
 
     def table(self, workload: Workload, requests: np.ndarray) -> pd.DataFrame:
@@ -307,14 +306,14 @@ class MigrationRecord:
         """Migrations that began and were not planned by a rectifier."""
         log = self.log()
         log = log[(log["planner"] != OPEN) & (log["planner"] != FAILED)]
-        known = {"planned_s": log["planned_s"], "group": np.full(len(log), NO_GROUP), "row": log["row"],
+        columns = {"planned_s": log["planned_s"], "group": np.full(len(log), NO_GROUP), "row": log["row"],
                  "source": log["from_host"], "target": log["to_host"], "begun_s": log["at_s"],
                  "planner": log["planner"]}
-        return pd.DataFrame(known, columns=list(_KINDS)).astype(_KINDS)
+        return pd.DataFrame(columns, columns=list(_KINDS)).astype(_KINDS)
 
     def _results(self, migrations: pd.DataFrame, requests: np.ndarray, horizon_s: int) -> tuple[np.ndarray, np.ndarray]:
-        """When the source of each migration was first empty, and the host-hours that its group freed; NaN where none,
-        and for what no rectifier planned."""
+        """When the source of each migration was first empty, and the host-hours that its group freed; NaN if never
+        or if no rectifier planned it."""
         empty_s, freed_h = np.full(len(migrations), np.nan), np.full(len(migrations), np.nan)
         begun = migrations[(migrations["group"] != NO_GROUP) & (migrations["begun_s"] != NOT_BEGUN)]
         stays = self.stays(requests) if len(begun) else None
@@ -329,9 +328,9 @@ def _freed(group: pd.DataFrame, stays: Stays, duration_s: int, until_s: int) -> 
     """When the host that a group's migrations left was first empty, NaN if not by until_s; and host-hours freed."""
     begun_s, done_s = int(group["begun_s"].min()), int(group["begun_s"].max()) + duration_s
     rows, source = group["row"].tolist(), int(group["source"].iloc[0])
-    held_to_s = stays.last_s(rows)
+    last_end_s = stays.last_s(rows)
     spans = gaps(stays.of(source), done_s, until_s)
-    gained_s = sum(max(min(to_s, held_to_s) - from_s, 0) for from_s, to_s in spans)
+    gained_s = sum(max(min(to_s, last_end_s) - from_s, 0) for from_s, to_s in spans)
     for target in dict.fromkeys(group["target"].tolist()):
         without = gaps(stays.of(target, rows), begun_s, until_s)
         gained_s -= sum(to_s - from_s for from_s, to_s in without) - sum(

@@ -1,8 +1,8 @@
-"""What a policy's compiled functions must be: looked at before its loop is compiled for the first time.
+"""Checks of a policy's functions before its loop is compiled for the first time.
 
-Each function that is not the simulator's own is compiled by itself, for arrays that can't be written to. So numba finds
-every write, in whatever branch, alias or callee it stands, and says what type comes back. Reads are checked when they
-happen: `kernel` compiles such functions with bounds checks.
+Each function of a user is compiled alone, for read-only arrays. So numba finds every write, in any
+branch, alias or callee, and infers the type of the result. Reads are checked at run time: `kernel`
+compiles such functions with bounds checks.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from sojourn.simulator.jit import KERNEL_OPTIONS, is_kernel, is_own, what
 from sojourn.simulator.loop import read_only
 from sojourn.simulator.policies import PerResource, Policy
 
-_ASKED = ("cluster", "host", "request", "now")
-_TAKES = {"scorer": _ASKED, "scorer per resource": (*_ASKED[:3], "dimension"), "filter": _ASKED, "placed": _ASKED,
+_ARGS = ("cluster", "host", "request", "now")
+_TAKES = {"scorer": _ARGS, "scorer per resource": (*_ARGS[:3], "dimension"), "filter": _ARGS, "placed": _ARGS,
           "departed": ("cluster", "host", "row", "now"), "emptied": ("cluster", "host", "now"),
-          "at_deadline": ("cluster", "host", "now"), "resident": _ASKED}
+          "at_deadline": ("cluster", "host", "now"), "resident": _ARGS}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PYTHON, _RANDOM = re.compile("@PyObject_Call"), re.compile("@numba_get_(np|py)_random_state")
-"""What compiled code calls to ask Python, and to draw by numpy.random and random."""
+"""Names in compiled code of calls to Python, and of draws by numpy.random and random."""
 _NUMBA = Path(numba.__file__).parent
 _PLACE = re.compile(r"at (\S+\.py) \((\d+)\)")
 
 
 def check_form(policy: Policy) -> None:
-    """ValueError where a function of the policy was not made with `kernel`, or takes other arguments; costs nothing."""
+    """ValueError if a function of the policy was not made with `kernel`, or takes other arguments; compiles nothing."""
     for kind, function in policy_functions(policy):
         name, plain = _name(policy, kind, function), plain_function(function)
         if not is_kernel(function):
@@ -50,9 +50,9 @@ def check_form(policy: Policy) -> None:
 
 
 def check_compiled(policy: Policy, n_resources: int, state: Any) -> None:
-    """ValueError where a function of the policy does not compile, writes where it may not, or returns no number.
+    """ValueError if a function of the policy does not compile, writes to a forbidden array or returns no number.
 
-    state: what `cluster.state` is. Functions of the simulator's own are taken as they are. About 0.1 s a function.
+    state: the value of `cluster.state`. The simulator's own functions are not checked. About 0.1 s a function.
     """
     if policy.hooks is not None:
         _check_state(policy, state)
@@ -62,54 +62,54 @@ def check_compiled(policy: Policy, n_resources: int, state: Any) -> None:
 
 
 def _name(policy: Policy, kind: str, function: Any) -> str:
-    called = getattr(function, "__name__", repr(function))
-    return f"{'hook' if kind in HOOKS else kind.split()[0]} {called!r} of policy {policy.name!r}"
+    function_name = getattr(function, "__name__", repr(function))
+    return f"{'hook' if kind in HOOKS else kind.split()[0]} {function_name!r} of policy {policy.name!r}"
 
 
 def policy_functions(policy: Policy) -> list[tuple[str, Any]]:
-    """Each function of a policy that is compiled, with what it is: a key of what they take."""
-    found: list[tuple[str, Any]] = [
+    """Each compiled function of a policy, with its kind: a key of `_TAKES`."""
+    functions: list[tuple[str, Any]] = [
         ("scorer per resource", entry.scorer) if isinstance(entry, PerResource) else ("scorer", entry)
         for entry in policy.scorers]
-    found += [("filter", policy.filter)] if policy.filter is not None else []
-    return found + (list(policy.hooks.given().items()) if policy.hooks is not None else [])
+    functions += [("filter", policy.filter)] if policy.filter is not None else []
+    return functions + (list(policy.hooks.given().items()) if policy.hooks is not None else [])
 
 
 def _check_function(name: str, kind: str, function: Any, arguments: tuple[Any, ...]) -> None:
     plain = plain_function(function)
     untyped: Any = numba  # its stubs do not know all of this
-    fresh = untyped.njit(boundscheck=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **KERNEL_OPTIONS)(plain)
+    dispatcher = untyped.njit(boundscheck=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **KERNEL_OPTIONS)(plain)
     signature = tuple(untyped.typeof(argument) for argument in arguments)
     try:
-        fresh.compile(signature)
-    except Exception as error:  # numba raises others, too, of code that it did not expect
-        said = _COLOUR.sub("", str(error))
-        where = _where(said, plain)
-        if _reason(said).startswith("Only accept returning of array"):
+        dispatcher.compile(signature)
+    except Exception as error:  # numba raises more than its own errors for unexpected code
+        report = _COLOUR.sub("", str(error))
+        place = _where(report, plain)
+        if _reason(report).startswith("Only accept returning of array"):
             raise ValueError(f"{name} must return a number on every path, got an array") from None
-        if "Cannot modify readonly array" in said:
+        if "Cannot modify readonly array" in report:
             allowed = "to no arrays but those of cluster.state" if kind in HOOKS else "to no array"
-            raise ValueError(f"{name} must write {allowed}, got a write in {where}") from None
-        raise ValueError(f"{name} must be what numba can compile, got {_reason(said)} in {where}") from None
-    compiled = fresh.inspect_llvm(signature)
+            raise ValueError(f"{name} must write {allowed}, got a write in {place}") from None
+        raise ValueError(f"{name} must be what numba can compile, got {_reason(report)} in {place}") from None
+    compiled = dispatcher.inspect_llvm(signature)
     if _PYTHON.search(compiled):
         raise ValueError(f"{name} must be compiled whole, got a part that Python runs (numba.objmode)")
     if _RANDOM.search(compiled):
         raise ValueError(f"{name} must give the same answer each time, got a draw from a random generator")
-    returned = fresh.overloads[signature].signature.return_type
+    result_type = dispatcher.overloads[signature].signature.return_type
     if kind in HOOKS:
         return
     rule, kinds = ("True or False", (nb_types.Boolean, nb_types.Integer)) if kind == "filter" else (
         "a number", (nb_types.Float, nb_types.Integer, nb_types.Boolean))
-    if not isinstance(returned, kinds):
-        is_maybe = isinstance(returned, nb_types.Optional)
-        told = f"{returned.type} or None" if is_maybe else "None" if returned == nb_types.none else str(returned)
-        raise ValueError(f"{name} must return {rule} on every path, got {told}")
+    if not isinstance(result_type, kinds):
+        actual = "None" if result_type == nb_types.none else str(result_type)
+        if isinstance(result_type, nb_types.Optional):
+            actual = f"{result_type.type} or None"
+        raise ValueError(f"{name} must return {rule} on every path, got {actual}")
 
 
 def _arguments(kind: str, n_resources: int, state: Any) -> tuple[Any, ...]:
-    """What the function is called with, as types: one host, one request; nothing can be written to but, by hooks, the
-    policy's state."""
+    """Arguments of the right types: one host, one request. Only hooks may write, to the policy's state."""
     def row(*shape: int) -> np.ndarray:
         return read_only(np.zeros(shape, np.int64))
 
@@ -136,18 +136,18 @@ def _check_state(policy: Policy, state: Any) -> None:
             raise ValueError(f"{rule} {field!r} that is one, got a {type(value).__name__}")
 
 
-def _where(said: str, plain: Any) -> str:
+def _where(report: str, plain: Any) -> str:
     """File, line and source of the place that numba names last: `mine.py, line 3: return x`."""
     file, line = plain.__code__.co_filename, plain.__code__.co_firstlineno
-    for named, number in _PLACE.findall(said):
+    for named, number in _PLACE.findall(report):
         if not named.startswith(str(_NUMBA)):
             file, line = named, int(number)
     return f"{Path(file).name}, line {line}: {linecache.getline(file, line).strip()}".removesuffix(": ")
 
 
-def _reason(said: str) -> str:
-    """The first line of numba's report that says something."""
-    for line in said.splitlines():
+def _reason(report: str) -> str:
+    """The first line of numba's report that names a cause."""
+    for line in report.splitlines():
         text = line.strip(" -:")
         if text and not text.startswith(("Failed in nopython mode", "Resolution failure")):
             return text[:160]
@@ -155,6 +155,6 @@ def _reason(said: str) -> str:
 
 
 def compile_failure(policy: Policy, error: Exception) -> ValueError:
-    """What to raise where a policy's functions compile one by one, and its loop does not."""
+    """The error if a policy's functions compile one by one, but its loop does not."""
     return ValueError(f"policy {policy.name!r} must compile with the simulator's loop, got "
                       f"{_reason(_COLOUR.sub('', str(error)))}")

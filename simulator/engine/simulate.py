@@ -22,14 +22,15 @@ _COUNTED = ("n_planned", "n_begun", "n_re_placed", "n_lost", "migrated", "voided
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """All hosts at k moments, evenly from 0 to the horizon, warm-up included; int64.
+    """All hosts at k times, evenly from 0 to the horizon, warm-up included; int64.
 
-    time_s (k,), after all that happens at that second. free (k, n_hosts, n_resources), in the workload's units and
-    order; n_running (k, n_hosts), requests that hold room. last_end_s (k, n_hosts): when the last of a host's
-    requests really leaves, seconds; 0 where there is none. n_long, long_cpu (k, n_hosts): requests that really stay
-    longer than `long_lived(workload)` from then on, and their cores. n_owned, n_exposed (k, n_hosts): requests that
-    have an owner, and those whose owner has more than 2 there.
-    state (k, n_hosts): what the policy's hooks name, by state_names; None where it names nothing.
+    time_s (k,); a sample follows all events of its second. free (k, n_hosts, n_resources), in the
+    workload's units and order; n_running (k, n_hosts), requests that hold room. last_end_s
+    (k, n_hosts): when the last of a host's requests really leaves, seconds; 0 if it has none.
+    n_long, long_cpu (k, n_hosts): requests that really stay longer than `long_lived(workload)` from
+    then on, and their cores. n_owned, n_exposed (k, n_hosts): requests with an owner, and those whose
+    owner has more than 2 requests on the host. state (k, n_hosts): the array that the policy's hooks
+    name, with state_names for its values; None if they name none.
     """
 
     time_s: np.ndarray
@@ -49,26 +50,27 @@ class Result:
     """One replay.
 
     policy: its name.
-    host: int64 (n_requests,), row in the workload's hosts where it was placed first, or -1 for a rejected request.
-    metrics: see Metrics; warm-up left out.
-    bound_empty_hosts_pct: empty hosts if at each time the fewest hosts that total demand needs were in use;
-        no policy that places every request can have more.
-    series: over bins of equal length from 0 to the horizon, warm-up included: `time_s` (start of the bin),
+    host: int64 (n_requests,), row of its first host in the workload's hosts, or -1 if it was rejected.
+    metrics: see Metrics; without the warm-up.
+    bound_empty_hosts_pct: empty hosts if at each time the fewest hosts that total demand needs were
+        in use; no policy that places every request can have more.
+    series: bins of equal length from 0 to the horizon, warm-up included: `time_s` (start of the bin),
         `empty_hosts_pct` and `bound_empty_hosts_pct` (means over the bin).
-    samples: the hosts at some moments.
-    is_disturbed: whether a request waited, migrated or was on a host that failed, warm-up included; then `host` does
-        not tell where all of them were.
-    migrations: one row each, the first planned first: all that a rectifier planned, and those of upkeep that began.
-        None where there is neither. `planner`: the rectifier's name, "defragmentation", "maintenance" or "drain";
-        `planned_s`; `group`, of those that leave a host together; `request_id`, `from_host`, `to_host`, ids;
-        `n_together`; `remaining_s`, predicted; as it was planned, of the group: `chance` and `chance_without` that the
-        host is empty a day later, `likely_s` and `expected_h` (see `rectification.Worth`); `begun_s`, NaN where it was
-        dropped; then NaN if it was not empty before the day was over: `empty_s`, when the host first was; and
-        `freed_h`: host-hours within the day that the group freed. The host was empty then, while one of them still ran;
-        less the time in which a target held nothing else. All else as it was; a failed or drained host is not empty.
-        Of upkeep's migrations `group` is -1, and all is NaN that only a rectifier says.
-    rectifier: its name; None where there is none.
-    elapsed_s: time of the loop alone; compile_s: of getting it compiled or out of the cache.
+    samples: the hosts at some times.
+    is_disturbed: whether a request waited, migrated or was on a host that failed, warm-up included;
+        then some requests were also on other hosts than `host`.
+    migrations: one row each, the first planned first: all that a rectifier planned, and those of
+        upkeep that began; None without either. `planner`: the rectifier's name, "defragmentation",
+        "maintenance" or "drain"; `planned_s`; `group`, the number of those that leave a host together;
+        `request_id`, `from_host`, `to_host`, ids; `n_together`; `remaining_s`, predicted. Of the group
+        when it was planned: `chance` and `chance_without` that the host is empty a day later,
+        `likely_s` and `expected_h` (see `rectification.Worth`). `begun_s`, NaN if it never began.
+        `empty_s`, when the host was first empty, NaN if not within the day. `freed_h`: host-hours
+        within the day that the group freed: time in which the host was empty and one of them still
+        ran, less the time in which a target held nothing else. A failed or drained host is not empty.
+        Migrations of upkeep have `group` -1, and NaN in all columns that only a rectifier fills.
+    rectifier: its name; None without one.
+    elapsed_s: time of the loop alone; compile_s: time to compile it or to load it from the cache.
     """
 
     policy: str
@@ -90,7 +92,7 @@ class Result:
 
     @property
     def decision_us(self) -> float:
-        """Microseconds of the loop per request that asked for a host, departures and metrics included."""
+        """Microseconds of the loop per request of the workload, departures and metrics included."""
         return 1e6 * self.elapsed_s / len(self.host)
 
 
@@ -107,16 +109,17 @@ def simulate(
 ) -> Result:
     """The outcome of replaying `workload` under `policy` with the predictions of `source`.
 
-    policy: a name in POLICIES, or a policy of one's own.
-    source: needed by the policies that use predictions, not asked by the others.
-    is_ranked: False scans all hosts in order of index; None keeps the hosts sorted by packing score where
+    policy: a name in POLICIES, or a `Policy`.
+    source: policies that use predictions need one; it is not called for the others.
+    is_ranked: False scans all hosts in order of index. None keeps the hosts sorted by packing score if
         the policy ends in it and the hosts have one shape. The decisions are the same.
-    upkeep: failures, drains, maintenance and defragmentation. migration: how requests migrate in the last three.
-    rectify: moves a day that free hosts, under any policy; they migrate in the same way and ask the source.
-    is_checked: look at every invariant after every event; slow.
+    upkeep: failures, drains, maintenance and defragmentation. migration: how requests migrate.
+    rectify: migrations that free hosts each day, under any policy; they use the source.
+    is_checked: check every invariant after every event; slow.
 
-    Refused with ValueError: an unknown policy, a missing source, one that raises or has no valid curve for a request, a
-    policy that raises or scores below 0 or NaN (the message names policy, request and time).
+    Refused with ValueError: an unknown policy; a missing source, or one that raises or has no valid
+    curve for a request; a policy that raises or scores below 0 or NaN (the message names policy,
+    request and time).
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2, 3], "arrival_s": [0, 0, 50], "departure_s": [40, 100, 90],
@@ -177,7 +180,7 @@ def _samples(replay: Prepared) -> Samples:
 
 
 def _most_empty(workload: Workload, mark_s: np.ndarray) -> np.ndarray:
-    """Host-seconds from 0 to each mark that demand does not need; before it begins that is all of them."""
+    """Host-seconds from 0 to each mark that demand does not need: all of them before it begins."""
     needed = integral_at(workload.demand.time_s, fewest_hosts(workload.demand, workload.capacity), mark_s)
     return len(workload.capacity) * mark_s - needed
 
@@ -226,7 +229,7 @@ def _metrics(replay: Prepared) -> Metrics:
 
 
 def _counts_after_warmup(replay: Prepared) -> dict[str, int]:
-    """What happened from the warm-up's end on, that second included."""
+    """The loop's counts from the end of the warm-up on, that second included."""
     warmup_s, marks, counts = replay.workload.warmup_s, replay.timeline, replay.world.counts[0]
     before = marks.counts[np.searchsorted(marks.mark_s, warmup_s - 1)] if warmup_s > 0 else np.zeros(1, COUNTS)[0]
     return {name: int(counts[name] - before[name]) for name in _COUNTED}

@@ -1,9 +1,8 @@
-"""Host events and upkeep: failures, drains, maintenance in waves, defragmentation.
+"""Host events and upkeep: failures, drains, maintenance in waves, defragmentation; and the plans of a rectifier.
 
-The day's migrations within a replay: the loop pauses, a planner sees the pool as it is then, and they are planned.
-
-A planner sees what an operator would: who runs where, for how long already, and the predictions. Targets are chosen
-here; whether they still take the request is looked at once more when the migration begins.
+For a rectifier the loop pauses once a day. The planner sees what an operator would see: which requests
+run where, their uptimes and the predictions. It chooses the targets; when a migration begins, the loop
+checks again that its target still takes the request.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ ORDERS = {"longest-first": LONGEST_FIRST, "shortest-first": SHORTEST_FIRST, "tra
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A host fails at `at_s` and is back after `repair_s`; what it ran starts again elsewhere at once, waits, or
-    is lost.
+    """A host fails at `at_s` and is back after `repair_s`.
 
-    host: its row in the workload's hosts. Times: whole seconds.
+    Its requests start again elsewhere at once, wait, or are lost. host: its row in the workload's
+    hosts. Times: whole seconds.
     """
 
     host: int
@@ -67,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """A host takes no requests from `from_s` to `until_s`, and what can migrate leaves it; the rest runs on there."""
+    """A host takes no requests from `from_s` to `until_s`; those that can migrate leave it, the others stay."""
 
     host: int
     from_s: int
@@ -81,12 +80,12 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Every host is to be updated: each `every_s` from `from_s` on a wave takes `share` of the hosts, rounded up, until
-    all are.
+    """Every host is to be updated: from `from_s` on, each `every_s`, a wave takes `share` of the hosts, rounded up.
 
-    A wave takes hosts not yet updated, those with least to move first; empty ones are updated at once, the others are
-    closed until their requests have migrated or ended. So 1 / share waves, rounded up, reach every host; those that
-    stood aside, or that a failure or a drain interrupted, are left to further waves, up to the horizon.
+    A wave takes hosts not yet updated, those with the least to move first. Empty ones are updated at
+    once; the others are closed until their requests have migrated or ended. So 1 / share waves,
+    rounded up, reach every host. Hosts that can't be emptied yet, or that a failure or drain
+    interrupts, are left to later waves, up to the horizon.
     """
 
     from_s: int
@@ -103,8 +102,8 @@ class Maintenance:
 class Defragmentation:
     """When fewer than `min_empty_pct` of the hosts are empty, `n_hosts` are closed and their requests migrate away.
 
-    Those with the least in use are taken, of the binding resource first; a host is open again as soon as it is empty,
-    and the next batch waits until all are (LAVA, section 4.4).
+    It takes the hosts with the least in use, the binding resource first. A host is open again as soon
+    as it is empty; the next batch waits until all are (LAVA, section 4.4).
     """
 
     min_empty_pct: float
@@ -118,13 +117,13 @@ class Defragmentation:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """How requests migrate: at most so many at once, each for so long, on both hosts (LAVA, section 4.4).
+    """How requests migrate: at most `n_at_once`, each for `duration_s` on both hosts (LAVA, section 4.4).
 
-    order: longest predicted remaining time first (LARS), shortest first, as the trace lists them, or at random.
-    is_across: one order across all hosts of a batch or wave; False goes host by host.
-    n_a_day: migrations that may begin on a day of the trace, whoever planned them; None = any number. Those of drains
-    and waves count, and are not held back. A rectifier and a batch plan only what is left of the day, less what is
-    planned and has not begun.
+    order: longest predicted remaining time first (LARS), shortest first, as the trace lists them, or at
+    random. is_across: one order across all hosts of a batch or wave; False goes host by host.
+    n_a_day: how many may begin on a day of the trace, whoever planned them; None = any number. Those of
+    drains and waves count, but are not held back. A rectifier and a batch plan only what is left of the
+    day, less what is planned and has not begun.
 
     >>> Migration(order="best")
     Traceback (most recent call last):
@@ -147,12 +146,12 @@ class Migration:
 
     @property
     def is_predicting(self) -> bool:
-        """Whether the order asks how long requests stay."""
+        """Whether the order needs predicted lifetimes."""
         return self.order in ("longest-first", "shortest-first")
 
 
 def _check(entry: object, least: Mapping[str, int]) -> None:
-    """ValueError where a setting of those named is no whole number of at least so much."""
+    """ValueError if a named setting is not a whole number of at least its least value."""
     for name, smallest in least.items():
         check_setting(getattr(entry, name), smallest, name)
 
@@ -161,7 +160,7 @@ Upkeep = Failure | Drain | Maintenance | Defragmentation
 
 
 def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np.ndarray:
-    """All host events at known times, by time; ValueError for hosts that do not exist."""
+    """The failures, drains and waves as HOST_EVENTS, by time; ValueError for hosts that do not exist."""
     rows: list[tuple[int, int, int]] = []
     for entry in upkeep:
         if isinstance(entry, Failure | Drain):
@@ -179,18 +178,18 @@ def host_events_of(upkeep: Sequence[Upkeep], n_hosts: int, horizon_s: int) -> np
 
 
 def defragmentation_of(upkeep: Sequence[Upkeep], n_hosts: int) -> tuple[int, int]:
-    """Hosts that should be empty at least, and hosts of a batch; 0 without one. ValueError for two."""
-    found = [entry for entry in upkeep if isinstance(entry, Defragmentation)]
-    if len(found) > 1:
-        raise ValueError(f"upkeep must have one Defragmentation at most, got {len(found)}")
-    return (math.ceil(found[0].min_empty_pct / 100 * n_hosts), found[0].n_hosts) if found else (0, 0)
+    """The least number of empty hosts, and hosts of a batch; 0 without a Defragmentation. ValueError for two."""
+    settings = [entry for entry in upkeep if isinstance(entry, Defragmentation)]
+    if len(settings) > 1:
+        raise ValueError(f"upkeep must have one Defragmentation at most, got {len(settings)}")
+    return (math.ceil(settings[0].min_empty_pct / 100 * n_hosts), settings[0].n_hosts) if settings else (0, 0)
 
 
 def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tuple[PoolView, np.ndarray]:
     """The pool of a paused replay, and the row of each of the view's requests, int64 (n,)."""
     requests, cluster = world.requests, world.cluster
     rows = np.flatnonzero(requests["host"] != NOT_PLACED)
-    running, planned = requests[rows], _kept(world)["row"]
+    running, planned = requests[rows], _plan_of_upkeep(world)["row"]
     is_fixed = (running["is_pinned"] == 1) | (running["from_host"] >= 0) | np.isin(rows, planned)
     view = PoolView(
         cluster.capacity.copy(), cluster.free.copy(), cpu, cluster.closed == OPEN, cluster.n_running.copy(),
@@ -202,27 +201,29 @@ def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tupl
 
 
 def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord) -> None:
-    """Put the day's migrations on the plan of a paused replay, and into the record with what they are expected to free;
-    what is left of the rectifier's day before is struck off. The record has taken over all that was logged."""
+    """Add the rectifier's migrations of the day to the plan of a paused replay, and with their worth to the record.
+
+    Its migrations of the day before that have not begun are removed from the plan. The record must hold
+    all that the loop has logged."""
     counts = world.counts[0]
     now_s = int(counts["time_s"])
     view, rows = pool_view(world, now_s, cpu, _refill(world, record, now_s))
-    kept = _kept(world)
-    budget = max(min(rectify.budget, _left_of_day(world, now_s) - len(kept)), 0)
-    found = RECTIFIERS[rectify.planner](view, budget, rectify.long_s)
-    moves = [(rows[position], group.source, target, OPEN, now_s) for group in found
+    of_upkeep = _plan_of_upkeep(world)
+    budget = max(min(rectify.budget, _left_of_day(world, now_s) - len(of_upkeep)), 0)
+    groups = RECTIFIERS[rectify.planner](view, budget, rectify.long_s)
+    moves = [(rows[position], group.source, target, OPEN, now_s) for group in groups
              for position, target in zip(group.requests, group.targets, strict=True)]
-    record.add(now_s, view, rows, found, worth(view, found))
+    record.add(now_s, view, rows, groups, worth(view, groups))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
-    counts["n_spared"] += int((waiting >= 0).sum()) - len(kept)
-    whole = np.concatenate([kept, np.array(moves, PLAN)])
+    counts["n_spared"] += int((waiting >= 0).sum()) - len(of_upkeep)
+    whole = np.concatenate([of_upkeep, np.array(moves, PLAN)])
     world.plan[:len(whole)] = whole
     counts["plan_from"], counts["plan_to"] = 0, len(whole)
     counts["n_planned"] += len(moves)
 
 
 def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
-    """How soon hosts were in use again, by all that happened up to now."""
+    """How soon emptied hosts were in use again, up to now."""
     requests, begin_s = world.requests[:world.counts["idx_arrival"][0]], now_s - 2 * DAY_S
     if begin_s >= 0:
         stays = record.stays(requests, from_s=begin_s, until_s=now_s)
@@ -232,13 +233,13 @@ def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
 
 
 def _left_of_day(world: World, now_s: int) -> int:
-    """What the day's cap leaves of all migrations."""
+    """How many migrations may still begin today."""
     counts = world.counts[0]
     return int(world.settings["n_a_day"][0]) - int(counts["n_of_day"] if counts["day"] == now_s // DAY_S else 0)
 
 
-def _kept(world: World) -> np.ndarray:
-    """What other upkeep has planned and is still to be done."""
+def _plan_of_upkeep(world: World) -> np.ndarray:
+    """Planned migrations of other upkeep that have not begun."""
     counts = world.counts[0]
     planned = world.plan[counts["plan_from"]:counts["plan_to"]]
     planned = planned[(planned["row"] >= 0) & (planned["target"] < 0)]

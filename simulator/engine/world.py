@@ -1,8 +1,6 @@
-"""A world made ready for one run of the loop.
+"""A compiled loop with its world, ready for one run, and the error if the run fails.
 
-A compiled loop made ready to run, and what is said where it fails.
-
-Which scorer failed at the decision at which a replay stopped: asked again in plain Python, host by host.
+If a scorer fails, it is called again in plain Python, host by host, so that the error names it.
 """
 
 from __future__ import annotations
@@ -69,9 +67,9 @@ from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, ow
 class Run:
     """Everything that one run of a compiled loop reads and fills.
 
-    world: `loop.World`, or that of an elastic pool. arguments: of the loop besides it. host_ids: of the hosts in the
-    world, for errors. at_pause: what is done where the loop pauses, with its code, PAUSED or LOG_FULL; None where it
-    never does.
+    world: `loop.World` or `PoolWorld`. arguments: the loop's other arguments. host_ids: ids of the
+    world's hosts, for errors. at_pause: called with the code, PAUSED or LOG_FULL, when the loop pauses;
+    None if it never does.
     """
 
     workload: Workload
@@ -83,7 +81,7 @@ class Run:
     at_pause: Callable[[int], None] | None = field(default=None, kw_only=True)
 
     def run(self) -> float:
-        """Seconds that the loop took, with that of its pauses; ValueError where the policy or an invariant failed."""
+        """Seconds that the loop took, pauses included; ValueError if the policy or an invariant fails."""
         python = None
         if self.policy.host_scores is not None:
             python = PythonScores(self.policy.host_scores, self.world)
@@ -99,9 +97,9 @@ class Run:
                 raise raised
             raise ValueError(f"{self._culprit()} must not raise, got {type(raised).__name__}: {raised}") from raised
         if code == BAD_SCORE:
-            found = self._fault()
+            fault = self._fault()
             raise ValueError(f"{self._culprit()} must score 0 or more, got less, infinity or NaN"
-                             f"{f': {found}' if found else ''}")
+                             f"{f': {fault}' if fault else ''}")
         if code == BAD_DEADLINE:
             raise ValueError(f"policy {self.policy.name!r} must put a later deadline, or NEVER, when one has come; it "
                              f"did not for host {self._host_id()!r} at {self.world.counts['time_s'][0]} s")
@@ -114,7 +112,7 @@ class Run:
         """The loop's code at its end, or at a pause."""
         try:
             return self.loop.replay(self.world, *self.arguments)
-        except IndexError as error:  # functions of others are compiled with bounds checks
+        except IndexError as error:  # functions of users are compiled with bounds checks
             rule = "must read arrays within their bounds"
             raise ValueError(f"{self._culprit()} {rule}, got {self._fault() or f'IndexError: {error}'}") from error
         except Exception as error:
@@ -122,14 +120,14 @@ class Run:
 
     def _culprit(self) -> str:
         counts = self.world.counts[0]
-        told = []
+        places = []
         if counts["last_row"] >= 0:
-            told.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
-        asked = "asked about"
+            places.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
+        action = "asked about"
         if counts["hook"] > 0:
-            asked = f"in hook {list(HOOKS)[counts['hook'] - 1]!r} of"
-            told.append(f"host {self._host_id()!r}")
-        return f"policy {self.policy.name!r}, {asked} {' and '.join(told)} at {counts['last_s']} s,"
+            action = f"in hook {list(HOOKS)[counts['hook'] - 1]!r} of"
+            places.append(f"host {self._host_id()!r}")
+        return f"policy {self.policy.name!r}, {action} {' and '.join(places)} at {counts['last_s']} s,"
 
     def _fault(self) -> str:
         return scorer_fault(self.policy, self.world, self.host_ids)
@@ -141,14 +139,14 @@ class Run:
 N_BINS = 500
 N_SAMPLES = 96
 _LOGGED = 4
-"""Entries a request in the log of migrations: twice what one step of the loop can add, for it is taken over at half."""
+"""Log entries of migrations per request: twice what a step can add, as a half-full log is emptied."""
 PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
-"""What a policy names by `predictions`, as the loop has it."""
+"""The loop's codes of `Policy.predictions`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Run):
-    """A run on a fixed pool. record: of its migrations; None where there is neither upkeep nor a rectifier."""
+    """A run on a fixed pool. record: its migrations; None without upkeep and without a rectifier."""
 
     timeline: Timeline
     record: MigrationRecord | None
@@ -157,7 +155,7 @@ class Prepared(Run):
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
              upkeep: Sequence[Upkeep], migration: Migration, is_checked: bool, stop_row: int,
              rectify: Rectify | None = None) -> Prepared:
-    """A world at time 0, nothing placed; see `simulate` for what is refused."""
+    """A run with its world at time 0, nothing placed; it refuses what `simulate` refuses."""
     n, (n_hosts, n_resources) = len(workload.placed_s), workload.capacity.shape
     host_events = host_events_of(upkeep, n_hosts, workload.trace.horizon_s)
     is_emptying = any(not isinstance(entry, Failure) for entry in upkeep)
@@ -166,14 +164,14 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         host_events = _with_rectifying(host_events, rectify.times_s(workload.trace.horizon_s))
     predictions = PREDICTIONS[policy.predictions]
     if predictions == NO_PREDICTIONS and is_emptying and migration.is_predicting:
-        predictions = CURRENT  # the order of migrations asks for them, though the chain does not
+        predictions = CURRENT  # for the order of migrations, though the chain uses none
     min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
     curves = curves_for(workload, policy, source, predictions != NO_PREDICTIONS or rectify is not None)
     host_table, request_table = tables_of(workload, curves)
     if rectify is not None:
         request_table["is_pinned"] |= non_migratable(workload, rectify)
     order = None
-    is_uneven = is_outdated in policy.scorers  # empty hosts are not alike to it
+    is_uneven = is_outdated in policy.scorers  # it scores empty hosts differently
     if is_ranked is not False and is_packing_last(policy) and not is_uneven:
         order = ranking(workload.capacity, workload.need)
     if is_ranked and order is None:
@@ -219,14 +217,14 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
 
 
 def _at_pause(world: World, rectify: Rectify | None, cpu: int, record: MigrationRecord, code: int) -> None:
-    """What a paused loop waits for."""
+    """Empty the log of migrations; plan the day's migrations if the loop paused for them."""
     record.take_over(world)
     if code == PAUSED and rectify is not None:
         plan_migrations(world, rectify, cpu, record)
 
 
 def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
-    """The source's curves where they are needed, else some of no meaning; ValueError where there is no source."""
+    """The source's curves; placeholders if they are not needed. ValueError if a needed source is None."""
     if not is_needed:
         return one_step(np.zeros(len(workload.placed_s), np.int64))
     if source is None:
@@ -236,7 +234,7 @@ def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None
 
 
 def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:
-    """Hosts and requests before anything happens."""
+    """The tables of hosts and requests before the first event."""
     rules = workload.constraints.rules(workload.trace.requests, workload.hosts)
     hosts = np.zeros(len(workload.capacity), HOSTS)
     hosts["valid_until_s"], hosts["first"] = NEVER, -1
@@ -259,14 +257,14 @@ def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarra
 
 
 def _with_rectifying(host_events: np.ndarray, times_s: list[int]) -> np.ndarray:
-    """Host events with the times at which moves are planned, after what else happens then."""
-    added = np.array([(time_s, RECTIFY, 0) for time_s in times_s], HOST_EVENTS)
-    whole = np.concatenate([host_events, added])
+    """Host events with the times at which a rectifier plans, each after the other events of its second."""
+    planning = np.array([(time_s, RECTIFY, 0) for time_s in times_s], HOST_EVENTS)
+    whole = np.concatenate([host_events, planning])
     return np.asarray(whole[np.argsort(whole["time_s"], kind="stable")])
 
 
 def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.ndarray:
-    """The agenda with what happens at known times; in order of time, these are a heap already."""
+    """The agenda with the host events; in order of time they are a heap already."""
     slots = np.zeros(n_slots, SLOTS)
     slots["time"], slots["position"] = NEVER, -1
     idx = np.arange(len(host_events))
@@ -277,7 +275,7 @@ def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.n
 
 
 def _timeline(workload: Workload, policy: Policy, n_owners: int) -> Timeline:
-    """Times at which integrals are read, the bins' edges among them, and states at the beginning of some bins."""
+    """Marks at which integrals are read, the edges of bins among them; samples at the start of some bins."""
     n_hosts, n_resources = workload.capacity.shape
     edges = bin_edges(workload.trace.horizon_s)
     last = len(edges) - 2
@@ -308,45 +306,45 @@ def _record(kind: np.dtype[Any], **values: int) -> np.ndarray:
 
 
 def scorer_fault(policy: Policy, world: World, host_ids: Sequence[Any]) -> str:
-    """Scorer, what it gave or raised, and the host; "" where none fails now, or it was no decision that failed."""
+    """The failing scorer, its result or exception, and the host; "" if none fails or no decision failed."""
     counts = world.counts[0]
     row, now = int(counts["last_row"]), int(counts["last_s"])
     if row < 0 or counts["hook"] > 0 or policy.host_scores is not None:
         return ""
     request, cluster = _request(world, row, now), world.cluster
-    is_asked = (cluster.free >= world.need[row]).all(axis=1) & (cluster.closed == OPEN)
+    is_scored = (cluster.free >= world.need[row]).all(axis=1) & (cluster.closed == OPEN)
     n_resources = world.need.shape[1]
-    for host in np.flatnonzero(is_asked).tolist():
+    for host in np.flatnonzero(is_scored).tolist():
         for kind, function in policy_functions(policy):
             lasts = {"scorer": [now], "filter": [now], "scorer per resource": range(n_resources)}.get(kind, [])
             for last in lasts:
-                given = _given(plain_function(function), _read_only(cluster), host, request, last, kind == "filter")
-                if given:
-                    return f"{given} from {kind.split()[0]} {function.__name__!r} for host {host_ids[host]!r}"
+                fault = _fault_of(plain_function(function), _read_only(cluster), host, request, last, kind == "filter")
+                if fault:
+                    return f"{fault} from {kind.split()[0]} {function.__name__!r} for host {host_ids[host]!r}"
     return ""
 
 
-def _given(plain: Any, cluster: Cluster, host: int, request: Request, last: int, is_filter: bool) -> str:
-    """What is wrong with what the function gives, or ""."""
+def _fault_of(plain: Any, cluster: Cluster, host: int, request: Request, last: int, is_filter: bool) -> str:
+    """The function's exception or wrong score, or ""."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             score = plain(cluster, host, request, last)
-        except Exception as error:  # whatever it raises is what is to be told
+        except Exception as error:  # any of them: it becomes the message
             return f"{type(error).__name__}: {error}"
     return "" if is_filter or 0 <= score < np.inf else str(score)
 
 
 def _request(world: World, row: int, now: int) -> Request:
     """The request as the chain saw it."""
-    own = world.requests[row]
-    curve = slice(int(own["curve_start"]), int(own["curve_end"]))
-    return Request(row, read_only(world.need[row]), int(own["exit_s"]), now - int(own["start_s"]),
+    record = world.requests[row]
+    curve = slice(int(record["curve_start"]), int(record["curve_end"]))
+    return Request(row, read_only(world.need[row]), int(record["exit_s"]), now - int(record["start_s"]),
                    read_only(world.uptime_s[curve]), read_only(world.overhang_s[curve]))
 
 
 def _read_only(cluster: Cluster) -> Cluster:
     state = cluster.state
-    kept = read_only(state) if isinstance(state, np.ndarray) else type(state)(*map(read_only, state))
+    arrays_of_state = read_only(state) if isinstance(state, np.ndarray) else type(state)(*map(read_only, state))
     arrays = {name: read_only(array) for name, array in cluster._asdict().items() if name != "state"}
-    return Cluster(**arrays, state=kept)
+    return Cluster(**arrays, state=arrays_of_state)
