@@ -1,4 +1,4 @@
-"""What a scheduler imports: bundle reading, predictor, lifetime curves one by one and in a pool, hosts' exits.
+"""What a scheduler imports: bundles, predictor, lifetime curves one by one and in a pool, exits of hosts.
 
 >>> from sojourn.serving import BundleError, Predictor
 >>> try:

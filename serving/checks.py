@@ -1,8 +1,6 @@
-"""Checks of what callers give.
+"""Checks of arguments, and of the types and number of values in a bundle's JSON.
 
-Values out of a bundle's JSON: each of the type that it should have, and no more of them than stated here.
-
-The limits lie far above what training writes; they bound what a small hostile file can make a loader or a request do.
+The limits are far above what training writes; they bound the cost of a small hostile file.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ from typing import Any
 from sojourn.serving.errors import shown
 
 Moment = int | float | datetime
-"""A time as callers give it: seconds, or a datetime with a time zone."""
+"""A time: seconds, or a datetime with a time zone."""
 LATEST_S = 2**53
-"""Later seconds are no longer told apart by doubles."""
+"""A double cannot distinguish later seconds."""
 
 
 def whole_seconds(value: Any, name: str) -> int:
-    """The value as an int; ValueError where it is no whole number of seconds, or a boolean.
+    """The value as an int; ValueError if it is not a whole number of seconds, or a boolean.
 
     >>> whole_seconds(7, "now_s")
     7
@@ -44,9 +42,10 @@ def whole_seconds(value: Any, name: str) -> int:
 
 
 def clock_second(value: Any, name: str) -> int:
-    """The second in which a moment lies, as an int: of a whole number, a float or a datetime with a time zone.
+    """The whole second of a moment (an int, a float or a datetime with a time zone), as an int.
 
-    A datetime is its Unix second. ValueError for anything else, a boolean and a time too far away among it.
+    A datetime gives its Unix second. ValueError for anything else, a boolean or a time too far
+    away.
 
     >>> from datetime import UTC, datetime
     >>> clock_second(7.9, "now_s"), clock_second(datetime(2026, 11, 1, tzinfo=UTC), "now_s")
@@ -70,7 +69,7 @@ def clock_second(value: Any, name: str) -> int:
 
 
 def folder_path(value: Any, name: str) -> Path:
-    """The value as the path of a folder; ValueError for what is no path that a system can have.
+    """The value as the path of a folder; ValueError if it cannot be a path.
 
     >>> folder_path(None, "folder")
     Traceback (most recent call last):
@@ -79,7 +78,7 @@ def folder_path(value: Any, name: str) -> Path:
     try:
         path = os.fspath(value)
         is_path = isinstance(path, str) and bool(path) and b"\0" not in os.fsencode(path)
-    except (TypeError, ValueError):  # ValueError: a text that the file system's encoding does not know
+    except (TypeError, ValueError):  # ValueError: text outside the file system's encoding
         is_path = False
     if not is_path:
         raise ValueError(f"{name} must be the path of a folder, got {shown(value)}")
@@ -96,7 +95,7 @@ N_INTERVALS_MAX = 1_000
 N_SAMPLES_MAX = 10_000
 """Sampling uptimes, and quantiles of residuals."""
 N_BACKGROUND_MAX = 64
-"""Earlier requests that a bundle carries to be explained against."""
+"""Earlier requests in a bundle, as background of explanations."""
 N_TEXT_MAX = 512
 """Characters of a name."""
 HISTORY_MAX: Mapping[str, int] = {
@@ -139,7 +138,7 @@ def numbers(value: Any, name: str, most: int) -> tuple[float, ...]:
 
 
 def history_fields(document: Any) -> dict[str, Any]:
-    """A schema's `history`, its numbers within HISTORY_MAX; what else it must be, its definition checks."""
+    """A schema's `history`, its numbers within HISTORY_MAX; `HistoryDefinition` checks the rest."""
     if not isinstance(document, dict):
         raise ValueError(f"history must be an object, got {shown(document)}")
     for key in sequence(document["keys"], "history keys", N_KEYS_MAX):

@@ -1,7 +1,8 @@
 """Forks: the child finds every lock free, the history whole and its watchers running.
 
-A fork waits until no other thread is within a predictor's locks: microseconds, or as long as a reload takes. It also
-waits until numba compiles nothing, whoever asked for it: a child that needed compiled code would wait for ever.
+A fork waits until no other thread holds a predictor's locks: microseconds, or as long as a reload
+takes. It also waits until numba compiles nothing: else a child that needs compiled code would wait
+for ever.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any, Protocol
 
 
 class Forking(Protocol):
-    """What takes part in forks."""
+    """An object that takes part in forks."""
 
     def before_fork(self) -> None:
-        """Take whatever must not be held by another thread."""
+        """Take all locks that no other thread may hold during a fork."""
         ...
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Give it back; in the child, where only the forking thread lives on, also start what else is needed."""
+        """Release them; in the child, which has only the forking thread, also restart other threads."""
         ...
 
 
@@ -32,10 +33,10 @@ _COMPILER: list[Any] = []
 _LOCK = threading.Lock()
 
 
-def join_forks(one: Forking) -> None:
-    """Let an object take part in every fork from now on, for as long as it lives."""
+def join_forks(forking: Forking) -> None:
+    """Let an object take part in every fork from now on, as long as it exists."""
     with _LOCK:
-        _LIVE.add(one)
+        _LIVE.add(forking)
 
 
 def _before() -> None:
@@ -43,10 +44,10 @@ def _before() -> None:
     for one in list(_LIVE):
         one.before_fork()
         _HELD.append(one)
-    module = sys.modules.get("numba.core.compiler_lock")  # whoever imported numba, and only then
+    module = sys.modules.get("numba.core.compiler_lock")  # only if numba was imported
     lock = getattr(module, "global_compiler_lock", None)
     if lock is not None:
-        lock.acquire()  # last: who answers a request may compile, who compiles answers none
+        lock.acquire()  # last: a thread that answers may compile, a thread that compiles does not answer
         _COMPILER.append(lock)
 
 
@@ -60,6 +61,6 @@ def _after(*, is_child: bool) -> None:
         one.after_fork(is_child=is_child)
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(before=_before, after_in_parent=lambda: _after(is_child=False),
                         after_in_child=lambda: _after(is_child=True))  # fmt: skip

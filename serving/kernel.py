@@ -1,7 +1,7 @@
-"""The one way by which compiled loops of serving and models are made: without Python's lock, and kept on disk.
+"""Compiles the loops of serving and models: without Python's lock, and kept on disk.
 
-Functions that plain Python and compiled code share are registered with numba where it is installed; a module of
-kernels is imported only there.
+Functions that plain Python and compiled code share are registered with numba if it is installed;
+modules of kernels are imported only then.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def register_jitable(function: _Function) -> _Function:
-    """The function as it is, made known to compiled code where numba is installed."""
+    """The function unchanged; if numba is installed, compiled code can call it."""
     if _registered is not None:
         _registered(function)
     return function
 
 
 def register_inlined(function: _Function) -> _Function:
-    """As `register_jitable`, but always inlined: for functions of many arrays, which cost 30 ns to hand over."""
+    """As `register_jitable`, but always inlined: for functions of many arrays, each of which costs 30 ns to pass."""
     if _registered is not None:
         _registered(inline="always")(function)
     return function

@@ -1,4 +1,4 @@
-"""The predictor that a scheduler imports: one prediction at admission, lookups ever after."""
+"""The predictor that a scheduler imports: one prediction at admission, then lookups only."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ from sojourn.serving.watch import ReloadGate, Watch, WatchEvent
 
 _INF = math.inf
 N_AT_ONCE = 64
-"""Requests of `remaining_many` that are answered under one lock: half a millisecond."""
+"""`remaining_many` answers so many requests while it holds the lock once: half a millisecond."""
 
 
 class Predictor:
-    """Predicts lifetimes in process; needs only numpy and onnxruntime (numba where installed).
+    """Predicts lifetimes in process; needs only numpy and onnxruntime (and numba if installed).
 
-    Times are whole seconds on the training trace's clock. Safe to use from several threads and across forks; not
-    from a signal handler. Takes over the bundle's history: one bundle object serves one predictor.
+    Times are whole seconds on the training trace's clock. Safe in several threads and across forks,
+    but not in a signal handler. The predictor changes the bundle's history, so give each predictor
+    a bundle object of its own.
 
-    One lock guards the history, what is open, what was observed and the counts; it is held for microseconds.
+    One lock guards the history, open requests, observed use and counters; it is held for microseconds.
     """
 
     def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None, *,
@@ -64,25 +65,27 @@ class Predictor:
     def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None,
              usage: str | Path | None = None, shadow: str | Path | None = None,
              recalibrate: bool = False) -> Predictor:
-        """Load a bundle folder; BundleError where it is missing, corrupted or of another version.
+        """Load a bundle folder; BundleError if it is missing, corrupted or of another version.
 
-        is_history_kept: start with the owner history of the trace's end (the default), or with none.
-        history: the folder that `snapshot` fills: go on from there, what was running included. Where no snapshot was
-        completed yet (no folder, or none with its SNAPSHOT.json) it starts as without; `info()["is_restored"]` says
-        which. SnapshotError where the snapshot is corrupted, of another format, or not of the bundle's history
-        definition and clock, or where the folder holds anything else than a snapshot.
+        is_history_kept: start with the owner history at the trace's end (the default), or with none.
+        history: a folder written by `snapshot`; the predictor continues from it, running requests
+        included. If the folder holds no complete snapshot yet, the predictor starts without; see
+        `info()["is_restored"]`. SnapshotError if the snapshot is corrupted, or its format, history
+        definition or clock differ, or if the folder holds other files.
         usage: the folder of a usage section, for `observe` and `usage`; BundleError as for the bundle.
-        shadow: the bundle folder of a challenger that answers each admission, too, off the caller's path. Its answers
-        are never used; see `shadow`. One that cannot be loaded is counted (`shadow_errors`), and the champion serves.
-        recalibrate: learn from the requests that end here, and give new requests curves that are recalibrated by it
-        (docs/running_requests.md). A snapshot of the same version goes on; another version begins anew.
+        shadow: the bundle folder of a challenger. It predicts each admission, too, in another
+        thread; its answers are only compared (see `shadow`). If it cannot be loaded,
+        `shadow_errors` counts it.
+        recalibrate: learn factors from requests that end here, and apply them to the curves of new
+        requests (docs/running_requests.md). A snapshot of the same version continues them; another
+        version starts anew.
         """
-        kept = None if history is None else folder_path(history, "history")
-        if kept is not None and not is_history_kept:
+        snapshot = None if history is None else folder_path(history, "history")
+        if snapshot is not None and not is_history_kept:
             raise ValueError("history must be None where is_history_kept is False, got a folder")
-        beside = None if shadow is None else folder_path(shadow, "shadow").absolute()
+        shadow_folder = None if shadow is None else folder_path(shadow, "shadow").absolute()
         bundle = load_bundle(folder)
-        content = None if kept is None else read_snapshot(kept)
+        content = None if snapshot is None else read_snapshot(snapshot)
         start: HistoryState | LiveHistory | None = None
         if content is not None:
             start = live_history(content, bundle.schema.encoder, bundle.version)
@@ -92,25 +95,25 @@ class Predictor:
         predictor._folder = Path(folder).absolute()
         if usage is not None:
             predictor._usage.load(usage)
-        if beside is not None:
-            predictor._decisions.folder = beside
+        if shadow_folder is not None:
+            predictor._decisions.folder = shadow_folder
             with suppress(BundleError):
                 predictor.reload_shadow()
         return predictor
 
     @property
     def version(self) -> str:
-        """The version that is served: the first 12 hex digits of its manifest's sha256."""
+        """The served version: the first 12 hex digits of the sha256 of its manifest."""
         return self._current.served.version
 
     @property
     def encoder(self) -> Encoder:
-        """How the version that is served reads a request: its columns, history definition and clock."""
+        """How the served version reads a request: its columns, history definition and clock."""
         return self._current.served.encoder
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts since the predictor was made, by the names of `COUNTERS`, which says what each one means."""
+        """Counts since the predictor was created, by name; `COUNTERS` explains each name."""
         with self._lock:
             return dict(self._counters.n)
 
@@ -119,15 +122,16 @@ class Predictor:
         self._counters.count(name, amount)
 
     def info(self) -> dict[str, Any]:
-        """What is being served: version, family, number of features, whether answers are compiled, and how.
+        """The served model: version, family, number of features, whether answers are compiled, and how.
 
-        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates. n_running: requests that
-        are held as running, of at most n_running_max. n_dropped: of whose end nobody told, and which were forgotten for
-        that bound. is_restored: whether the history went on from a snapshot. recalibration: on, or off and why.
-        refresh_ages_s: see `next_refresh`.
+        clock: of `now_s`: "Unix seconds", or "the training trace's own" if that has no dates.
+        n_running: running requests, at most n_running_max. n_dropped: requests without a reported
+        end that were dropped to stay within it. is_restored: whether the history continues a
+        snapshot.
+        recalibration: on, or off and why. refresh_ages_s: see `next_refresh`.
 
-        walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" where numba is not installed:
-        a first answer then costs several times as much, and has the same bits.
+        walk: "leaf masks", "range walk" (larger trees, category sets), or "ONNX Runtime" if numba
+        is not installed: a first answer then takes several times as long, and has the same bits.
         """
         served = self._current.served
         return {
@@ -153,12 +157,12 @@ class Predictor:
               request_id: str | None = None) -> Lifetime:
         """Predict a request that is placed now, and record its arrival in the owner history.
 
-        request: column -> value; a missing column, category or owner takes the model's unknown path and is
-        named in the result's `unknown`. arrival_s: its start, for a request that was already running.
-        request_id: by which the log of decisions names it (see `log_to`); nothing else reads it.
-        now_s: an int, a float or a datetime with a time zone: Unix time (`time.time()`) if the training trace had
-        dates, else seconds on its own clock. `info()["clock"]` says which one.
-        Raises ValueError for an unknown column, a wrong type, or a time on another clock.
+        request: column -> value. A missing column, category or owner counts as unknown, and the
+        result's `unknown` lists it. arrival_s: its start, if it is already running.
+        request_id: its name in the decision log (see `log_to`); nothing else reads it.
+        now_s: an int, a float or a datetime with a time zone: Unix time (`time.time()`) if the
+        training trace had dates, else seconds on its own clock. See `info()["clock"]`. Raises
+        ValueError for an unknown column, a wrong type, or a time on another clock.
         """
         served = self._current.served
         try:  # `with self._counters` does the same, 0.2 us later
@@ -173,7 +177,7 @@ class Predictor:
             raise
 
     def predict(self, request: Mapping[str, Any], now_s: Moment) -> Lifetime:
-        """The same prediction as `admit`, recording nothing."""
+        """The same prediction as `admit`, but nothing is recorded."""
         served = self._current.served
         try:
             return self._predict(served, request, served.now(now_s))
@@ -185,30 +189,31 @@ class Predictor:
                        now_s: Moment) -> np.ndarray:
         """Mean remaining seconds, float64 (n,), of n requests that arrive now, at one uptime each.
 
-        Records nothing; all answers are of one version.
+        Records nothing; one version gives all answers.
         """
         served = self._current.served
         answers: list[float] | None
         with self._counters:
-            asked, given = _elements(requests, "requests"), _elements(uptimes_s, "uptimes_s")
-            if len(asked) != len(given):
-                raise ValueError(f"uptimes_s must have {len(asked)} elements, got {len(given)}")
+            rows, ages_s = _elements(requests, "requests"), _elements(uptimes_s, "uptimes_s")
+            if len(rows) != len(ages_s):
+                raise ValueError(f"uptimes_s must have {len(rows)} elements, got {len(ages_s)}")
             uptimes = [uptime_s if type(uptime_s) is float and 0.0 <= uptime_s < _INF
-                       else checked_seconds(uptime_s, "uptime_s") for uptime_s in given]
+                       else checked_seconds(uptime_s, "uptime_s") for uptime_s in ages_s]
             now = served.now(now_s)
             if served.first is None or self._open.recalibration.learnt is not None:
                 answers = [self._predict(served, request, now).remaining(uptime_s)
-                           for request, uptime_s in zip(asked, uptimes, strict=True)]
+                           for request, uptime_s in zip(rows, uptimes, strict=True)]
             else:
-                answers = self._predict_many(served, served.first, list(map(served.parse, asked)), uptimes, now)
-        return self.remaining_many(asked, uptimes, now_s) if answers is None else np.array(answers)
+                answers = self._predict_many(served, served.first, list(map(served.parse, rows)), uptimes, now)
+        return self.remaining_many(rows, uptimes, now_s) if answers is None else np.array(answers)
 
     def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Attribution:
-        """What each group of inputs adds to the request's log10 median remaining seconds, as it was predicted.
+        """How much each group of inputs adds to the request's predicted log10 median remaining seconds.
 
-        The answer of `sojourn predict --explain`. It runs the model thousands of times, outside of every lock:
-        milliseconds to seconds, not for a placement loop. A refreshed handle is explained at its moment, or later,
-        against a request of which nothing is known. ValueError where the handle's version is no longer served.
+        `sojourn predict --explain` prints it. It runs the model thousands of times, without a lock,
+        in milliseconds to seconds: not for a placement loop. A refreshed handle is explained at its
+        refresh or later, against a request with no known inputs. ValueError if the handle's version
+        is no longer served.
         """
         served = self._current.served
         if not isinstance(vm, Lifetime):
@@ -219,20 +224,20 @@ class Predictor:
             refresher = served.refresher
             with self._lock:
                 nothing = refresher.encoder.encode(refresher.encoder.parse({}), vm.refreshed_s, self._open.history)
-            asked_s = max(uptime_s, float(vm.refreshed_s - vm.arrival_s))
-            return attribute(refresher.builder, vm.features, np.array([nothing]), asked_s)
+            age_s = max(uptime_s, float(vm.refreshed_s - vm.arrival_s))
+            return attribute(refresher.builder, vm.features, np.array([nothing]), age_s)
         background = served.background
-        if background is None:  # an older bundle: against a request of which nothing but its arrival is known
+        if background is None:  # an older bundle: compare with a request that gives only its arrival
             with self._lock:
                 nothing = served.encoder.encode(served.parse({}), vm.arrival_s, self._open.history)
             background = np.array([nothing])
         return attribute(served.builder, vm.features, background, uptime_s)
 
     def ended(self, vm: Lifetime | str, now_s: Moment, *, arrival_s: Moment | None = None) -> None:
-        """Record that an admitted request ended at `now_s`; ValueError where it is not running, or another's.
+        """Record that an admitted request ended at `now_s`; ValueError if it does not run here.
 
-        vm: its handle, a copy of it, or its id. arrival_s: when it began to run, for a job that waited in a queue
-        after its admission; the wait is no part of its lifetime, here as in training.
+        vm: its handle, a copy of it, or its id. arrival_s: when it began to run, if it waited in a
+        queue after its admission. The wait is not part of the lifetime, as in training.
         """
         try:
             end_s = self._current.served.now(now_s)
@@ -247,7 +252,7 @@ class Predictor:
             recorder.ended(admission.token, admission.number, end_s, began_s)
 
     def withdraw(self, vm: Lifetime | str) -> None:
-        """Undo an `admit` that was not placed; ValueError where it is not running, or another predictor's.
+        """Undo an `admit` that was not placed; ValueError if it does not run here.
 
         vm: its handle, a copy of it, or its id.
         """
@@ -258,15 +263,16 @@ class Predictor:
             recorder.withdrawn(admission.token, admission.number, clock_s)
 
     def refresh(self, vm: Lifetime | str, now_s: Moment, *, arrival_s: Moment | None = None) -> Lifetime:
-        """A handle with a new curve for a running request, from what its owner did until `now_s`; one model run.
+        """A handle with a new curve for a running request, from its owner's history at `now_s`; one model run.
 
-        The curve counts from the request's age at `now_s` on. The handle names the same admission; the old one does,
-        too, and keeps its curve. `next_refresh` says when it is worth it. Before the first age that it names, and where
-        the version that is served has no model for it, the answer is the handle as `handle` gives it.
+        The curve is valid from the request's age at `now_s` on. The new handle and the old one name
+        the same admission; the old one keeps its curve. `next_refresh` gives the uptimes at which a
+        refresh helps. Before the first of them, or if the served version has no model for it, the
+        result is that of `handle`.
 
-        vm: its handle, a copy of it, or its id. arrival_s: when it began to run, as in `ended`. A clock that was set
-        back is not corrected, as in `admit`: what the history knows, it knows. ValueError where the request is not
-        running, or another's; and for a time before its arrival or on another clock.
+        vm: its handle, a copy of it, or its id. arrival_s: when it began to run, as in `ended`. As
+        in `admit`, a clock that was set back removes nothing from the history. ValueError if the
+        request does not run here, or the time is before its arrival or on another clock.
         """
         served = self._current.served
         with self._counters:
@@ -275,56 +281,57 @@ class Predictor:
             with self._lock:
                 if served.instant_s != self._open.history.definition.instant_s:  # reloaded since
                     served = self._current.served
-                one = self._open.refreshed(served, vm, now, start_s)
-        return self._open.handle_of(served, one)
+                admitted = self._open.refreshed(served, vm, now, start_s)
+        return self._open.handle_of(served, admitted)
 
     def next_refresh(self, uptime_s: float) -> float:
-        """The uptime at which a request that has run for `uptime_s` is worth a `refresh`, s; infinity if never.
+        """The next uptime, s, at which `refresh` helps a request that has run for `uptime_s`; infinity if none.
 
-        At these uptimes a new curve was better than the held one on the validation window (`info()["refresh_ages_s"]`).
+        `info()["refresh_ages_s"]`: there a new curve was better on the validation window.
         """
         refresher = self._current.served.refresher
-        asked_s = checked_seconds(uptime_s, "uptime_s")
-        return math.inf if refresher is None else refresher.next_s(asked_s)
+        age_s = checked_seconds(uptime_s, "uptime_s")
+        return math.inf if refresher is None else refresher.next_s(age_s)
 
     def running(self) -> list[str]:
-        """Ids of what was admitted and neither ended nor withdrawn, in the order of their admissions."""
+        """Ids of requests that are admitted and neither ended nor withdrawn, in the order of their admissions."""
         with self._lock:
             running = self._open.running.all()
-        return [one.admission.id for one in running]
+        return [admitted.admission.id for admitted in running]
 
     def handle(self, id: str) -> Lifetime:
-        """The handle of a running request, made again from its id: the request as it was encoded at its admission, or
-        at its latest `refresh`.
+        """The handle of a running request, rebuilt from its id.
 
-        The model that is served reads it, so where that is the version that admitted it, all answers are the same.
-        ValueError where the id does not run here, or the version that is served reads other features.
+        The served model reads the features of its admission or latest `refresh`, so the version
+        that admitted it gives the same answers. ValueError if the id does not run here, or the
+        served version reads other features.
         """
         served = self._current.served
         with self._lock:
-            one = self._open.find(id)
-        return self._open.handle_of(served, one)
+            admitted = self._open.find(id)
+        return self._open.handle_of(served, admitted)
 
     def snapshot(self, folder: str | Path) -> None:
-        """Write the live history, what is running included, to a folder, for `load(..., history=folder)`.
+        """Write the live history and the running requests to a folder, for `load(..., history=folder)`.
 
-        It is as it stands at one moment, whatever other threads do. The lock is held while references are copied
-        (some milliseconds for 100,000 owners), not while they are packed and written. The folder is made, or its
-        former snapshot replaced in one step: whenever the process ends, one of the two is there.
-        SnapshotError where the folder holds anything else or is being written; OSError where there is no room, say.
+        It is the state of one moment, whatever other threads do. The lock is held while references
+        are copied (some milliseconds for 100,000 owners), not while they are packed and written. A
+        new snapshot replaces the former one in one step, so a killed process leaves one of the two.
+        SnapshotError if the folder holds other files or is being written; OSError, for example, if
+        the disk is full.
         """
         self._open.snapshot(folder)
 
     def reload(self, folder: str | Path | None = None) -> str:
-        """Serve what lies in the folder now (default: the one that was loaded); returns its version.
+        """Serve the bundle that is in the folder now (default: the loaded folder); returns its version.
 
-        Without a folder, the usage section is loaded again, too, where there is one; see `reload_usage`.
+        Without a folder, the usage section, if any, is loaded again, too; see `reload_usage`.
 
-        Calls under way end with the version that they began with, and what was admitted keeps its curve. The live
-        owner history goes on, so the bundle's own is not read. Where the new version sets instant ends apart and the
-        old one did not, or the other way round, the history is read anew (some us for each owner, under the lock), and
-        calls under way end with the new version. BundleError where the bundle is missing, corrupted or of another
-        history definition or clock: the old version serves on.
+        Running calls finish with their version, and admitted requests keep their curves. The live
+        owner history continues; that of the bundle is not read. If only one of the two versions
+        sets instant ends apart, the history is read anew (some us for each owner, under the lock),
+        and running calls finish with the new version. BundleError if the bundle is missing,
+        corrupted or of another history definition or clock: the old version serves on.
         """
         source = self._followed() if folder is None else folder_path(folder, "folder")
         with self._reloading:
@@ -340,40 +347,42 @@ class Predictor:
         return fresh.version
 
     def watch(self, *, interval_s: float = 5.0, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
-        """Reload whenever another version is published in the folder that was loaded, until `stop` is called.
+        """Reload whenever another version is published in the loaded folder, until `stop` is called.
 
-        A usage section and a shadow are followed, too, each by a thread of its own. on_event: called from the watchers'
-        threads with what was served or refused. Also a context manager.
+        A usage section and a shadow are watched, too, each by its own thread. on_event: called in
+        these threads with each version that was served or refused. The result is also a context
+        manager.
         """
-        folder, decisions, usage, beside = self._followed(), self._decisions, self._usage, None
+        folder, decisions, usage, watcher = self._followed(), self._decisions, self._usage, None
         if decisions.folder is not None:
-            beside = Watch(decisions, decisions.folder, interval_s, on_event)
+            watcher = Watch(decisions, decisions.folder, interval_s, on_event)
         if usage.folder is not None:
-            beside = Watch(usage, usage.folder, interval_s, on_event, files=USAGE_FILES, check=check_usage_files,
-                           beside=beside)
-        return Watch(self, folder, interval_s, on_event, beside=beside)
+            watcher = Watch(usage, usage.folder, interval_s, on_event, files=USAGE_FILES, check=check_usage_files,
+                            beside=watcher)
+        return Watch(self, folder, interval_s, on_event, beside=watcher)
 
     def reload_usage(self, folder: str | Path | None = None) -> str:
-        """Serve the usage section that lies in the folder now (default: the one that was loaded); returns its version.
+        """Serve the usage section that is in the folder now (default: the loaded folder); returns its version.
 
-        What was observed goes on. BundleError where the section is missing, corrupted or of another clock, ValueError
-        where none was loaded: the old one serves on.
+        Observed use is kept. BundleError if the section is missing, corrupted or of another clock,
+        ValueError if none was loaded: the old one serves on.
         """
         return self._usage.reload(folder)
 
     def observe(self, vm: Lifetime | str, time_s: int, used: float, mem_used: float | None = None) -> bool:
-        """Take a sample of what a request used at a time; False where it is dropped (see `counters`).
+        """Record a sample of what a request used at a time; False if it is dropped (see `counters`).
 
-        vm: the handle or id of a running request, or the trace's id of one that the usage section has a wave of.
-        used, mem_used: shares of the cores, and of the memory, that it reserved. Samples may come in any order. What
-        was observed is forgotten when the request ends; it is not part of a snapshot.
-        ValueError for what is no sample, for a request that does not run, or where no usage section was loaded.
+        vm: the handle or id of a running request, or the id in the trace of one with a wave in the
+        usage section. used, mem_used: shares of the cores, and of the memory, that it reserved, in
+        any order of time. Samples are deleted when the request ends; a snapshot does not hold them.
+        ValueError for a wrong sample, a request that does not run, or if no usage section was
+        loaded.
         """
         with self._counters:
             return self._usage.observe(self._open, vm, time_s, used, mem_used)
 
     def usage(self, vm: Lifetime | str, resource: str = "cpu") -> UsageAnswer:
-        """What a request is expected to use, by what was observed of it and what the usage section knows.
+        """What a request is expected to use, from its samples and the usage section.
 
         vm: as for `observe`. resource: `cpu` or `mem`. ValueError as there.
         """
@@ -381,61 +390,62 @@ class Predictor:
             return self._usage.answer(self._open, vm, resource)
 
     def forget_usage(self, request_id: str) -> bool:
-        """Forget what was observed of a request that was never admitted here; False where that is nothing."""
+        """Delete the samples of a request that was never admitted here; False if there are none."""
         return self._usage.forget(request_id)
 
     @property
     def usage_version(self) -> str | None:
-        """The version of the usage section that is served; None where there is none."""
+        """The version of the served usage section; None if there is none."""
         return self._usage.version or None
 
     def log_to(self, folder: str | Path, *, owner_key: bytes | None = None, flush_s: float = 1.0,
                file_mib: float = 64.0, file_s: float = 86_400.0, keep_mib: float = 16_384.0,
                keep_s: float = 400.0 * 86_400.0) -> None:
-        """Log each admission from now on, and how it ended, to files in a folder; see docs/monitoring.md.
+        """Log each admission from now on, and its end, to files in a folder; see docs/monitoring.md.
 
-        A thread writes them, every `flush_s`; a killed process loses what came after the last write. A disk that fails
-        costs decisions that are counted (`decisions_lost`), never an answer. Several processes may log to one folder.
-        The settings are those of `LogSettings`. A log that was begun before is ended. ValueError for a wrong setting.
+        A thread writes them every `flush_s`; a killed process loses what came after the last write.
+        If the disk fails, decisions are lost and counted (`decisions_lost`), but all answers are
+        given. Several processes may log to one folder. See `LogSettings`; a former log is closed.
         """
         settings = LogSettings(owner_key, flush_s, file_mib, file_s, keep_mib, keep_s)
         self._decisions.log_to(folder_path(folder, "folder").absolute(), settings)
 
     def stop_logging(self) -> None:
-        """Write what was decided so far, and log no further; without a log, nothing."""
+        """Write all decisions so far and stop logging; without a log, do nothing."""
         recorder = self._decisions.recorder
         if recorder is not None and recorder.folder is not None:
             self._decisions.log_to(None, None)
 
     def flush_decisions(self) -> bool:
-        """Have the shadow answer, and the log hold, all that was decided so far; False where the disk failed."""
+        """Wait until the shadow has answered, and the log holds, all decisions so far; False if the disk failed."""
         recorder = self._decisions.recorder
         return True if recorder is None else recorder.flush()
 
     def reload_shadow(self, folder: str | Path | None = None) -> str:
-        """Have the bundle that lies in the folder now (default: the one that was loaded) answer as the shadow.
+        """Use the bundle that is in the folder now (default: the loaded folder) as the shadow.
 
-        Returns its version. BundleError where it is missing, corrupted, or of another history definition or clock than
-        the champion: the shadow from before, or none, goes on. Differences are counted from 0.
+        Returns its version, and resets the differences. BundleError if it is missing, corrupted, or
+        of another history definition or clock than the champion: the former shadow, if any, stays.
         """
         return self._decisions.reload(folder)
 
     def shadow(self) -> Mapping[str, Any]:
-        """The shadow's version (None where there is none), why it is refused, and how far it is from the champion.
+        """The shadow's version (None if there is none), why it is refused, and its distance from the champion.
 
-        log10_ratio: 50, 90 and 99 % quantiles of |log10(shadow / champion)| of `remaining` at creation, as the upper
-        edge of its bin, which is 10^0.05 = 12 % wide (the first reaches from 0 to 0.001, the last holds all above 10);
-        NaN before the first answer. Class changes and errors are among `counters`.
+        log10_ratio: 50, 90 and 99 % quantiles of |log10(shadow / champion)| of `remaining` at
+        creation, each rounded up to the edge of its bin. A bin is 10^0.05 = 12 % wide; the first is
+        0 to 0.001, the last has all above 10. NaN before the first answer. `counters` has class
+        changes and errors.
         """
         return self._decisions.comparison()
 
     def before_fork(self) -> None:
-        """Wait until no other thread is within the history or a reload (see `forking`)."""
+        """Wait until no other thread holds the history or reloads (see `forking`)."""
         self._reloading.before_fork()
         self._lock.acquire()
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Go on, in the parent and in the child."""
+        """Release the locks, in the parent and in the child."""
         self._open.after_fork(is_child=is_child)
         if is_child and self._decisions.recorder is not None:
             self._decisions.recorder.after_fork_in_child()
@@ -444,18 +454,18 @@ class Predictor:
 
     def _predict(self, served: Served, request: Mapping[str, Any], start_s: int,
                  recorded_s: int | None = None, request_id: str | None = None) -> Lifetime:
-        """The prediction for a request that starts at `start_s`; an admission at `recorded_s` where that is given."""
+        """The prediction for a request that starts at `start_s`; recorded_s: the time of its admission, if any."""
         parsed = served.parse(request)
-        admission, opened, n = None, self._open, self._counters.n
+        admission, live, n = None, self._open, self._counters.n
         with self._lock:
-            if served.instant_s != opened.history.definition.instant_s:  # reloaded since: the history is read otherwise
+            if served.instant_s != live.history.definition.instant_s:  # reloaded since
                 served = self._current.served
                 parsed = served.parse(request)
-            encoded, n_before, unknown = opened.encoded(served, served, parsed, start_s)
-            factors = opened.recalibration.factors_of(served)
+            encoded, n_before, unknown = live.encoded(served, served, parsed, start_s)
+            factors = live.recalibration.factors_of(served)
             if recorded_s is not None:
-                admission = opened.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
-                                         None, factors)
+                admission = live.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
+                                       None, factors)
             n["predictions"] += 1
             n["unknowns"] += bool(unknown)
         builder = served.builder
@@ -471,7 +481,7 @@ class Predictor:
 
     def _predict_many(self, served: Served, first: FirstAnswer, parsed: list[Parsed], uptimes_s: list[float],
                       now_s: int) -> list[float] | None:
-        """Mean remaining seconds of parsed requests; None where a reload meanwhile has the history read otherwise."""
+        """Mean remaining seconds of parsed requests; None if a reload meanwhile changed how the history is read."""
         answers: list[float] = []
         for start in range(0, len(parsed), N_AT_ONCE):
             chunk = parsed[start:start + N_AT_ONCE]
@@ -483,9 +493,9 @@ class Predictor:
                 answers += first.remaining(chunk, slots, now_s, history.overall, history.rows,
                                            uptimes_s[start:start + N_AT_ONCE])
                 self._counters.n["predictions"] += len(chunk)
-                self._counters.n["unknowns"] += sum([bool(one.unknown or (UNKNOWN in own
-                                                                      and served.unknown_keys(one, own)))
-                                                 for one, own in zip(chunk, slots, strict=True)])
+                self._counters.n["unknowns"] += sum([
+                    bool(one.unknown or (UNKNOWN in key_slots and served.unknown_keys(one, key_slots)))
+                    for one, key_slots in zip(chunk, slots, strict=True)])
         return answers
 
     def _followed(self) -> Path:
@@ -494,9 +504,9 @@ class Predictor:
         return self._folder
 
 
-def _elements(given: Any, name: str) -> list[Any]:
-    """The elements of a list, an array or another sequence; ValueError for what is none."""
-    is_sequence = hasattr(given, "__len__") and hasattr(given, "__getitem__") and getattr(given, "ndim", 1) > 0
-    if not is_sequence or issubclass(type(given), str | bytes | bytearray | Mapping | type):
-        raise ValueError(f"{name} must be a sequence, got {shown(given)}")
-    return list(given)
+def _elements(values: Any, name: str) -> list[Any]:
+    """The elements of a list, an array or another sequence; ValueError for anything else."""
+    is_sequence = hasattr(values, "__len__") and hasattr(values, "__getitem__") and getattr(values, "ndim", 1) > 0
+    if not is_sequence or issubclass(type(values), str | bytes | bytearray | Mapping | type):
+        raise ValueError(f"{name} must be a sequence, got {shown(values)}")
+    return list(values)

@@ -1,8 +1,7 @@
-"""Follows a bundle's folder: what is published there is served, what must not be served is reported.
+"""Watches a bundle's folder: serves each valid version that is published there, and reports each invalid one.
 
-Lets one reload at a time through, and forks before any further one: reloads back to back cannot keep a fork waiting.
-
-A plain lock that is taken again as soon as it is given back may never reach the thread that waits for it.
+`ReloadGate` admits one reload at a time, and a waiting fork before the next reload. With a plain
+lock, reloads in sequence could keep a fork waiting for ever.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from sojourn.serving.errors import BundleError
 from sojourn.serving.forking import join_forks
 
 N_LOOKS_UNCHECKED = 60
-"""The files that are served are hashed again at every so many looks, though nothing says that they changed."""
+"""Every so many looks, the served files are hashed again even if their size and time are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """What a watcher found. is_served: the version was loaded and is served now; else `reason` says why not.
+    """A version that a watcher served or refused.
 
-    version: of the manifest that was found. Where that is the version being served, and `is_served` is false, its files
-    were changed in place: the loaded model serves on, but the next process could not load it.
+    is_served: it was loaded and is served now; else `reason` has the error. version: of the
+    manifest in the folder. If it is the served version, and `is_served` is false, its files were
+    changed in place: the loaded model serves on, but a new process could not load it.
     """
 
     version: str
@@ -35,31 +35,33 @@ class WatchEvent:
 
 
 class Reloadable(Protocol):
-    """What a watcher asks of a predictor."""
+    """What a watcher needs of a predictor."""
 
     @property
     def version(self) -> str:
-        """Of the bundle that is served."""
+        """The version of the served bundle."""
         ...
 
     def reload(self, folder: Path) -> str:
-        """Serve the folder's bundle from now on; the version that is served then. BundleError where it can't be."""
+        """Serve the folder's bundle from now on; returns its version. BundleError if it cannot be served."""
         ...
 
     def count(self, name: str) -> None:
-        """One more of what is counted under a name."""
+        """Add 1 to a counter."""
         ...
 
 
 class Watch:
     """A daemon thread that reloads a predictor whenever another version lies in its folder; `stop` ends it.
 
-    It never dies and never logs: failures are counted (`reload_errors`, `watch_errors`) and told to `on_event`. A
-    version that was refused is not tried again until one of its files changes; one that could not be read is. The
-    served version's own files are checked against their hashes when one of them changes, and at every 60th look. It
-    runs in forked children, too. A folder that is missing for now is not an event: the served version serves on.
+    It never raises and never logs: failures are counted (`reload_errors`, `watch_errors`) and given
+    to `on_event`. A refused version is tried again only if one of its files changes; one that could
+    not be read is tried again at once. The files of the served version are checked against their
+    hashes if one of them changes, and at every 60th look. It runs in forked children, too. A
+    missing folder is no event: the served version serves on.
 
-    files, check: of the folder's kind, a lifetime bundle's by default. beside: a watcher that ends with this one.
+    files, check: for the folder's kind, by default a lifetime bundle. beside: a watcher that `stop`
+    also ends.
     """
 
     def __init__(self, predictor: Reloadable, folder: Path, interval_s: float,
@@ -76,7 +78,7 @@ class Watch:
         self._beside = beside
         self._seen: tuple[object, ...] = ()
         self._n_looks = 0
-        self._told: WatchEvent | None = None
+        self._event: WatchEvent | None = None
         self._begin()
         join_forks(self)
 
@@ -87,7 +89,7 @@ class Watch:
         self.stop()
 
     def stop(self) -> None:
-        """End the thread; returns once a reload under way is through. Stopping twice does no harm."""
+        """End the thread after the reload that runs, if any. May be called twice."""
         self._is_over.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -95,17 +97,17 @@ class Watch:
             self._beside.stop()
 
     def poll(self) -> None:
-        """Look once, as the thread does every interval; raises nothing."""
+        """Check the folder once, as the thread does every interval; never raises."""
         try:
             self._look()
-        except Exception:  # whatever it is, the next look may fare better
+        except Exception:  # the next look may succeed
             self._predictor.count("watch_errors")
 
     def before_fork(self) -> None:
-        """Nothing is held."""
+        """Hold nothing."""
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Start a thread in the child, where only the forking one lives on."""
+        """Start a thread in the child, which has only the thread that forked."""
         if is_child and not self._is_over.is_set():
             self._begin()
 
@@ -120,44 +122,44 @@ class Watch:
 
     def _look(self) -> None:
         try:
-            found = version_of((self._folder / MANIFEST).read_bytes())
+            version = version_of((self._folder / MANIFEST).read_bytes())
         except OSError:
             return
-        # The other files, too: who copies into the folder may write the manifest first.
-        seen = (found, *(_stamp(self._folder / name) for name in self._files))
+        # The other files, too: a copy into the folder may write the manifest first.
+        seen = (version, *(_stamp(self._folder / name) for name in self._files))
         self._n_looks += 1
-        is_served = found == self._predictor.version
+        is_served = version == self._predictor.version
         if seen == self._seen and (not is_served or self._n_looks % N_LOOKS_UNCHECKED):
             return
-        event, is_final = self._checked(found) if is_served else self._reloaded(found)
+        event, is_final = self._checked(version) if is_served else self._reloaded(version)
         if is_final:
             self._seen = seen
-        is_news = event is not None and event != self._told
-        self._told = event
+        is_news = event is not None and event != self._event
+        self._event = event
         if is_served and is_news:
             self._predictor.count("corruptions")
         if event is not None and is_news and self._on_event is not None:
             self._on_event(event)
 
-    def _reloaded(self, found: str) -> tuple[WatchEvent, bool]:
-        """What came of reloading, and whether the files as they are deserve no second try."""
+    def _reloaded(self, version: str) -> tuple[WatchEvent, bool]:
+        """The result of a reload, and whether it is final for the files as they are."""
         try:
             return WatchEvent(self._predictor.reload(self._folder), True), True
         except Exception as error:
-            return WatchEvent(found, False, f"{type(error).__name__}: {error}"), _is_verdict(error)
+            return WatchEvent(version, False, f"{type(error).__name__}: {error}"), _is_verdict(error)
 
-    def _checked(self, found: str) -> tuple[WatchEvent | None, bool]:
-        """What is wrong with the files of the version that is served, and whether they were read."""
+    def _checked(self, version: str) -> tuple[WatchEvent | None, bool]:
+        """The error in the files of the served version, if any, and whether the check is final."""
         try:
             self._check(self._folder)
         except Exception as error:
             is_verdict = _is_verdict(error)
-            return WatchEvent(found, False, f"{type(error).__name__}: {error}") if is_verdict else None, is_verdict
+            return WatchEvent(version, False, f"{type(error).__name__}: {error}") if is_verdict else None, is_verdict
         return None, True
 
 
 def _is_verdict(error: Exception) -> bool:
-    """Whether it says that the files are wrong, not that they could not be read."""
+    """Whether the files are wrong, and not only unreadable."""
     cause = error.__cause__
     is_unread = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
     return isinstance(error, BundleError) and not is_unread
@@ -198,14 +200,14 @@ class ReloadGate:
             self._free.notify_all()
 
     def before_fork(self) -> None:
-        """Wait for the reload under way, if any; none begins until the fork is through."""
+        """Wait for the running reload, if any; none begins before the fork is done."""
         self._free.acquire()
         self._n_forking += 1
         while self._is_taken:
             self._free.wait()
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Let reloads go on; in the child nobody waits any more."""
+        """Allow reloads again; in the child no thread waits any more."""
         if is_child:
             self._open()
             return

@@ -1,6 +1,6 @@
-"""From one request to its curve by a bundle's model, in one compiled call if that is possible, and why.
+"""From a request to its lifetime curve, in one compiled call if possible, and the explanation of a curve.
 
-`Served` is all that belongs to one version of the model, `Lifetime` what a scheduler holds of a request.
+`Served` holds all that belongs to one version of the model; `Lifetime` is a scheduler's handle of a request.
 
 May import: `bundle` and what lies below it.
 """

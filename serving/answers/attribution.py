@@ -1,11 +1,12 @@
-"""Why a request is predicted to stay as long as it is: Shapley values of its inputs, on the curve as served.
+"""Why a request has the prediction that it has: Shapley values of its inputs, computed on the served curve.
 
-The answer is the log10 of the median remaining time at an uptime, exactly as the curve gives it. The inputs are
-grouped as a reader thinks of them: each number, the arrival time, the history of each key. What a group adds is
-its Shapley value in the game "these groups are as in the request, all others as in an earlier request", averaged
-over a few earlier requests that the bundle carries (the interventional value function: Janzing, Minorics and
-Blöbaum, AISTATS 2020). Effects are of the model, not of the world: a mixed request may be one that
-never occurs. TreeSHAP's path-dependent values would need the training rows of each node, which ONNX does not hold.
+The answer is the log10 of the median remaining time at an uptime, exactly as the curve gives it.
+The inputs form groups: each number, the arrival time, the history of each key. The effect of a
+group is its Shapley value in the game "these groups are as in the request, all others as in an
+earlier request", averaged over a few earlier requests in the bundle (the interventional value
+function: Janzing, Minorics and Blöbaum, AISTATS 2020). These are effects in the model, not causes:
+a mixture of two requests may never occur. TreeSHAP's path-dependent values would need the training
+rows of each node, which ONNX does not hold.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sojourn.serving.inputs import CLOCK_FEATURES, Encoder
 ARRIVAL = "arrival time"
 LOOKUP_ROW = "row of the lookup table"
 N_EXACT_MAX = 10
-"""Up to this many groups every coalition is asked for (1,024); beyond, orders are drawn."""
+"""Up to this many groups, every coalition is computed (1,024); above, orders are drawn at random."""
 N_ORDERS = 64
 """Orders that are drawn, each with its reverse (antithetic: Mitchell et al., JMLR 23:43, 2022)."""
 Game = Callable[[np.ndarray], np.ndarray]
@@ -35,7 +36,7 @@ Game = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class InputGroup:
-    """Features that a reader thinks of as one. idx: their positions in the encoder's order."""
+    """Features that are explained together. idx: their positions in the encoder's order."""
 
     name: str
     idx: tuple[int, ...]
@@ -43,10 +44,10 @@ class InputGroup:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What each group of inputs adds to one answer. All in log10 seconds; base + effects = answer.
+    """The effect of each group of inputs on one answer. All in log10 seconds; base + effects = answer.
 
     base: mean log10 median of the background requests. effects: float64 per group; above 0 = longer-lived.
-    is_exact: every coalition was asked for; else the effects are means over drawn orders, their sum still exact.
+    is_exact: every coalition was computed; else effects are means over drawn orders, and only their sum is exact.
     """
 
     groups: tuple[InputGroup, ...]
@@ -75,7 +76,7 @@ def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
         start += size
     owners = [idx for idx, key in enumerate(encoder.history.keys) if key.kind == "owner"]
     limits, first = encoder.limit_names(), len(sizes) - len(encoder.history.keys)
-    for idx in range(len(limits)):  # follows from a key's history and the limit; see `Encoder.fill_limits`
+    for idx in range(len(limits)):  # computed from a key's history and the limit; see `Encoder.fill_limits`
         places[first + owners[idx * len(owners) // len(limits)]].append(start + idx)
     return tuple(InputGroup(name, tuple(idx)) for (name, _), idx in zip(sizes, places, strict=True))
 
@@ -83,7 +84,7 @@ def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:
 def background_of(schema: Schema) -> np.ndarray | None:
     """Earlier requests' encoded features, float64 (B, number of the encoder's features); None in older bundles.
 
-    BundleError where schema.json holds something else under that name.
+    BundleError if schema.json holds something else under that name.
     """
     rows = schema.document.get("background")
     if rows is None:
@@ -102,10 +103,10 @@ def background_of(schema: Schema) -> np.ndarray | None:
 
 def attribute(builder: CurveBuilder, features: list[float], background: np.ndarray,
               uptime_s: float = 0.0) -> Attribution:
-    """What each group of inputs adds to the log10 median remaining seconds of one encoded request.
+    """The effect of each group of inputs on the log10 median remaining seconds of one encoded request.
 
-    features: as the encoder gives them. background: float64 (B, the same number), B >= 1. Deterministic.
-    A median below one second counts as one second.
+    features: from the encoder. background: float64 (B, the same number), B >= 1. Deterministic. A
+    median below one second counts as one second.
     """
     groups = input_groups(builder.schema.encoder)
     row = np.array(features, np.float64)
@@ -118,20 +119,20 @@ def attribute(builder: CurveBuilder, features: list[float], background: np.ndarr
     read = np.union1d(read[read < len(row)], np.array(builder.schema.numbers.age_features.sources, np.int64))
     if (lookup := builder.schema.numbers.lookup) is not None:
         read = np.union1d(read, [lookup.place])
-    known: dict[bytes, float] = {}
+    memo: dict[bytes, float] = {}
 
-    def median_log10(taken: np.ndarray) -> float:
-        features = taken.tolist()
+    def median_log10(encoded: np.ndarray) -> float:
+        features = encoded.tolist()
         builder.schema.encoder.fill_limits(features)
-        mixed = np.array(features)
-        key = mixed[read].tobytes()  # many mixtures differ only in what the forest does not read
-        if key not in known:
-            known[key] = math.log10(max(builder.curve(mixed.tolist()).quantile(0.5, uptime_s), 1.0))
-        return known[key]
+        mixture = np.array(features)
+        key = mixture[read].tobytes()  # many mixtures differ only in features that the forest does not read
+        if key not in memo:
+            memo[key] = math.log10(max(builder.curve(mixture.tolist()).quantile(0.5, uptime_s), 1.0))
+        return memo[key]
 
     def game(coalitions: np.ndarray) -> np.ndarray:
-        return np.array([math.fsum(median_log10(mixed) for mixed in np.where(taken[group_of], row, background))
-                         for taken in coalitions]) / len(background)  # fmt: skip
+        return np.array([math.fsum(median_log10(mixture) for mixture in np.where(members[group_of], row, background))
+                         for members in coalitions]) / len(background)  # fmt: skip
 
     is_exact = len(groups) <= N_EXACT_MAX
     effects = exact_shapley(game, len(groups)) if is_exact else drawn_shapley(game, len(groups))
@@ -146,27 +147,27 @@ def exact_shapley(game: Game, n: int) -> np.ndarray:
     [2.0, 2.0, 2.0]
     """
     codes = np.arange(2**n)
-    taken = (codes[:, None] >> np.arange(n) & 1).astype(bool)
-    values = game(taken)
-    size = taken.sum(axis=1)
+    members = (codes[:, None] >> np.arange(n) & 1).astype(bool)
+    values = game(members)
+    size = members.sum(axis=1)
     weight = np.array([1.0 / (n * math.comb(n - 1, k)) for k in range(n)])
     effects = np.empty(n)
     for player in range(n):
-        without = codes[~taken[:, player]]
+        without = codes[~members[:, player]]
         effects[player] = math.fsum(weight[size[without]] * (values[without | 1 << player] - values[without]))
     return effects
 
 
 def drawn_shapley(game: Game, n: int, n_orders: int = N_ORDERS, seed: int = 0) -> np.ndarray:
-    """Shapley values, float64 (n,), as means over drawn orders and their reverses; they add up exactly all the same.
+    """Shapley values, float64 (n,), as means over drawn orders and their reverses; their sum is exact.
 
     >>> drawn_shapley(lambda taken: taken @ [1.0, 2.0, 3.0], 3).tolist()
     [1.0, 2.0, 3.0]
     """
     rng = np.random.default_rng(seed)
-    orders = [order for _ in range(n_orders) for drawn in [rng.permutation(n)] for order in (drawn, drawn[::-1])]
+    orders = [order for _ in range(n_orders) for forth in [rng.permutation(n)] for order in (forth, forth[::-1])]
     places = np.argsort(orders, axis=1)  # of each player in each order
-    taken = places[:, None, :] < np.arange(n + 1)[None, :, None]  # the first k of an order, k = 0..n
-    coalitions, inverse = np.unique(taken.reshape(-1, n), axis=0, return_inverse=True)
+    members = places[:, None, :] < np.arange(n + 1)[None, :, None]  # the first k of an order, k = 0..n
+    coalitions, inverse = np.unique(members.reshape(-1, n), axis=0, return_inverse=True)
     steps = np.diff(game(coalitions)[inverse.reshape(len(orders), n + 1)], axis=1)
     return np.array([math.fsum(column) / len(orders) for column in np.take_along_axis(steps, places, axis=1).T])

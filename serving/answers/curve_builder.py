@@ -1,11 +1,8 @@
 """From encoded features to lifetime curves: one forest walk for all uptimes of a request.
 
-The first answer in one compiled call: from a request's numbers and history slots to its lifetime curve.
-
-For models whose forest fits into leaf masks. Other models, and installations without numba, go the long way
-(`Encoder.encode`, `CurveBuilder.curve`), which gives the same bits.
-
-A running request predicted anew: the second model of a bundle, ready to answer.
+`FirstAnswer` is one compiled call from a request's numbers and history slots to its lifetime curve,
+for models whose forest fits into leaf masks. Other models, and installations without numba, use
+`Encoder.encode` and `CurveBuilder.curve`, with the same bits.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryRows, Parsed
 class CurveBuilder:
     """Turns a request's encoded features into its lifetime curve, by a bundle's model.
 
-    Uses the compiled walk where numba is installed, else ONNX Runtime; both give the same bits. BundleError
-    where the model is not what the schema says.
+    Uses the compiled walk if numba is installed, else ONNX Runtime; both give the same bits.
+    BundleError if the model does not match the schema.
     """
 
     def __init__(self, schema: Schema, model: bytes, is_compiled: bool = IS_COMPILED) -> None:
@@ -50,13 +47,13 @@ class CurveBuilder:
         walked = self.forest if kind.is_varying else self.forest.with_spare()
         self._walk = varying_walk(walked, self.grid, numbers.age_features) if self.is_compiled else None
         self.curve_of, self._curve_of_scores = kind.made(numbers, self.grid, KERNELS if self.is_compiled else None)
-        """The curve of the numbers that `FirstAnswer.answer` gives; more may follow them."""
+        """The curve from the numbers of `FirstAnswer.answer`, which may be followed by others."""
         self._unread = [0.0] * (len(numbers.age_features) + 1)
         self._bound = BoundRows(self._onnx, self.grid, numbers.age_features, schema.n_features)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
 
     def load_recalibration(self, factors: np.ndarray) -> None:
-        """Load the compiled code of recalibrated curves now, not at the first one. factors: any."""
+        """Load the compiled code of recalibrated curves now, not at the first one. factors: any of the right shape."""
         curve = self.curve([math.nan] * len(self.schema.encoder.feature_names()))
         if isinstance(curve, HazardCurve):
             recalibrated(curve, factors)
@@ -69,7 +66,7 @@ class CurveBuilder:
         return "leaf masks" if isinstance(self._walk, MaskWalk) else "range walk"
 
     def first_answer(self) -> FirstAnswer | None:
-        """The way from a request's numbers and history slots to its curve in one call, where this model has it."""
+        """The compiled call from a request's numbers and history slots to its curve; None if this model has none."""
         return FirstAnswer(self.schema, self._walk) if isinstance(self._walk, MaskWalk) else None
 
     def scores(self, features: list[float]) -> np.ndarray:
@@ -87,8 +84,8 @@ class CurveBuilder:
 class FirstAnswer:
     """Answers requests by one bundle's model; not for several threads at once.
 
-    Everything the call reads that does not change stands in a `PackedModel`, because each array costs 0.1 us to hand
-    over, and twice that in a named tuple.
+    A `PackedModel` holds all constants of the call, because passing an array costs 0.1 us, and
+    twice that in a named tuple.
     """
 
     def __init__(self, schema: Schema, walk: MaskWalk) -> None:
@@ -111,8 +108,8 @@ class FirstAnswer:
         """The curve's `n_numbers`, then the encoder's features; float64.
 
         The numbers are 4 x (J + 1) as `fill_hazard` writes them, or the raw score at each step of the uptime.
-        numbers: the request's, in the encoder's order. slots: of its history keys, in `rows`. overall: mean of log10
-        lifetimes of all that ended.
+        numbers: of the request, in the encoder's order. slots: of its history keys, in `rows`.
+        overall: mean of log10 lifetimes of all ended requests.
         """
         self._pack(self._bytes, 0, now_s, overall, *numbers, *slots)
         answer = np.empty(self._n_answer)
@@ -121,21 +118,24 @@ class FirstAnswer:
 
     def remaining(self, parsed: Sequence[Parsed], slots: Sequence[Sequence[int]], now_s: int, overall: float,
                   rows: HistoryRows, uptimes_s: Sequence[float]) -> list[float]:
-        """What the curve of each request says of `remaining` at its uptime, whole seconds; the same bits."""
-        asked = np.empty((len(parsed), len(self._asked)))
-        bytes_of, width = memoryview(asked).cast("B"), asked.strides[0]  # type: ignore[arg-type]
-        for idx, (one, own) in enumerate(zip(parsed, slots, strict=True)):
-            self._pack(bytes_of, idx * width, now_s, overall, *one.numbers, *own)
+        """`remaining` of each request's curve at its uptime, whole seconds; the same bits."""
+        calls = np.empty((len(parsed), len(self._asked)))
+        bytes_of, width = memoryview(calls).cast("B"), calls.strides[0]  # type: ignore[arg-type]
+        for idx, (one, key_slots) in enumerate(zip(parsed, slots, strict=True)):
+            self._pack(bytes_of, idx * width, now_s, overall, *one.numbers, *key_slots)
         remaining_s, answer = np.empty(len(parsed)), np.empty(self._n_answer)
-        self._rows(self._model, rows.values, asked, np.array(uptimes_s), remaining_s, answer)
+        self._rows(self._model, rows.values, calls, np.array(uptimes_s), remaining_s, answer)
         answers_s = remaining_s.tolist()
         return answers_s if self._finish is None else self._finish(answers_s, uptimes_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Refresher:
-    """encoder: of the bundle, but without the row of a lookup table. first: the compiled way, where there is one; not
-    for several threads at once. ages_s: at which a request is worth asking again, rising."""
+    """The second model of a bundle, which predicts running requests anew, ready to answer.
+
+    encoder: that of the bundle, without the row of a lookup table. first: the compiled call, if any;
+    not for several threads at once. ages_s: ages at which a new prediction helps, rising.
+    """
 
     encoder: Encoder
     builder: CurveBuilder
@@ -144,7 +144,7 @@ class Refresher:
 
     @classmethod
     def of(cls, model: RefreshModel) -> Refresher:
-        """The model, its compiled code loaded; BundleError where it is not what its schema says."""
+        """The model, its compiled code loaded; BundleError if it does not match its schema."""
         builder = CurveBuilder(model.schema, model.model)
         return cls(model.schema.encoder, builder, builder.first_answer(), model.ages_s)
 

@@ -1,6 +1,6 @@
-"""What is served: all that belongs to one version of the model, in one object that never changes.
+"""All that belongs to one served version of the model, in one object that never changes.
 
-What a scheduler holds of each request: its lifetime curve, and what the curve was made of.
+`Lifetime` is a scheduler's handle of a request: its lifetime curve and the inputs of that curve.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.inputs import HISTORY_OF, HOUR_S, UNKNOWN, Admission, Encoder, HistoryTerms, Parsed
 
 USUAL_SHARE = 0.5
-"""A column that a smaller share of the training requests had is usually missing, and is not named where it is."""
+"""A column that fewer training requests had is usually missing, so `unknown` does not list it."""
 REACH_S = 631_152_000
-"""20 years: how long after its trace's end a model of a trace without dates is asked at most."""
+"""20 years: a model of a trace without dates answers for so long after the trace's end."""
 FIRST_UNIX_S, LAST_UNIX_S = 100_000_000, 4_200_000_000
-"""1973 and 2103: other numbers are no Unix seconds of a recorded trace, but of another clock or in another unit."""
+"""1973 and 2103: other numbers are not Unix seconds, but have another clock or unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One version of the model, ready to answer. A call reads it once, so that it never sees two versions.
+    """One version of the model, ready to answer.
 
-    first: the compiled way from a request to its curve, where there is one; not for several threads at once.
-    background: earlier requests to explain against, float64 (B, number of the encoder's features), or None.
-    retired: columns that a version served before read and this one does not; requests may go on naming them.
-    first_s, latest_s: a time before or after them is on another clock than the training trace's.
-    rare: columns that fewer than USUAL_SHARE of the training requests had, where the bundle says so.
-    refresher: what predicts a running request anew, where the bundle has such a model. instant_s: how its history is
-    read, see `HistoryDefinition`.
+    A call reads it once, so it never sees two versions. first: the compiled call from a request to
+    its curve, if any; not for several threads at once. background: earlier requests to explain
+    against, float64 (B, number of the encoder's features), or None. retired: columns that an
+    earlier served version read and this one does not; requests may still give them. first_s,
+    latest_s: a time before or after them is on another clock than the training trace. rare: columns
+    that fewer than USUAL_SHARE of the training requests had, if the bundle has the shares.
+    refresher: predicts a running request anew, if the bundle has such a model. instant_s: how its
+    history is read, see `HistoryDefinition`.
     """
 
     version: str
@@ -55,7 +56,7 @@ class Served:
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
-        """The bundle's model, its compiled code loaded; BundleError where it is not what the schema says."""
+        """The bundle's model, its compiled code loaded; BundleError if it does not match the schema."""
         schema, encoder = bundle.schema, bundle.schema.encoder
         builder = CurveBuilder(schema, bundle.model)
         end_s = schema.training.get("history_to_s")
@@ -63,9 +64,9 @@ class Served:
         if schema.is_dated:
             first_s, latest_s = FIRST_UNIX_S, LAST_UNIX_S
         shares = schema.training.get("given_shares")
-        known = shares if isinstance(shares, dict) else {}
+        share_of = shares if isinstance(shares, dict) else {}
         rare = frozenset(name for name in encoder.columns()
-                         if type(known.get(name)) in (int, float) and known[name] < USUAL_SHARE)
+                         if type(share_of.get(name)) in (int, float) and share_of[name] < USUAL_SHARE)
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
                    first_s=first_s, latest_s=latest_s, rare=rare,
                    refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh),
@@ -74,9 +75,9 @@ class Served:
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.
 
-        BundleError where that history would mean something else to it: another definition, a key's column read as
-        a number here and as text there ("2.0" and "2"), another clock. What else it reads may differ, and whether it
-        sets instant ends apart: the history keeps them all.
+        BundleError if that history has another meaning here: another definition or clock, or a
+        key's column is a number in one and text in the other ("2.0" and "2"). Other columns may
+        differ, and so may setting instant ends apart: the history keeps all ends.
         """
         clash = HistoryTerms.of(older.encoder).clash(HistoryTerms.of(self.encoder), f"version {older.version}")
         if clash:
@@ -87,8 +88,8 @@ class Served:
     def now(self, value: Any) -> int:
         """The value as a second of the training trace's clock, an int; ValueError if it cannot be one.
 
-        value: see `Predictor.admit`. A model of a trace without dates answers for 20 years after the trace's end,
-        so that Unix time is refused there.
+        value: see `Predictor.admit`. A model of a trace without dates refuses Unix time, since it
+        answers only for 20 years after the trace's end.
         """
         if type(value) is int and self.first_s <= value <= self.latest_s:
             return value
@@ -101,7 +102,7 @@ class Served:
                          f"at {self.schema.training.get('history_to_s')}; got {shown(value)}")
 
     def parse(self, request: Mapping[str, Any]) -> Parsed:
-        """The request as this version reads it; ValueError as `Encoder.parse`. `unknown` names no rare column."""
+        """The request as this version reads it; ValueError as `Encoder.parse`. `unknown` lists no rare column."""
         if self.retired and isinstance(request, Mapping):
             request = {column: value for column, value in request.items() if column not in self.retired}
         parsed = self.encoder.parse(request)
@@ -110,10 +111,10 @@ class Served:
         return parsed
 
     def unknown_keys(self, parsed: Parsed, slots: Sequence[int]) -> tuple[str, ...]:
-        """Names of the histories that there are none of, for history keys that a request gives."""
+        """Names of the missing histories: of keys that the request gives and the history does not hold."""
         keys = self.encoder.history.keys
-        return tuple(key.history_name for key, given, slot in zip(keys, parsed.keys, slots, strict=True)
-                     if slot == UNKNOWN and given is not None)
+        return tuple(key.history_name for key, values, slot in zip(keys, parsed.keys, slots, strict=True)
+                     if slot == UNKNOWN and values is not None)
 
 
 class Current:
@@ -128,16 +129,15 @@ class Current:
 
 
 class Lifetime:
-    """One request's prediction: its curve, and what of the request the model did not know.
+    """One request's prediction: its curve, and the inputs that the model did not know.
 
-    unknown: columns that the request lacks, by their names (not those that fewer than half of the training requests
-    had, where the bundle says so), and `history of KEY` for a history key of which the model has seen nothing;
-    `not_given` and `not_seen` tell them apart.
+    unknown: columns that the request lacks (but not rare ones, see `Served.rare`), and `history of
+    KEY` for a history key that the model has not seen; see `not_given` and `not_seen`.
 
-    `remaining` and `next_change`, the hot calls, are the curve's own (see `LifetimeCurve`). version: the
-    model that made it; curve and version stay what they are when the predictor reloads. admission: by which the
-    predictor knows it; None where it was only predicted. Copies of a handle, pickled ones too, name one admission.
-    Fields are for reading; refusing writes would make a handle cost five times as much.
+    `remaining` and `next_change`, the hot calls, are methods of the curve (see `LifetimeCurve`).
+    version: of its model; a reload changes neither curve nor version. admission: its identity in
+    the predictor; None if it was only predicted. Copies of a handle, pickled ones too, name one
+    admission. Do not write to fields; refusing writes would make a handle cost five times as much.
     """
 
     __slots__ = ("_encoded", "_n_before", "admission", "arrival_s", "curve", "next_change", "remaining", "unknown",
@@ -148,8 +148,8 @@ class Lifetime:
         self.curve = curve
         self.remaining = curve.remaining
         self.next_change = curve.next_change
-        self._encoded = encoded  # 8 bytes a feature; as numbers they would take 32
-        self._n_before = n_before  # numbers of the curve, which stand before
+        self._encoded = encoded  # 8 bytes a feature; Python floats would take 32
+        self._n_before = n_before  # numbers of the curve, before the features
         self.arrival_s = arrival_s
         self.unknown = unknown
         self.version = version
@@ -157,7 +157,7 @@ class Lifetime:
 
     @property
     def id(self) -> str | None:
-        """The admission's random identity as text, to be kept beside the VM or pod; None where nothing was admitted.
+        """The admission's random identity as text, to be stored with the VM or pod; None if it was not admitted.
 
         `Predictor.ended`, `withdraw` and `handle` take it, after a restart from a snapshot too.
         """
@@ -165,16 +165,16 @@ class Lifetime:
 
     @property
     def not_given(self) -> tuple[str, ...]:
-        """Columns that the model reads and the request lacks, but those that most training requests lacked, too."""
+        """Columns that the model reads and the request lacks, without rare ones (see `Served.rare`)."""
         return tuple(name for name in self.unknown if not name.startswith(HISTORY_OF))
 
     @property
     def not_seen(self) -> tuple[str, ...]:
-        """History keys, such as an owner, that the request gives and of which the model has seen nothing."""
+        """History keys, such as an owner, that the request gives and the model has not seen."""
         return tuple(name.removeprefix(HISTORY_OF) for name in self.unknown if name.startswith(HISTORY_OF))
 
     def __repr__(self) -> str:
-        """As at its start: the mean, the median and the longest of nine in ten, then what was not known."""
+        """Mean, median and 90 % quantile at its start, then the unknown inputs."""
         spans = [f"{word} {_span(seconds)}" for word, seconds in (
             ("mean", self.remaining(0.0)), ("median", self.quantile(0.5, 0.0)),
             ("90 % within", self.quantile(0.9, 0.0)))]
@@ -201,12 +201,12 @@ class Lifetime:
 
 
 class RefreshedLifetime(Lifetime):
-    """A running request's prediction as of a later moment, `refreshed_s`: its curve counts from the age of then on."""
+    """A running request's prediction as of `refreshed_s`; its curve is valid from its age at that time on."""
 
     __slots__ = ("refreshed_s",)
 
     def __init__(self, refreshed_s: int, *fields: Any) -> None:
-        """fields: as of `Lifetime`."""
+        """fields: those of `Lifetime`."""
         super().__init__(*fields)
         self.refreshed_s = refreshed_s
 

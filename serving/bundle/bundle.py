@@ -1,20 +1,16 @@
 """The bundle: a folder of data that crosses from training to serving, each file with its hash.
 
-`model.onnx` the forest; `schema.json` what its inputs and scores mean; `history.npz` the owner history at the
-end of the trace, test window included, the lookup table of a model that has one, and the model that predicts running
-requests anew where there is one (plain arrays, never pickle);
-`MANIFEST.json` the sha256 of each.
-Loading runs no code.
+`model.onnx`: the forest. `schema.json`: the meaning of its inputs and scores. `history.npz`: plain
+arrays (never pickle) of the owner history at the end of the trace, test window included, and, if
+the model has them, its lookup table and the model that predicts running requests anew.
+`MANIFEST.json`: the sha256 of each. Loading runs no code.
 
-Reads the files of a folder that a publisher may replace meanwhile: all of one version, each of bounded size.
+A publisher may replace the folder meanwhile: all files that are read are of one version, and each
+has a bounded size. Names, sizes and hashes are checked before a file is used.
 
-The files of a folder that its MANIFEST.json vouches for: names, sizes and hashes are checked before any is used.
+Arrays in .npz files are written and read without numpy's loader: no pickle, no code, a bound on memory.
 
-Arrays in .npz files, written and read without numpy's loader: no pickle, no code, no more memory than stated.
-
-Strict on purpose: only what is written here is read, plain numbers of one or two axes.
-
-The second model of a bundle, where it has one: what a running request is predicted by anew.
+Only the form that is written here is read: plain numbers in one or two axes.
 """
 
 from __future__ import annotations
@@ -49,16 +45,16 @@ from sojourn.serving.inputs import HistoryState, checked_array
 _Read = TypeVar("_Read")
 _MARK_MAX = 1 << 16
 _N_ATTEMPTS, _PAUSE_S = 20, 0.01
-"""How often reading is tried while a publisher replaces the folder, and what is waited in between."""
+"""How often a read is tried while a publisher replaces the folder, and the pause between two tries."""
 _PATIENCE_S = 5.0
-"""How long it is tried where a publisher has moved the old folder aside: on a busy machine it may stand still there."""
+"""How long it is tried if a publisher has moved the old folder away: a busy machine may pause it there."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """How folders of one kind are read. noun: what they are, in errors; mark: the file that vouches for the others.
+    """How folders of one kind are read. noun: their name in errors; mark: the file with the hashes of the others.
 
-    error: what is raised where a file is missing, no regular file, too large or not JSON.
+    error: raised if a file is missing, no regular file, too large or not JSON.
     """
 
     noun: str
@@ -66,10 +62,11 @@ class FolderFiles:
     error: type[ValueError]
 
     def whole(self, root: Path, read: Callable[[Path], _Read]) -> _Read:
-        """What `read` gives of the folder; again where it fails and the folder was replaced or written to meanwhile.
+        """The result of `read`; it is tried again if it fails and the folder was replaced or changed meanwhile.
 
-        A publisher renames the old folder away, then a new one into its place, and removes the old. `read` opens
-        the folder once, so no rename can mix two versions; where it is gone, it is waited for.
+        A publisher renames the old folder away, then a new one into its place, and removes the old.
+        `read` opens the folder once, so no rename can mix two versions; if it is gone, this waits
+        for it.
         """
         ends_s = time.monotonic() + _PATIENCE_S
         for n_attempts in itertools.count(1):
@@ -97,21 +94,21 @@ class FolderFiles:
             os.close(folder)
 
     def read(self, root: Path, folder: int, name: str, limit: int) -> bytes:
-        """A file's content; folder: the descriptor of the opened root. Links are followed, as mounts use them."""
+        """A file's content; folder: the descriptor of the opened root. Links are followed, since mounts use them."""
         try:
-            # a pipe would wait for its writer
+            # without O_NONBLOCK, a pipe would wait for its writer
             with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
-                found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
                     raise self.error(f"{root / name} must be a readable file of the {self.noun}, got something else")
-                if found.st_size > limit:
-                    raise self.error(f"{root / name} must be at most {limit} bytes, got {found.st_size}")
-                return file.read(found.st_size)
+                if status.st_size > limit:
+                    raise self.error(f"{root / name} must be at most {limit} bytes, got {status.st_size}")
+                return file.read(status.st_size)
         except OSError as error:
             raise self._unreadable(root / name, error) from error
 
     def document(self, content: bytes, name: str) -> dict[str, Any]:
-        """The JSON object that a file holds."""
+        """The JSON object in a file."""
         try:
             document = json.loads(content, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
@@ -121,11 +118,11 @@ class FolderFiles:
         return document
 
     def _stamp(self, root: Path) -> object:
-        """What differs once the folder is another or its mark says something else; None where there is none."""
+        """A value that changes if the folder is replaced or its mark changes; None if there is no mark."""
         try:
             with self.opened(root) as folder:
-                found = os.fstat(folder)
-                return found.st_dev, found.st_ino, self.read(root, folder, self.mark, _MARK_MAX)
+                status = os.fstat(folder)
+                return status.st_dev, status.st_ino, self.read(root, folder, self.mark, _MARK_MAX)
         except self.error:
             return None
 
@@ -135,7 +132,7 @@ class FolderFiles:
 
 
 def _is_moved_aside(root: Path) -> bool:
-    """True where a publisher that cannot exchange folders is between its two renames, or was killed there."""
+    """True if a publisher that cannot exchange folders is between its two renames, or was killed there."""
     try:
         return not root.exists() and any(root.parent.glob(f".{glob.escape(root.name)}.old.*"))
     except (OSError, ValueError):
@@ -143,7 +140,7 @@ def _is_moved_aside(root: Path) -> bool:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; readers differ in which of two values of one name they take."""
+    """A JSON object; a name must be unique, since readers differ in which of two values they take."""
     document = dict(pairs)
     if len(document) < len(pairs):
         raise ValueError(f"an object of {len(pairs)} members, but {len(document)} names")
@@ -157,9 +154,10 @@ _N_DIGITS = 64
 
 @dataclass(frozen=True, slots=True)
 class VouchedFiles:
-    """How folders of one kind are read. noun: what they are, in errors. format_version: the only one that is read.
+    """How folders of one kind with a manifest are read. noun: their name in errors.
 
-    n_bytes_max: name of each file that a folder must hold, beside its manifest -> the largest that it may be.
+    format_version: the only one that is read. n_bytes_max: for each file beside the manifest, by
+    name, the largest size.
     """
 
     noun: str
@@ -167,18 +165,18 @@ class VouchedFiles:
     n_bytes_max: Mapping[str, int]
 
     def read(self, folder: Path) -> dict[str, bytes]:
-        """The files by name, MANIFEST.json among them; all of one version where the folder is replaced meanwhile.
+        """The files by name, MANIFEST.json included; all of one version even if the folder is replaced meanwhile.
 
         Raises BundleError naming the file and the reason: missing, too large, wrong hash, wrong version, malformed.
         """
         return self._files.whole(folder, self._verified)
 
     def version(self, folder: Path) -> str:
-        """The version of a folder whose files are those that its manifest vouches for; BundleError if not."""
+        """The version of a folder; BundleError if its files do not match its manifest."""
         return version_of(self.read(folder)[MANIFEST])
 
     def document(self, content: bytes, name: str) -> dict[str, Any]:
-        """The JSON object that a file holds."""
+        """The JSON object in a file."""
         return self._files.document(content, name)
 
     @property
@@ -201,34 +199,34 @@ class VouchedFiles:
                 if not isinstance(expected, str) or len(expected) != _N_DIGITS:
                     raise BundleError(f"{MANIFEST}: sha256 of {name} must be {_N_DIGITS} digits, got {shown(expected)}")
                 contents[name] = files.read(root, folder, name, self.n_bytes_max[name])
-                found = hashlib.sha256(contents[name]).hexdigest()
-                if found != expected:
-                    raise BundleError(f"{name}: sha256 must be {expected} ({MANIFEST}), got {found}")
+                digest = hashlib.sha256(contents[name]).hexdigest()
+                if digest != expected:
+                    raise BundleError(f"{name}: sha256 must be {expected} ({MANIFEST}), got {digest}")
         return contents
 
 
 def manifest_of(contents: Mapping[str, bytes], format_version: int) -> bytes:
-    """The MANIFEST.json that vouches for these files, by name."""
+    """The MANIFEST.json with the hashes of these files, by name."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     return (json.dumps({"format_version": format_version, "sha256": hashes}, indent=1, sort_keys=True) + "\n").encode()
 
 
 def version_of(manifest: bytes) -> str:
-    """The version that a MANIFEST.json stands for: the first 12 hex digits of its sha256."""
+    """The version of a MANIFEST.json: the first 12 hex digits of its sha256."""
     return hashlib.sha256(manifest).hexdigest()[:12]
 
 
 N_ARRAY_BYTES_MAX = 1 << 30
-"""Arrays take no more bytes in all."""
+"""The most bytes of all arrays together."""
 N_BYTES_FREE, EXPANSION_MAX = 4 << 20, 20
-"""Nor more than N_BYTES_FREE + EXPANSION_MAX x the archive, so that no small file fills memory."""
+"""And at most N_BYTES_FREE + EXPANSION_MAX x the archive, so that no small file fills memory."""
 _N_ENTRIES_MAX = 1_000
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _N_CHUNK = 1 << 18
 _ENTRY = b"PK\x01\x02"
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError,
                OverflowError)
-"""What zipfile raises of a damaged archive, besides ValueError."""
+"""Errors of zipfile for a damaged archive, besides ValueError."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,12}), ?(\d?)\), \} *\n")
@@ -246,13 +244,13 @@ def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray], *, is_compr
 
 
 def read_arrays(content: bytes, n_bytes_max: int = N_ARRAY_BYTES_MAX) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name, float64, int64 or uint8, read-only; ValueError where it is another.
+    """The arrays of an archive by name, float64, int64 or uint8, read-only; ValueError for any other archive.
 
-    Memory follows what is found, and ends one byte after what the archive says, which the limit bounds.
-    n_bytes_max: arrays take no more in all.
+    Reading stops one byte after the size that the archive states; n_bytes_max bounds the sum of
+    these sizes.
     """
     limit = min(n_bytes_max, N_BYTES_FREE + EXPANSION_MAX * len(content))
-    n_entries = content.count(_ENTRY)  # before zipfile makes an object of each; data may hold the mark by chance
+    n_entries = content.count(_ENTRY)  # before zipfile creates an object for each; data may hold the mark by chance
     if n_entries > 2 * _N_ENTRIES_MAX:
         raise ValueError(f"{n_entries} entries, more than {_N_ENTRIES_MAX}")
     try:
@@ -281,30 +279,30 @@ def _arrays(archive: zipfile.ZipFile, limit: int) -> dict[str, np.ndarray]:
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> bytearray:
-    """What an entry holds, of the size that the archive says; ValueError once it turns out longer or shorter.
+    """The data of an entry; ValueError as soon as its size differs from the size that the archive states.
 
     `ZipFile.read` would inflate an entry whole before it cuts it to that size.
     """
     size = entry.file_size
-    entry.file_size = 1 << 62  # the stream would end there: it is to end with its data, or by us one byte too late
-    found = bytearray()
+    entry.file_size = 1 << 62  # so that the stream does not stop at the stated size
+    data = bytearray()
     with archive.open(entry) as stream:
-        while chunk := stream.read(min(_N_CHUNK, size + 1 - len(found))):
-            found += chunk
-    if len(found) != size:
-        least = "at least " if len(found) > size else ""
-        raise ValueError(f"array {shown(name)} of {least}{len(found)} bytes, where the archive says {size}")
-    return found
+        while chunk := stream.read(min(_N_CHUNK, size + 1 - len(data))):
+            data += chunk
+    if len(data) != size:
+        least = "at least " if len(data) > size else ""
+        raise ValueError(f"array {shown(name)} of {least}{len(data)} bytes, where the archive says {size}")
+    return data
 
 
 def _array(content: bytearray, name: str) -> np.ndarray:
     start = len(_MAGIC) + 2
     size = int.from_bytes(content[len(_MAGIC):start], "little")
-    found = _HEADER.fullmatch(content[start:start + size])
-    if not content.startswith(_MAGIC) or found is None or bytes(found[1]) not in _DTYPES:
+    header = _HEADER.fullmatch(content[start:start + size])
+    if not content.startswith(_MAGIC) or header is None or bytes(header[1]) not in _DTYPES:
         raise ValueError(f"array {shown(name)}, which is not of plain numbers (f8, i8, u1) in one or two axes")
-    shape = tuple(int(length) for length in found.groups()[1:] if length)
-    dtype = _DTYPES[bytes(found[1])]
+    shape = tuple(int(length) for length in header.groups()[1:] if length)
+    dtype = _DTYPES[bytes(header[1])]
     if len(content) - start - size != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"array {shown(name)} of shape {shape} in {len(content) - start - size} bytes")
     array = np.frombuffer(content, dtype, offset=start + size).reshape(shape)
@@ -315,16 +313,17 @@ def _array(content: bytearray, name: str) -> np.ndarray:
 REFRESH_ARRAY = "refresh:model"
 """In history.npz: the model's ONNX file, uint8."""
 _SHARED = ("format_version", "numbers", "names", "phase_s", "history")
-"""What of the bundle's schema holds for both models: how a request is encoded."""
+"""Fields of the bundle's schema that both models share: how a request is encoded."""
 _AGE_MAX_S = 2**40
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshModel:
-    """schema: of this model; it encodes a request as the bundle's own does, but for the row of a lookup table.
+    """The second model of a bundle: it predicts running requests anew.
 
-    model: its ONNX file. ages_s: at which a request is worth predicting anew, whole seconds, rising; the curve counts
-    from the first of them on.
+    schema: encodes a request as the bundle's schema, without the row of a lookup table. model: its
+    ONNX file. ages_s: ages at which a new prediction helps, whole seconds, rising; the curve is
+    valid from the first of them on.
     """
 
     schema: Schema
@@ -333,22 +332,21 @@ class RefreshModel:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> RefreshModel | None:
-        """Of schema.json's content and the arrays of history.npz; None where the bundle has none. BundleError where
-        it is not what `write_bundle` writes."""
-        found = document.get("refresh")
-        if found is None:
+        """From schema.json and the arrays of history.npz; None if the bundle has none; BundleError if malformed."""
+        fields = document.get("refresh")
+        if fields is None:
             return None
-        if not isinstance(found, dict):
-            raise BundleError(f"schema.json: refresh must be an object, got {shown(found)}")
+        if not isinstance(fields, dict):
+            raise BundleError(f"schema.json: refresh must be an object, got {shown(fields)}")
         try:
-            ages_s = _ages(found["ages_s"])
+            ages_s = _ages(fields["ages_s"])
             model = checked_array(arrays, REFRESH_ARRAY, np.uint8)
             if model.ndim != 1:
                 raise ValueError(f"{REFRESH_ARRAY} must have one dimension, got {model.ndim}")
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(f"schema.json: refresh must be complete, got {type(error).__name__}: {error}") from error
-        own = {name: value for name, value in found.items() if name not in (*_SHARED, "lookup")}
-        schema = Schema.from_document({**own, **{name: document[name] for name in _SHARED}})
+        kept_fields = {name: value for name, value in fields.items() if name not in (*_SHARED, "lookup")}
+        schema = Schema.from_document({**kept_fields, **{name: document[name] for name in _SHARED}})
         return cls(schema, model.tobytes(), ages_s)
 
 
@@ -361,7 +359,7 @@ def _ages(value: Any) -> tuple[int, ...]:
 
 
 N_BYTES_MAX = {"model.onnx": 1 << 27, "schema.json": 1 << 23, "history.npz": 1 << 29}
-"""The files beside the manifest, and the largest that each may be."""
+"""The files beside the manifest, and the largest size of each."""
 FILES = tuple(N_BYTES_MAX)
 _FILES = VouchedFiles("bundle", FORMAT_VERSION, N_BYTES_MAX)
 
@@ -370,7 +368,7 @@ _FILES = VouchedFiles("bundle", FORMAT_VERSION, N_BYTES_MAX)
 class Bundle:
     """A verified bundle in memory. version: the first 12 hex digits of the manifest's sha256.
 
-    refresh: what predicts running requests anew; None where nothing is gained by it.
+    refresh: the model that predicts running requests anew; None if it would not help.
     """
 
     schema: Schema
@@ -381,7 +379,7 @@ class Bundle:
 
 
 def load_bundle(folder: str | Path) -> Bundle:
-    """Read and verify a bundle folder; one that is replaced meanwhile is read as it was before or is after.
+    """Read and verify a bundle folder; if it is replaced meanwhile, the result is the old or the new bundle.
 
     Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
     """
@@ -394,12 +392,12 @@ def load_bundle(folder: str | Path) -> Bundle:
     schema = Schema.from_document(document, arrays)
     try:
         history = HistoryState.from_arrays(schema.encoder.history, arrays)
-    except Exception as error:  # whatever arrays that do not fit make numpy raise
+    except Exception as error:  # numpy may raise anything for arrays that do not fit
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
     return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]),
                   RefreshModel.from_document(document, arrays))
 
 
 def check_files(folder: str | Path) -> str:
-    """The version of a bundle's folder whose files are those that its manifest vouches for; BundleError if not."""
+    """The version of a bundle's folder; BundleError if its files do not match its manifest."""
     return _FILES.version(Path(folder))

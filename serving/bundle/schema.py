@@ -1,4 +1,4 @@
-"""The schema of a bundle: what the model's inputs and scores mean, checked."""
+"""The schema of a bundle: the meaning of the model's inputs and scores, checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.serving.forest import LARGEST, AgeFeatures
 from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup, counts_unix_s
 
 FORMAT_VERSION = 2
-"""2: times are Unix seconds if the training trace has dates; in version 1 they were seconds since its begin."""
+"""2: times are Unix seconds if the training trace has dates (1: seconds since its start)."""
 LOOKUP_ARRAYS = ("lookup:places", "lookup:codes", "lookup:hazards")
 """In history.npz, of a model with a lookup table: see `Lookup.to_arrays` and `LookupTable`."""
 _PHASE_MAX_S = 2**53
@@ -25,11 +25,11 @@ _PHASE_MAX_S = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What the model's inputs and scores mean.
+    """The meaning of the model's inputs and scores.
 
-    kind: of `curve_kinds.KINDS`. family: the registry's name. encoder: creation-time features and history definition.
-    numbers: what turns raw scores into seconds.
-    document: the whole of schema.json, with training window, data hash, code version and metrics.
+    kind: a key of `curve_kinds.KINDS`. family: its name in the registry. encoder: creation-time
+    features and history definition. numbers: turn raw scores into seconds. document: all of
+    schema.json, with training window, data hash, code version and metrics.
     """
 
     kind: str
@@ -40,23 +40,23 @@ class Schema:
 
     @property
     def curves(self) -> CurveKind:
-        """What the kind means: how scores become curves."""
+        """How scores of this kind become curves."""
         return KINDS[self.kind]
 
     @property
     def training(self) -> Mapping[str, Any]:
-        """What the document says of the training; nothing of it is needed to answer, so {} where it is no object."""
-        found = self.document.get("training")
-        return found if isinstance(found, dict) else {}
+        """The document's part on the training; no answer needs it, so {} if it is no object."""
+        training_fields = self.document.get("training")
+        return training_fields if isinstance(training_fields, dict) else {}
 
     @property
     def is_dated(self) -> bool:
-        """True if times are Unix seconds, since the training trace has dates; else they are on a clock of its own."""
+        """True if times are Unix seconds; False if the training trace has no dates, but a clock of its own."""
         return counts_unix_s(self.encoder.phase_s, self.training)
 
     @property
     def feature_names(self) -> list[str]:
-        """Names of the numbers that the forest reads: the encoder's, and those that vary with the age."""
+        """Names of the forest's inputs: those of the encoder, and those that vary with the age."""
         names = self.encoder.feature_names()
         return [*names, *self.curves.varying_names(names, self.numbers.age_features)]
 
@@ -67,9 +67,9 @@ class Schema:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Schema:
-        """Check and convert schema.json's content; BundleError where it is not a schema of this version.
+        """Check and convert schema.json's content; BundleError if it is not a schema of this version.
 
-        arrays: of history.npz; what a lookup table needs of them is read here.
+        arrays: of history.npz; a lookup table is read from them.
         """
         try:
             version = document["format_version"]
@@ -103,14 +103,15 @@ class Schema:
         if features != expected:
             raise BundleError(f"schema.json: features must be those that the encoder gives ({len(expected)}), "
                               f"got {len(features)} others")
-        own = self.numbers
-        numbers = np.array([*own.edges, *own.offsets, *own.grid, *own.residuals, *own.shares, own.tail_s, own.smearing])
-        if not (np.abs(numbers) <= LARGEST).all() or own.tail_s < 1.0 or own.smearing <= 0.0:
+        ours = self.numbers
+        numbers = np.array([*ours.edges, *ours.offsets, *ours.grid, *ours.residuals, *ours.shares, ours.tail_s,
+                            ours.smearing])
+        if not (np.abs(numbers) <= LARGEST).all() or ours.tail_s < 1.0 or ours.smearing <= 0.0:
             raise BundleError(f"schema.json: numbers must be within {LARGEST:g}, tail_s at least 1, smearing above 0")
-        self.curves.check(own)
-        if own.lookup is not None and len(own.lookup.weights) != len(own.offsets):
-            raise BundleError(f"schema.json: lookup's weights must be {len(own.offsets)}, one for each interval, got "
-                              f"{len(own.lookup.weights)}")
+        self.curves.check(ours)
+        if ours.lookup is not None and len(ours.lookup.weights) != len(ours.offsets):
+            raise BundleError(f"schema.json: lookup's weights must be {len(ours.offsets)}, one for each interval, got "
+                              f"{len(ours.lookup.weights)}")
 _LISTS = {"edges": N_INTERVALS_MAX + 1, "offsets": N_INTERVALS_MAX, "grid": N_SAMPLES_MAX, "residuals": N_SAMPLES_MAX,
           "shares": N_SAMPLES_MAX}
 
@@ -129,17 +130,17 @@ def _encoder(document: Mapping[str, Any]) -> Encoder:
 
 def _with_lookup(encoder: Encoder, document: Mapping[str, Any],
                  arrays: Mapping[str, np.ndarray]) -> tuple[Encoder, LookupTable | None]:
-    """The encoder that finds a request's row, and the table, where the schema has a `lookup`."""
-    found = document.get("lookup")
-    if found is None:
+    """The encoder and the lookup table; if the schema has no `lookup`, the encoder unchanged and None."""
+    fields = document.get("lookup")
+    if fields is None:
         return encoder, None
     at = {key.name: position for position, key in enumerate(encoder.history.keys)}
-    names = document_fields.texts(found["keys"], "lookup's keys", N_COLUMNS_MAX)
+    names = document_fields.texts(fields["keys"], "lookup's keys", N_COLUMNS_MAX)
     strangers = [name for name in names if name not in at]
     if strangers or len({*names}) < len(names):
         raise BundleError(f"schema.json: lookup's keys must be history keys, each once ({', '.join(at)}), got "
                           f"{shown(list(names))}")
-    weights = document_fields.numbers(found["weights"], "lookup's weights", N_INTERVALS_MAX)
+    weights = document_fields.numbers(fields["weights"], "lookup's weights", N_INTERVALS_MAX)
     missing = [name for name in LOOKUP_ARRAYS if name not in arrays]
     if missing:
         raise BundleError(f"history.npz must hold {', '.join(LOOKUP_ARRAYS)}, got no {missing[0]}")

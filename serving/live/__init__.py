@@ -1,7 +1,7 @@
-"""What runs, by its id, what is learnt from how it ends, and the snapshot by which it outlives a restart.
+"""Running requests by id, what is learnt from their ends, and the snapshot that survives a restart.
 
-`OpenRequests`, `OnlineRecalibration`, `UsageAnswers` and `Counters` are the parts of a predictor that live on over
-reloads. May import: `answers`, `usage` and what lies below them.
+`OpenRequests`, `OnlineRecalibration`, `UsageAnswers` and `Counters` are the parts of a predictor
+that reloads do not replace. May import: `answers`, `usage` and what lies below them.
 """
 
 from sojourn.serving.live.admitted import N_RUNNING_MAX, Admitted, LiveRequests

@@ -1,4 +1,4 @@
-"""What a predictor counts: the counters in words, and how they are added to."""
+"""The counters of a predictor."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "shadow_class_changes": "Of the shadow's answers, those of another lifetime class than the champion's.",
     "watch_errors": "Times that a watcher's callback, or its look at the folder, raised an exception.",
 })  # fmt: skip
-"""Names and meanings; each counts from the predictor's creation and never falls."""
+"""Names and meanings; each starts at 0 with the predictor and never falls."""
 
 
 class Counters:
     """The counts of a predictor, under its lock, which all parts of a predictor share.
 
-    n: by the names of `COUNTERS`; whoever writes there holds the lock.
+    n: by the names of `COUNTERS`; a writer must hold the lock.
     """
 
     __slots__ = ("lock", "n")

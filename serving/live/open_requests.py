@@ -1,6 +1,6 @@
-"""What is open at a predictor, and what it learnt of owners: admissions, ends, predictions anew, and a snapshot of all.
+"""The open requests of a predictor and the live owner history: admissions, ends, refreshes, snapshots.
 
-A running request predicted anew is read from its owner's history as it stands then, by the bundle's model for that.
+A refresh reads the owner's history at its time, and uses the bundle's model for running requests.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sojourn.serving.live.snapshot import LiveHistory, content_of, write_snapsho
 class OpenRequests:
     """The live history of owners and the requests that are admitted and neither ended nor withdrawn.
 
-    The predictor's lock is held in all calls but `handle_of` and `snapshot`. usage_ended: forgets what was observed of
-    an admission.
+    The caller holds the predictor's lock, except for `handle_of` and `snapshot`. usage_ended:
+    deletes the samples of an admission.
     """
 
     def __init__(self, counters: Counters, current: Current, start: LiveHistory,
@@ -39,13 +39,13 @@ class OpenRequests:
         self.recalibration = OnlineRecalibration(current, self.running)
         self._counters, self._current, self._usage_ended = counters, current, usage_ended
         self._clock_s = start.clock_s  # the latest `now_s` that was recorded
-        self._names = {**start.names}  # what each version encodes a request to
-        self._snapshotting = threading.Lock()  # passed before the predictor's lock is taken, never within it
+        self._names = {**start.names}  # feature names by version
+        self._snapshotting = threading.Lock()  # taken before the predictor's lock, never while it is held
         self.recalibration.begin(recalibrate, self._clock_s, start.recalibration)
         self._name_features(current.served)
 
     def serve(self, fresh: Served) -> None:
-        """Have another version answer from now on; the history and what runs go on."""
+        """Serve another version from now on; the history and the running requests stay."""
         self._name_features(fresh)
         if fresh.instant_s != self.history.definition.instant_s:
             self.history.read_as(fresh.encoder.history)
@@ -56,12 +56,12 @@ class OpenRequests:
         self._counters.n["reloads"] += 1
 
     def find(self, vm: Any) -> Admitted:
-        """The one that a handle, a copy of it or its id names; ValueError if it is not open here."""
+        """The request that a handle, a copy of it or its id names; ValueError if it is not open here."""
         return self.running.find(vm, self.history.token)
 
     def encoded(self, served: Served, model: Served | Refresher, parsed: Parsed,
                 time_s: int) -> tuple[np.ndarray, int, tuple[str, ...]]:
-        """The request as the model reads it at a time, float64, behind so many numbers of its curve; what is unknown.
+        """Numbers of the curve and features at a time, float64; the number of the former; the unknown inputs.
 
         model: the served version, or its model for running requests.
         """
@@ -75,22 +75,22 @@ class OpenRequests:
         return first.answer(parsed.numbers, slots, time_s, history.overall, history.rows), first.n_numbers, unknown
 
     def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Admission:
-        """Take in a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
+        """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
         admission = self.history.admit(keys, start_s)
         one = Admitted(admission, *prediction)
         self.running.enter(one)
         self.recalibration.follow(one, recorded_s)
         self._record_time(recorded_s)
-        lost = self.running.too_many()
-        if lost:  # nobody told their ends
-            self.history.lose([each.admission for each in lost])
-            for each in lost:
+        dropped = self.running.too_many()
+        if dropped:  # their ends were not reported
+            self.history.lose([each.admission for each in dropped])
+            for each in dropped:
                 self._remove(each)
-            self._counters.n["dropped"] += len(lost)
+            self._counters.n["dropped"] += len(dropped)
         return admission
 
     def ended(self, vm: Any, end_s: int, start_s: int | None) -> tuple[Admission, int]:
-        """Take in the end of a request; returns its admission, and when it began to run."""
+        """Record the end of a request; returns its admission, and when it began to run."""
         one = self.find(vm)
         admission = one.admission
         began_s = admission.arrival_s if start_s is None else start_s
@@ -115,7 +115,7 @@ class OpenRequests:
         return admission, admission.arrival_s if self._clock_s is None else self._clock_s
 
     def refreshed(self, served: Served, vm: Any, now_s: int, start_s: int | None) -> Admitted:
-        """A request as it is known now, entered in its place, or as it was before its version's first refresh age."""
+        """A request with a new prediction, also stored; unchanged before the version's first refresh age."""
         one = self.find(vm)
         began_s = one.admission.arrival_s if start_s is None else start_s
         if began_s < one.admission.arrival_s:
@@ -170,8 +170,8 @@ class OpenRequests:
                 target = folder_path(folder, "folder")
                 with counters.lock:
                     cut, running, clock_s = self.history.cut(), self.running.all(), self._clock_s
-                    served, own = self._current.served, self.recalibration.learnt
-                    names, learnt = {**self._names}, None if own is None else (served.version, own.to_arrays())
+                    served, learner = self._current.served, self.recalibration.learnt
+                    names, learnt = {**self._names}, None if learner is None else (served.version, learner.to_arrays())
                 try:
                     content = content_of(cut, served.encoder, running, names, clock_s, learnt)
                 finally:
@@ -184,16 +184,16 @@ class OpenRequests:
             counters.count("snapshots")
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Go on, in the parent and in the child, to which the thread that was taking a snapshot is lost."""
-        self.history.renew_token()  # what each of the two admits from now on, the other does not know
+        """Release locks; in the child, a thread that was taking a snapshot no longer exists."""
+        self.history.renew_token()  # parent and child do not know each other's later admissions
         if is_child:
             self.history.release()
             self._snapshotting = threading.Lock()
 
     def _name_features(self, served: Served) -> None:
         names = served.encoder.feature_names()
-        known = next((each for each in self._names.values() if each == names), names)  # one tuple for all that agree
-        self._names[served.version] = known
+        agreed = next((each for each in self._names.values() if each == names), names)  # share one tuple
+        self._names[served.version] = agreed
 
     def _remove(self, one: Admitted) -> None:
         self.running.remove(one)
@@ -201,18 +201,18 @@ class OpenRequests:
         self._usage_ended(one.admission)
 
     def _record_time(self, now_s: int) -> None:
-        """Take note of the time of an admission or end."""
+        """Keep the time of an admission or end as the latest."""
         if self._clock_s is not None and now_s < self._clock_s:
             self._counters.n["clock_steps_back"] += 1
         self._clock_s = now_s
 
     def _parsed(self, served: Served, one: Admitted) -> Parsed:
-        """The request as it was admitted, for the encoder of the version that is served."""
+        """The request as it was admitted, for the served version's encoder."""
         columns, names = served.encoder.numbers, self._names[one.version]
         if names[: len(columns)] == columns:
             numbers = one.features[: len(columns)].tolist()
         else:
-            known = dict(zip(names, one.features.tolist(), strict=True))
-            numbers = [known.get(column, math.nan) for column in columns]
+            value_of = dict(zip(names, one.features.tolist(), strict=True))
+            numbers = [value_of.get(column, math.nan) for column in columns]
         return Parsed(tuple(numbers), one.admission.keys,
                       tuple(name for name in one.unknown if not name.startswith(HISTORY_OF)))

@@ -1,13 +1,14 @@
-"""The curves of everything that runs, packed into arrays: answers for many requests in one call, and exits of hosts.
+"""The curves of all running requests, packed into arrays: answers for many requests in one call, and exits of hosts.
 
-What the curves of one model share, a row per model in use: after a reload, curves of several live side by side.
+`CurveModels` has a row for each model in use, since after a reload curves of several models exist.
+`HostExits` answers when each host will be empty: the latest predicted exit of its requests, exact
+at any time.
 
-When each host will be empty: the latest predicted exit of what runs on it, exact at any time.
-
-A request's predicted exit is held: asked at its arrival and again at each `next_change`, as the simulator does. So
-a host's exit can only change when a request comes or goes, when the exit of the last-leaving request is asked again,
-or when that of another rises above it. A request's held exits are known once its curve is, and with them the time at
-which its host must be looked at again; until then nothing is done.
+A request's predicted exit is held: it is computed at its arrival and again at each `next_change`,
+as in the simulator. So a host's exit changes only when a request comes or goes, when the exit of
+the last-leaving request is computed again, or when that of another rises above it. The curve gives
+all held exits of a request, and so the next time at which its host must be checked; until then
+there is nothing to do.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ Seconds: TypeAlias = Sequence[float] | np.ndarray
 
 
 def remaining_of(vms: Sequence[Lifetime], uptimes_s: Seconds) -> np.ndarray:
-    """Mean remaining time in whole seconds, float64 (n,), of n requests, at one uptime each; asked once, not packed.
+    """Mean remaining time in whole seconds, float64 (n,), of n requests, at one uptime each; for
+    one call, without a pool.
 
     >>> from sojourn.serving.curves.curve import OnceCurve
     >>> vm = Lifetime(OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1)), np.empty(0), 0, (), "v1", None)
@@ -61,10 +63,11 @@ def remaining_of(vms: Sequence[Lifetime], uptimes_s: Seconds) -> np.ndarray:
 class CurvePool:
     """Lifetime curves in packed arrays, each in a numbered slot; of any kind and model version side by side.
 
-    The answers are those of the curves one by one, to the bit. ValueError where a slot holds no curve, and where an
-    uptime is not finite and >= 0. Equal curves are not shared: they are rare. With J intervals a hazard curve takes
-    32 (J + 1) + 8 bytes, with K thresholds a point curve 16 (K + 1) + 8; next to wider ones, as they. `capacity`, the
-    number of slots, doubles when it is exceeded. For one thread at a time.
+    The answers are those of the single curves, to the bit. ValueError if a slot holds no curve, or
+    an uptime is not finite and >= 0. Equal curves are rare, so each is stored. A hazard curve of J
+    intervals takes 32 (J + 1) + 8 bytes, a point curve of K thresholds 16 (K + 1) + 8; all take as
+    much as the widest. `capacity`, the number of slots, doubles when it is exceeded. For one thread
+    at a time.
 
     >>> from sojourn.serving.curves.curve import HazardCurve
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
@@ -96,18 +99,18 @@ class CurvePool:
 
     @property
     def arrays(self) -> CurveArrays:
-        """The packed curves, for `remaining_at` in compiled code; to be asked for again after an `add`."""
+        """The packed curves, for `remaining_at` in compiled code; valid until the next `add`."""
         models = self._models
         return CurveArrays(self._model, self._numbers, models.kind, models.bounds, models.n_bounds, models.changes,
                            models.residuals, models.n_residuals)
 
     def add(self, vm: Lifetime) -> int:
-        """Pack a request's curve; the slot, which is its own until it is removed and then goes to another."""
+        """Pack a request's curve; returns its slot, which another curve may get after `remove`."""
         model = self._models.enter(vm.curve)
         numbers = self._models.packed(model, vm.curve)
         slot = self._free.pop() if self._free else self._n_opened
         self._n_opened = max(self._n_opened, slot + 1)
-        self._make_room(len(numbers) + 1)  # one to spare: the kernel loads three numbers wherever an answer stands
+        self._make_room(len(numbers) + 1)  # one spare: the kernel loads three numbers at any position
         self._numbers[slot, : len(numbers)] = numbers
         self._arrival_s[slot] = vm.arrival_s
         self._model[slot] = model
@@ -115,24 +118,24 @@ class CurvePool:
 
     def remove(self, slot: int) -> None:
         """Free a slot."""
-        known = int(self._known([slot])[0])
-        self._models.leave(int(self._model[known]))
-        self._model[known] = -1
-        self._free.append(known)
+        index = int(self._known([slot])[0])
+        self._models.leave(int(self._model[index]))
+        self._model[index] = -1
+        self._free.append(index)
 
     def remaining(self, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """E[Tr | Tu] in whole seconds, float64 (n,), of the curves in n slots, at one uptime each."""
         if self._is_compiled:
-            chosen, asked_s = _whole_numbers(slots), _numbers(uptimes_s, len(slots))
-            answers: np.ndarray = KERNELS.remaining_rows(self.arrays, chosen, asked_s)
-            if len(answers) == len(chosen):
+            checked, ages_s = _whole_numbers(slots), _numbers(uptimes_s, len(slots))
+            answers: np.ndarray = KERNELS.remaining_rows(self.arrays, checked, ages_s)
+            if len(answers) == len(checked):
                 return answers
         return _remaining_rows(self.arrays, *self._checked(slots, uptimes_s))
 
     def remaining_all(self, now_s: Moment) -> np.ndarray:
         """E[Tr | Tu] in whole seconds of every curve at `now_s`, by slot, float64 (capacity,); NaN where it is free.
 
-        A request that arrives later, since the clock was ahead when it was admitted, is asked at uptime 0.
+        A request with a later arrival, admitted while the clock was ahead, is answered at uptime 0.
         """
         slots = np.flatnonzero(self._model >= 0)
         uptimes_s = np.maximum(clock_second(now_s, "now_s") - self._arrival_s[slots], 0.0)
@@ -142,19 +145,19 @@ class CurvePool:
 
     def quantile(self, q: float, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """The remaining times that a share `q` does not exceed, whole seconds, float64 (n,)."""
-        known, asked_s = self._checked(slots, uptimes_s)
-        return self._ask("quantile_rows", quantile_at, known, np.full(len(known), checked_share(q)), asked_s)
+        checked, ages_s = self._checked(slots, uptimes_s)
+        return self._ask("quantile_rows", quantile_at, checked, np.full(len(checked), checked_share(q)), ages_s)
 
     def survival(self, horizon_s: float, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
         """Probabilities of still running `horizon_s` seconds after the uptimes, in [0, 1], float64 (n,)."""
-        known, asked_s = self._checked(slots, uptimes_s)
-        spans_s = np.full(len(known), checked_seconds(horizon_s, "horizon_s"))
-        return self._ask("survival_rows", survival_at, known, spans_s, asked_s)
+        checked, ages_s = self._checked(slots, uptimes_s)
+        spans_s = np.full(len(checked), checked_seconds(horizon_s, "horizon_s"))
+        return self._ask("survival_rows", survival_at, checked, spans_s, ages_s)
 
     def next_change(self, slots: Slots, uptimes_s: Seconds) -> np.ndarray:
-        """The next uptimes at which held exits should be asked again, s, float64 (n,); infinity if never."""
-        known, asked_s = self._checked(slots, uptimes_s)
-        return self._ask("next_change_rows", next_change_at, known, asked_s)
+        """The next uptimes at which held exits change, s, float64 (n,); infinity if never."""
+        checked, ages_s = self._checked(slots, uptimes_s)
+        return self._ask("next_change_rows", next_change_at, checked, ages_s)
 
     def _ask(self, kernel: str, answer: Callable[..., float], *columns: np.ndarray) -> np.ndarray:
         curves = self.arrays
@@ -172,13 +175,13 @@ class CurvePool:
         return self._known(slots), seconds
 
     def _known(self, slots: Slots) -> np.ndarray:
-        known = _whole_numbers(slots)
-        is_bad = (known < 0) | (known >= self._n_opened)
+        indices = _whole_numbers(slots)
+        is_bad = (indices < 0) | (indices >= self._n_opened)
         if not is_bad.any():
-            is_bad = self._model[known] < 0
+            is_bad = self._model[indices] < 0
         if is_bad.any():
-            raise ValueError(f"slots must hold a curve, got {known[is_bad][0]}")
-        return known
+            raise ValueError(f"slots must hold a curve, got {indices[is_bad][0]}")
+        return indices
 
     def _make_room(self, width: int) -> None:
         capacity, widest = self._numbers.shape
@@ -193,7 +196,7 @@ class CurvePool:
 
 
 def _load_kernels() -> None:
-    """Load compiled code when the first pool is made, not when it is first asked."""
+    """Load compiled code when the first pool is created, not at its first answer."""
     pool = CurvePool()
     slots, uptimes_s = [pool.add(vm) for vm in smallest_requests()], [0.0, 0.0]
     pool.remaining(slots, uptimes_s)
@@ -210,11 +213,11 @@ def _whole_numbers(slots: Slots) -> np.ndarray:
 
 
 def _numbers(uptimes_s: Seconds, n: int) -> np.ndarray:
-    given = np.asarray(uptimes_s)
-    if (given.dtype.kind not in "iuf" and given.size) or (
+    values = np.asarray(uptimes_s)
+    if (values.dtype.kind not in "iuf" and values.size) or (
             not isinstance(uptimes_s, np.ndarray) and not {bool, np.bool_}.isdisjoint(map(type, uptimes_s))):
         raise ValueError(f"uptimes_s must be numbers, got {shown(uptimes_s)}")
-    numbers = np.ascontiguousarray(given, np.float64)
+    numbers = np.ascontiguousarray(values, np.float64)
     if numbers.shape != (n,):
         raise ValueError(f"uptimes_s must have {n} elements, got shape {numbers.shape}")
     return numbers
@@ -232,7 +235,7 @@ def _remaining_rows(curves: CurveArrays, slots: np.ndarray, uptimes_s: np.ndarra
 
 
 def smallest_requests() -> list[Lifetime]:
-    """Requests whose curves take all compiled code of a pool, or of hosts, when they are entered and asked."""
+    """Requests whose curves, added and answered, load all compiled code of a pool or of hosts."""
     curves = (HazardCurve.from_hazards((0.0, 1.0), (0.5,), 1.0, (0.0, 1.0)),
               PointCurve.from_scores((1.0,), (0.0, 0.0), 1.0, (-0.1, 0.1)))
     return [Lifetime(curve, np.empty(0), 0, (), "", None) for curve in curves]
@@ -240,7 +243,7 @@ def smallest_requests() -> list[Lifetime]:
 
 @dataclass(slots=True)
 class _Model:
-    """One row."""
+    """One row of `CurveModels`."""
 
     key: tuple[int, Sequence[float], Sequence[float]]
     kind: CurveKind
@@ -249,7 +252,7 @@ class _Model:
 
 
 class CurveModels:
-    """Arrays of what curves share, as in `CurveArrays`; rows without curves are used again."""
+    """Arrays that the curves of a model share, as in `CurveArrays`; rows without curves are used again."""
 
     def __init__(self, is_compiled: bool) -> None:
         self._kernels = KERNELS if is_compiled else None
@@ -259,7 +262,7 @@ class CurveModels:
         self._stack()
 
     def enter(self, curve: LifetimeCurve) -> int:
-        """The row of a curve's model, one curve more in it; TypeError for a curve of another kind."""
+        """Count a curve in its model's row; returns the row. TypeError for an unknown kind of curve."""
         kind = kind_of(curve)
         first, second = kind.shared_of(curve)
         latest_first, latest_second, row = self._latest
@@ -270,7 +273,7 @@ class CurveModels:
         return row
 
     def leave(self, row: int) -> None:
-        """One curve less in a row."""
+        """Count one curve less in a row."""
         self._rows[row].n_curves -= 1
 
     def packed(self, row: int, curve: LifetimeCurve) -> np.ndarray:
@@ -283,21 +286,21 @@ class CurveModels:
 
     def place(self, row: int, curve: LifetimeCurve, hosts: Any, host: int, idx: int, start_s: float,
               now_s: float) -> None:
-        """Note a request with a curve of the row's model on a host, in the row `idx` of `hosts`; compiled only."""
-        known = self._rows[row]
-        known.kind.place(self._kernels, hosts, host, idx, start_s, row, curve, known.shared, now_s)
+        """Add a request with a curve of the row's model to a host, as row `idx` of `hosts`; compiled only."""
+        model = self._rows[row]
+        model.kind.place(self._kernels, hosts, host, idx, start_s, row, curve, model.shared, now_s)
 
     def _find(self, kind: CurveKind, first: Sequence[float], second: Sequence[float]) -> int:
         key = (kind.code, tuple(first), tuple(second))
         row = self._row_of.get(key)
         if row is None:
-            made = _Model(key, kind, kind.shared(first, second))
-            row = next((idx for idx, model in enumerate(self._rows) if model.n_curves == 0), len(self._rows))
+            model = _Model(key, kind, kind.shared(first, second))
+            row = next((idx for idx, each in enumerate(self._rows) if each.n_curves == 0), len(self._rows))
             if row < len(self._rows):
                 del self._row_of[self._rows[row].key]
-                self._rows[row] = made
+                self._rows[row] = model
             else:
-                self._rows.append(made)
+                self._rows.append(model)
             self._row_of[key] = row
             self._stack()
         return row
@@ -314,7 +317,7 @@ class CurveModels:
 
 
 def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows of different lengths as one matrix; infinity after the end of each."""
+    """Rows of different lengths as one matrix, filled with infinity."""
     padded = np.full((len(rows), 1 + max(map(len, rows), default=0)), math.inf)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values
@@ -327,15 +330,15 @@ _N_MEMBERS_MIN = 8
 
 
 class Hosts(NamedTuple):
-    """What runs where, and what is known of each host's exit.
+    """The requests on each host, and each host's exit.
 
-    exit_s: float64 (n_hosts,), the latest held exit, -infinity where empty; due_s: likewise, from when on it must be
-    looked at again. soon_s: float64, for each 128 hosts a bound from below of their due_s (compiled code only).
-    last: int32 (n_hosts,), the row of the last-leaving request. members: int32 (n_hosts, m), rows of requests, of which
-    the first n_members count.
-    By row: arrival_s float64, model int32 (the row in `changes_s`), totals_s float64 (n_rows, width), held totals,
-    -infinity after the last. changes_s: float64 (n_models, width + 1), uptimes from which each total holds, infinity
-    after the last; n_changes: int64 (n_models,), their number.
+    exit_s: float64 (n_hosts,), the latest held exit, -infinity where empty; due_s: likewise, the
+    time of its next check. soon_s: float64, for each 128 hosts a lower bound of their due_s
+    (compiled code only). last: int32 (n_hosts,), the row of the last-leaving request. members:
+    int32 (n_hosts, m), rows of requests, of which the first n_members count. By row: arrival_s
+    float64, model int32 (the row in `changes_s`), totals_s float64 (n_rows, width), held totals,
+    -infinity after the last. changes_s: float64 (n_models, width + 1), uptimes from which each
+    total holds, infinity after the last; n_changes: int64 (n_models,), their number.
     """
 
     exit_s: np.ndarray
@@ -354,8 +357,9 @@ class Hosts(NamedTuple):
 class HostExits:
     """The latest predicted exit of each of `n_hosts` hosts; hosts are numbered from 0. For one thread at a time.
 
-    A held total that is outlived before it is asked again counts as the next uptime of asking; the last one doubles.
-    Kept per request: 8 bytes for each uptime of asking (hazard: two per interval; point: one per threshold).
+    A held total that is outlived before its next change counts as the uptime of that change; the
+    last one doubles. Memory per request: 8 bytes for each change (hazard: two per interval; point:
+    one per threshold).
 
     >>> from sojourn.serving.curves.curve import OnceCurve
     >>> curves = [OnceCurve.from_score(score, 1.0, (-0.1, 0.1)) for score in (2.0, 3.0)]
@@ -396,9 +400,9 @@ class HostExits:
         return len(self._placed)
 
     def place(self, host: int, vm: Lifetime, *, arrival_s: int | None = None) -> None:
-        """Note a request on a host; ValueError for a host out of range, and for a request that is on one already.
+        """Add a request to a host; ValueError for a host out of range, or a request that is on a host already.
 
-        arrival_s: when it began to run, where that was not its admission.
+        arrival_s: when it began to run, if not at its admission.
         """
         if not isinstance(host, int | np.integer) or not 0 <= host < len(self._hosts.exit_s):
             raise ValueError(f"host must be in 0..{len(self._hosts.exit_s) - 1}, got {host!r}")
@@ -423,7 +427,7 @@ class HostExits:
         self._placed[vm] = row, int(host)
 
     def leave(self, vm: Lifetime) -> None:
-        """Strike a request off its host; ValueError where it is on none."""
+        """Remove a request from its host; ValueError if it is on none."""
         if vm not in self._placed:
             raise ValueError("vm must be on a host, got one that is on none")
         row, host = self._placed.pop(vm)
@@ -445,7 +449,7 @@ class HostExits:
     def at(self, now_s: Moment) -> np.ndarray:
         """Latest predicted exit of each host, float64 (n_hosts,), on the clock of `now_s`; `now_s` where it is empty.
 
-        Where the clock goes back, all hosts are looked at again: a clock that was ahead once leaves nothing behind.
+        If the clock goes back, all hosts are checked again, so a clock that was once ahead has no lasting effect.
         """
         now = float(clock_second(now_s, "now_s"))
         hosts = self._hosts
@@ -478,7 +482,7 @@ class HostExits:
 
 
 def _load_exit_kernels() -> None:
-    """Load compiled code when the first hosts are made, not at the first decision."""
+    """Load compiled code when the first hosts are created, not at the first decision."""
     exits = HostExits(1)
     for vm in smallest_requests():
         exits.place(0, vm)
@@ -487,7 +491,7 @@ def _load_exit_kernels() -> None:
 
 
 def _refresh(hosts: Hosts, due: np.ndarray, now: float) -> None:
-    """Bring the exits of non-empty hosts up to `now`, all in one go; twin of the kernel `host_exits`."""
+    """Update the exits of non-empty hosts to `now`, all at once; twin of the kernel `host_exits`."""
     counts = hosts.n_members[due]
     rows = hosts.members[due][np.arange(hosts.members.shape[1]) < counts[:, None]]
     starts, of_host, each = np.cumsum(counts) - counts, np.repeat(np.arange(len(due)), counts), np.arange(len(rows))

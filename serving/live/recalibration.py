@@ -1,10 +1,11 @@
-"""Online recalibration: factors on a model's hazards, learnt from what ended and from what still runs.
+"""Online recalibration: factors on a model's hazards, learnt from ended and running requests.
 
-In each cell (a bucket of the age, a band of the hazard outlived since it began; see `recalibrated_hazards`) the ends
-are counted, and how many the model expected: the hazard that those at risk went through there, of the model's own
-curves, not of recalibrated ones. Their ratio, shrunk, is the cell's factor. Both counts forget, so that factors follow
-a drift. What still runs counts up to now, otherwise short lifetimes would stand for all. Each second at risk counts
-once. Only past calls are read, in their order, so that factors are the same again from the same calls.
+A cell is a bucket of the age and a band of the hazard outlived since the bucket began (see
+`recalibrated_hazards`). Each cell counts the ends, and the ends that the model expected: the sum of
+the hazards of all requests at risk there, on the model's curves before recalibration. Their ratio,
+shrunk, is the cell's factor. Old counts lose weight, so factors follow a drift. Running requests
+count up to now, since ended ones alone would be short. Each second at risk counts once. The same
+calls in the same order give the same factors.
 """
 
 from __future__ import annotations
@@ -22,21 +23,24 @@ from sojourn.serving.inputs import checked_array
 from sojourn.serving.live.admitted import Admitted, LiveRequests
 
 WINDOW = 4_000.0
-"""Ends after which a count weighs 1/e. 4,000 to 64,000 did about as well on seven validation windows."""
+"""After so many ends, a count weighs 1/e. 4,000 to 64,000 were about equal on seven validation windows."""
 PRIOR = 20.0
-"""Expected ends that a cell's factor is shrunk by, towards what age and band say apart."""
+"""Weight, in expected ends, by which a cell's factor shrinks to the product of its age and band factors."""
 FACTOR_MAX = 8.0
 """Factors are at most this and at least its inverse."""
 N_ENDS_COUNTED = 64
-"""Ends are counted so many at a time; factors change then."""
+"""After so many ends, counts and factors are updated."""
 N_RUNNING_COUNTED = 512
-"""Of what runs, so many are counted up to now each time, in turn. Fewer lag behind where much runs: with 128 the PIT
-deviation at 10 min was .036 in place of .015 on the test window of azure-2017-v1-flavors."""
+"""Each update counts so many running requests up to now, in turn. With fewer, large clusters lag:
+with 128 the PIT deviation at 10 min was .036 instead of .015 on the test window of
+azure-2017-v1-flavors.
+"""
 N_PASSED_MAX = 1_000
-"""Withdrawn requests, beyond as many as run, whose turns are kept until then."""
+"""Stale turns are removed when there are so many more than running requests."""
 CLOCK_BACK_S = 30 * 86_400
-"""A count so long before the one before it tells that the clock was set back. What runs was counted up to a time that
-was none, years of it perhaps, so all counts begin anew. Ends that are reported late come by less."""
+"""A step back in time by so much means that the clock was set back. Running requests were counted
+up to a wrong time, perhaps by years, so all counts start anew. Late reports of ends differ by less.
+"""
 OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
 WAITS = "off: requests wait after their admission, so it is not known what runs"
 CurveNumbers = np.ndarray
@@ -53,7 +57,7 @@ class _Exposure(NamedTuple):
 
 
 class _Followed(NamedTuple):
-    """A running request: when it began, and up to which uptime it is counted, s."""
+    """A running request: its start, and the uptime up to which it is counted, s."""
 
     start_s: int
     counted_s: float
@@ -71,12 +75,12 @@ class Recalibration:
         self.ends = np.zeros((N_AGES, N_BANDS))
         self.expected = np.zeros((N_AGES, N_BANDS))
         self.factors = factors_of(self.ends, self.expected)
-        """float64 (N_AGES, N_BANDS), never written to: each change is another array."""
+        """float64 (N_AGES, N_BANDS), never changed in place."""
         self._running: dict[int, _Followed] = {}
-        self._turns: deque[int] = deque()  # whose turn it is to be counted; what has ended is passed over
+        self._turns: deque[int] = deque()  # requests in the order in which they are counted; ended ones are skipped
         self._pending: list[_Exposure] = []
         self._n_ends = 0
-        self._counted_to_s: int | None = None  # when it was counted last
+        self._counted_to_s: int | None = None  # time of the latest update
         self.is_learnt = False
         """Whether ends were counted; until then all factors are 1."""
 
@@ -85,18 +89,18 @@ class Recalibration:
         return len(self._running)
 
     def follow(self, number: int, start_s: int, entry_s: float = 0.0) -> None:
-        """Take in a request that was predicted. number: its own. entry_s: uptime from which on it is seen."""
+        """Start to count a request. number: its identity. entry_s: its uptime now."""
         self._running[number] = _Followed(start_s, entry_s)
         self._turns.append(number)
 
     def forget(self, number: int) -> None:
-        """A request was withdrawn, or can't be read any longer: it counts no further."""
+        """Stop counting a request that was withdrawn or whose curve is not available."""
         self._running.pop(number, None)
-        if len(self._turns) > 2 * len(self._running) + N_PASSED_MAX:  # otherwise only `count` passes over them
+        if len(self._turns) > 2 * len(self._running) + N_PASSED_MAX:  # else only `count` removes them
             self._turns = deque(number for number in self._turns if number in self._running)
 
     def ended(self, number: int, end_s: int, numbers: CurveNumbers, *, is_end: bool = True) -> None:
-        """A request ended, or is_end False: it was seen up to then. numbers: of its curve. Nothing if not followed."""
+        """Record an end; is_end False: the end of observation. numbers: of its curve. Ignored if not followed."""
         one = self._running.pop(number, None)
         if one is None:
             return
@@ -105,14 +109,15 @@ class Recalibration:
 
     @property
     def is_due(self) -> bool:
-        """Whether so many ended that they are to be counted."""
+        """Whether enough requests ended for an update."""
         return self._n_ends >= N_ENDS_COUNTED
 
     def count(self, now_s: int, numbers_of: Callable[[int], CurveNumbers | None]) -> None:
-        """Count what ended, and some of what runs up to now; the factors change.
+        """Count ended requests, and some running ones up to now; update the factors.
 
-        numbers_of: of the curve of a running request by its number; None = it can't be read, and counts no further.
-        Where the clock was set back by more than CLOCK_BACK_S since the last time, it begins anew instead.
+        numbers_of: the curve of a running request by its number; None = not available, stop
+        counting it. If the clock was set back by more than CLOCK_BACK_S since the last update, all
+        counts start anew.
         """
         if self._counted_to_s is not None and now_s < self._counted_to_s - CLOCK_BACK_S:
             self._begin_anew(now_s)
@@ -126,7 +131,7 @@ class Recalibration:
         self._pending, self._n_ends, self.is_learnt, self._counted_to_s = [], 0, True, now_s
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """All of it, for a snapshot: arrays of its own, which no later call changes."""
+        """The whole state for a snapshot, as copies that no later call changes."""
         turns = [(number, one) for number in self._turns if (one := self._running.get(number)) is not None]
         return {
             "counts": np.concatenate([self.ends, self.expected]),
@@ -140,7 +145,7 @@ class Recalibration:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Recalibration:
-        """What `to_arrays` gave, or before there was `counted_to`; ValueError where the arrays are not of that."""
+        """From arrays of `to_arrays`; older ones lack `counted_to`. ValueError for other arrays."""
         counts = checked_array(arrays, "counts", np.float64)
         turns, counted_s = checked_array(arrays, "turns", np.int64), checked_array(arrays, "turns:counted", np.float64)
         pending = checked_array(arrays, "pending", np.float64)
@@ -150,24 +155,24 @@ class Recalibration:
         if turns.ndim != 2 or turns.shape[1] != 2 or counted_s.shape != turns.shape[:1] or not _is_uptime(counted_s):
             raise ValueError(f"turns must be rows of two with a time each, got {turns.shape} and {counted_s.shape}")
         curves = _pending_curves(pending, numbers)
-        own = cls()
-        own.ends, own.expected = counts[:N_AGES].copy(), counts[N_AGES:].copy()
-        own.factors = factors_of(own.ends, own.expected)
-        own.is_learnt = bool(checked_array(arrays, "is_learnt", np.uint8).all())
+        recalibration = cls()
+        recalibration.ends, recalibration.expected = counts[:N_AGES].copy(), counts[N_AGES:].copy()
+        recalibration.factors = factors_of(recalibration.ends, recalibration.expected)
+        recalibration.is_learnt = bool(checked_array(arrays, "is_learnt", np.uint8).all())
         if "counted_to" in arrays:
             counted_to = checked_array(arrays, "counted_to", np.int64).tolist()
             if len(counted_to) > 1:
                 raise ValueError(f"counted_to must be one time or none, got {len(counted_to)}")
-            own._counted_to_s = counted_to[0] if counted_to else None
+            recalibration._counted_to_s = counted_to[0] if counted_to else None
         for (number, start_s), one_s in zip(turns.tolist(), counted_s.tolist(), strict=True):
-            own.follow(number, start_s, one_s)
+            recalibration.follow(number, start_s, one_s)
         for (from_s, to_s, is_end), curve in zip(pending.tolist(), curves, strict=True):
-            own._pending.append(_Exposure(curve, from_s, to_s, bool(is_end)))
-            own._n_ends += bool(is_end)
-        return own
+            recalibration._pending.append(_Exposure(curve, from_s, to_s, bool(is_end)))
+            recalibration._n_ends += bool(is_end)
+        return recalibration
 
     def _begin_anew(self, now_s: int) -> None:
-        """Forget all counts, and what was seen up to a time after this one."""
+        """Reset all counts, and drop requests that were counted up to a later time."""
         self.ends, self.expected = np.zeros((N_AGES, N_BANDS)), np.zeros((N_AGES, N_BANDS))
         self.factors = factors_of(self.ends, self.expected)
         self._pending, self._n_ends, self.is_learnt, self._counted_to_s = [], 0, False, now_s
@@ -176,10 +181,10 @@ class Recalibration:
         self._turns = deque(number for number in self._turns if number in self._running)
 
     def _lived(self, now_s: int, numbers_of: Callable[[int], CurveNumbers | None]) -> list[_Exposure]:
-        """What the next of those that run lived through since they were counted; they go to the end of the turns."""
-        found: list[_Exposure] = []
+        """Exposures of the next running requests since they were last counted; they move to the end of the turns."""
+        exposures: list[_Exposure] = []
         for _ in range(len(self._turns)):
-            if len(found) == N_RUNNING_COUNTED:
+            if len(exposures) == N_RUNNING_COUNTED:
                 break
             number = self._turns.popleft()
             one = self._running.get(number)
@@ -191,14 +196,14 @@ class Recalibration:
                 if numbers is None:
                     del self._running[number]
                     continue
-                found.append(_Exposure(numbers, one.counted_s, uptime_s, False))
+                exposures.append(_Exposure(numbers, one.counted_s, uptime_s, False))
                 self._running[number] = _Followed(one.start_s, uptime_s)
             self._turns.append(number)
-        return found
+        return exposures
 
 
 class OnlineRecalibration:
-    """The recalibration of a predictor, on or off; its lock is held in all calls.
+    """The recalibration of a predictor, on or off; the caller holds the predictor's lock.
 
     state: on, or off and why. learnt: None while it is off.
     """
@@ -208,10 +213,10 @@ class OnlineRecalibration:
         self.learnt: Recalibration | None = None
         self._current, self._running = current, running
 
-    def begin(self, is_wanted: bool, clock_s: int | None, kept: tuple[str, Recalibration] | None = None) -> None:
-        """Begin with factors of 1, or go on from a snapshot that is of the version that is served.
+    def begin(self, is_wanted: bool, clock_s: int | None, former: tuple[str, Recalibration] | None = None) -> None:
+        """Start with factors of 1, or continue from the snapshot `former` if it is of the served version.
 
-        clock_s: the latest time that was recorded; what runs counts from then on.
+        clock_s: the latest recorded time; running requests count from then on.
         """
         self.state, self.learnt = OFF, None
         if not is_wanted:
@@ -222,8 +227,8 @@ class OnlineRecalibration:
             return
         self.state = ON
         served.builder.load_recalibration(Recalibration().factors)
-        if kept is not None and kept[0] == served.version:
-            self.learnt = kept[1]
+        if former is not None and former[0] == served.version:
+            self.learnt = former[1]
             return
         self.learnt = Recalibration()
         for one in self._running.all():
@@ -231,26 +236,27 @@ class OnlineRecalibration:
             self.follow(one, arrival_s if clock_s is None else max(clock_s, arrival_s))
 
     def factors_of(self, served: Served) -> np.ndarray | None:
-        """What recalibrates a curve of this version now; None if nothing does."""
-        own = self.learnt
-        return (own.factors if own is not None and own.is_learnt and served.version == self._current.served.version
-                else None)
+        """The factors for a curve of this version now; None if there are none."""
+        learner = self.learnt
+        if learner is None or not learner.is_learnt or served.version != self._current.served.version:
+            return None
+        return learner.factors
 
     def follow(self, one: Admitted, recorded_s: int) -> None:
-        """A request was admitted. recorded_s: when; it may have begun to run before."""
-        own, start_s = self.learnt, one.admission.arrival_s
-        if own is not None and one.version == self._current.served.version:
-            own.follow(one.admission.number, start_s, float(recorded_s - start_s))
+        """Start to count an admitted request. recorded_s: its admission; it may have begun to run before."""
+        learner, start_s = self.learnt, one.admission.arrival_s
+        if learner is not None and one.version == self._current.served.version:
+            learner.follow(one.admission.number, start_s, float(recorded_s - start_s))
 
     def forget(self, number: int) -> None:
-        """A request is open no longer, and did not end."""
+        """Stop counting a request that is no longer open, without an end."""
         if self.learnt is not None:
             self.learnt.forget(number)
 
     def learn(self, one: Admitted, end_s: int, began_s: int) -> None:
-        """A request ended; it is still among those that run."""
-        own = self.learnt
-        if own is None:
+        """Record the end of a request that is still among the running ones."""
+        learner = self.learnt
+        if learner is None:
             return
         if began_s != one.admission.arrival_s:
             self.learnt, self.state = None, WAITS
@@ -258,20 +264,20 @@ class OnlineRecalibration:
         number = one.admission.number
         numbers = self._curve_numbers(number)
         if numbers is None:
-            own.forget(number)
+            learner.forget(number)
             return
-        own.ended(number, end_s, numbers)
-        if own.is_due:
-            own.count(end_s, self._curve_numbers)
+        learner.ended(number, end_s, numbers)
+        if learner.is_due:
+            learner.count(end_s, self._curve_numbers)
 
     def _curve_numbers(self, number: int) -> CurveNumbers | None:
-        """Of the curve of a running request as the model gave it; None if the version that is served did not."""
+        """The curve of a running request before recalibration; None if it is not of the served version."""
         one, served = self._running.numbered(number), self._current.served
         if one is None or one.version != served.version:
             return None
         if one.n_before:
             curve = served.builder.curve_of(one.encoded)
-        else:  # made once
+        else:  # computed once
             curve = served.builder.curve(one.features.tolist())
             n = len(curve.numbers)  # type: ignore[union-attr]
             self._running.enter(one._replace(encoded=np.concatenate([curve.numbers, one.features]), n_before=n))  # type: ignore[union-attr]
@@ -283,8 +289,7 @@ def _is_uptime(values_s: np.ndarray) -> bool:
 
 
 def _pending_curves(pending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Curves of the pending rows of a snapshot, float64 (n, 2, J + 1); ValueError where they are not such as
-    `to_arrays` gives."""
+    """Curves of a snapshot's pending rows, float64 (n, 2, J + 1); ValueError if they are malformed."""
     n = len(pending)
     if pending.ndim != 2 or pending.shape[1] != 3 or len(numbers) % max(2 * n, 1) > 0 or len(numbers) < 4 * n:
         raise ValueError(f"pending must be rows of three with a curve each, got {pending.shape} and {numbers.shape}")
@@ -299,7 +304,8 @@ def _pending_curves(pending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 def factors_of(ends: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Factors, float64 (N_AGES, N_BANDS), from ends and expected ends by cell; 1 where nothing was expected.
 
-    (ends + PRIOR x what age and band say) / (expected + PRIOR); age and band likewise, shrunk to the whole, it to 1.
+    (ends + PRIOR x factors of age and band) / (expected + PRIOR). The factors of age and band are
+    shrunk likewise to the overall factor, and that to 1.
     """
     whole = (ends.sum() + PRIOR) / (expected.sum() + PRIOR)
     by_age = (ends.sum(axis=1) + PRIOR * whole) / (expected.sum(axis=1) + PRIOR)
@@ -311,14 +317,14 @@ def factors_of(ends: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def counted(exposures: list[_Exposure]) -> tuple[np.ndarray, np.ndarray]:
-    """Ends and expected ends by cell, float64 (N_AGES, N_BANDS) each, of exposures.
+    """Ends and expected ends of exposures by cell, float64 (N_AGES, N_BANDS) each.
 
-    What lies beyond a curve's last edge is in no cell.
+    Times beyond a curve's last edge are in no cell.
     """
     if not exposures:
         return np.zeros((N_AGES, N_BANDS)), np.zeros((N_AGES, N_BANDS))
     widths = {one.numbers.shape for one in exposures}
-    if len(widths) > 1:  # only a snapshot that somebody made has such
+    if len(widths) > 1:  # only in a snapshot that was edited
         parts = [counted([one for one in exposures if one.numbers.shape == width]) for width in sorted(widths)]
         return np.sum([ends for ends, _ in parts], axis=0), np.sum([expected for _, expected in parts], axis=0)
     numbers = np.array([one.numbers for one in exposures])

@@ -1,10 +1,10 @@
-"""A predictor's live owner history in a folder: what runs included, so that a restart goes on as if there were none.
+"""A predictor's live history as a folder: owners, categories and running requests, to continue after a restart.
 
-`SNAPSHOT.json` says which files belong to it, by their hashes: `state-HASH.json` and `arrays-HASH.npz`. It is renamed
-into place last, so the folder holds the former snapshot or the new one, whenever the writer ends. A folder without it
-holds no snapshot yet. Data only.
+`SNAPSHOT.json` lists its files with their hashes: `state-HASH.json` and `arrays-HASH.npz`. It is
+renamed into place last, so a killed writer leaves the former snapshot or the new one. A folder
+without it holds no snapshot yet.
 
-A predictor's live history as the content of a snapshot, and back: owners, categories, and what runs by its id.
+
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from sojourn.serving.live.recalibration import Recalibration
 
 try:
     import fcntl
-except ImportError:  # Windows: two writers of one folder are not told from each other there
+except ImportError:  # Windows: a second writer of one folder is not detected there
     fcntl = None  # type: ignore[assignment]
 
 FORMAT_VERSION = 1
 MARK = "SNAPSHOT.json"
 ENDINGS: Mapping[str, str] = {"state": ".json", "arrays": ".npz"}
 N_BYTES_MAX: Mapping[str, int] = {MARK: 1 << 16, "state": 1 << 27, "arrays": 1 << 33}
-"""The largest that each file may be."""
+"""The largest size of each file."""
 _OWN = re.compile(r"\.tmp-[0-9a-f]{16}|(state|arrays)-[0-9a-f]{16}\.(json|npz)")
 _OF_MOUNTS = "lost+found"
-"""A folder that the root of a file system holds."""
+"""A folder at the root of a file system."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILES = FolderFiles("snapshot", MARK, SnapshotError)
 _HELD: set[int] = set()
@@ -62,22 +62,22 @@ _HELD: set[int] = set()
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContent:
-    """What a snapshot holds: a JSON object, and arrays by name."""
+    """The content of a snapshot: a JSON object, and arrays by name."""
 
     state: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray]
 
 
 def write_snapshot(folder: Path, content: SnapshotContent) -> None:
-    """Put a snapshot into a folder of its own, in place of the one before; made where there is none.
+    """Write a snapshot to a folder in place of the former one; the folder is created if it is missing.
 
-    SnapshotError where the folder holds anything else, or another process is writing there. An OSError (no space, say)
-    leaves the one before.
+    SnapshotError if the folder holds other files, or another process is writing there. After an
+    OSError (for example, no space) the former snapshot is still there.
     """
     _make(folder)
     with _locked(folder):
         _check_own(folder)
-        _sweep(folder)  # what a killed writer left
+        _sweep(folder)  # files of a killed writer
         try:
             hashes = {
                 "arrays": _written(folder, "arrays", lambda file: write_arrays(file, content.arrays,
@@ -87,7 +87,7 @@ def write_snapshot(folder: Path, content: SnapshotContent) -> None:
             with _temporary(folder) as (path, file):
                 _write_json(file, {"format": "sojourn-history", "format_version": FORMAT_VERSION, "sha256": hashes})
                 _flush(file)
-                sync(folder)  # the files that the mark names come first
+                sync(folder)  # the files must be on disk before the mark
                 path.replace(folder / MARK)
             sync(folder)
         finally:
@@ -95,10 +95,10 @@ def write_snapshot(folder: Path, content: SnapshotContent) -> None:
 
 
 def read_snapshot(folder: Path) -> SnapshotContent | None:
-    """The snapshot in a folder, verified; one that is replaced meanwhile is read as it was before or is after.
+    """The snapshot in a folder, verified; if it is replaced meanwhile, the result is the old or the new one.
 
-    None where none was completed yet: there is no folder, or no mark in it, and nothing else than a writer leaves.
-    SnapshotError naming the file and the reason.
+    None if none was completed yet: no folder, or only temporary files in it. Else SnapshotError
+    with the file and the reason.
     """
     contents = _FILES.whole(folder, _verified)
     if contents is None:
@@ -122,14 +122,14 @@ def _verified(root: Path) -> dict[str, bytes] | None:
         contents = {}
         for part, name in names.items():
             contents[part] = _FILES.read(root, folder, name, N_BYTES_MAX[part])
-            found, expected = hashlib.sha256(contents[part]).hexdigest(), mark["sha256"][part]
-            if found != expected:
-                raise SnapshotError(f"{root / name}: sha256 must be {expected} ({MARK}), got {found}")
+            digest, expected = hashlib.sha256(contents[part]).hexdigest(), mark["sha256"][part]
+            if digest != expected:
+                raise SnapshotError(f"{root / name}: sha256 must be {expected} ({MARK}), got {digest}")
     return contents
 
 
 def _names(mark: Mapping[str, Any]) -> dict[str, str]:
-    """File names by part, made of the hashes in a mark; SnapshotError where it is none of this format."""
+    """File names by part, from the hashes in a mark; SnapshotError if the mark has another format."""
     if mark.get("format") != "sojourn-history" or mark.get("format_version") != FORMAT_VERSION:
         raise SnapshotError(f"{MARK}: format must be sojourn-history, version {FORMAT_VERSION}, got "
                             f"{shown(mark.get('format'))}, version {shown(mark.get('format_version'))}")
@@ -151,7 +151,7 @@ def _is_missing(root: Path) -> bool:
 
 
 def _has_mark(root: Path, folder: int) -> bool:
-    """Whether a snapshot was completed in the folder; SnapshotError where none was and it holds anything else."""
+    """Whether the folder holds a complete snapshot; SnapshotError if it does not, but holds other files."""
     try:
         names = os.listdir(folder)
     except OSError as error:
@@ -163,14 +163,14 @@ def _has_mark(root: Path, folder: int) -> bool:
 
 
 def _check_names(folder: Path, names: Iterable[str]) -> None:
-    strangers = sorted(name for name in names if name not in (MARK, _OF_MOUNTS) and not _OWN.fullmatch(name))
-    if strangers:
-        raise SnapshotError(f"{folder} must be new, empty or a folder of snapshots only, got {shown(strangers[0])} "
+    others = sorted(name for name in names if name not in (MARK, _OF_MOUNTS) and not _OWN.fullmatch(name))
+    if others:
+        raise SnapshotError(f"{folder} must be new, empty or a folder of snapshots only, got {shown(others[0])} "
                             f"there")
 
 
 def _make(folder: Path) -> None:
-    """Make the folder where there is none, to be there after a power cut."""
+    """Create the folder if it is missing, and flush it to disk."""
     if folder.is_dir():
         return
     try:
@@ -181,7 +181,7 @@ def _make(folder: Path) -> None:
 
 
 def _check_own(folder: Path) -> None:
-    """SnapshotError where the folder holds what is no snapshot of this format: it is not ours to write to."""
+    """SnapshotError if the folder holds other files or a snapshot of another format: do not write there."""
     _check_names(folder, (path.name for path in folder.iterdir()))
     mark = _mark(folder)
     if mark is not None:
@@ -189,7 +189,7 @@ def _check_own(folder: Path) -> None:
 
 
 def _mark(folder: Path) -> dict[str, Any] | None:
-    """What the folder's mark says; None where there is none, or none that can be read."""
+    """The folder's mark; None if there is none, or it cannot be read."""
     try:
         with _FILES.opened(folder) as opened:
             return _FILES.document(_FILES.read(folder, opened, MARK, N_BYTES_MAX[MARK]), MARK)
@@ -198,25 +198,25 @@ def _mark(folder: Path) -> dict[str, Any] | None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what no snapshot needs; nothing where the mark is there and cannot be read."""
+    """Remove files that are not of the snapshot; if the mark exists but cannot be read, remove nothing."""
     mark = _mark(folder)
     if mark is None and (folder / MARK).exists():
         return
-    kept = set() if mark is None else {*_names(mark).values()}
+    in_use = set() if mark is None else {*_names(mark).values()}
     for path in folder.iterdir():
-        if _OWN.fullmatch(path.name) and path.name not in kept:
+        if _OWN.fullmatch(path.name) and path.name not in in_use:
             path.unlink()
 
 
 def _written(folder: Path, part: str, write: Callable[[BinaryIO], object]) -> str:
-    """The hash of a file that is written and named after it, and will be there after a power cut."""
+    """Write a file, flush it to disk and name it by its hash; returns the hash."""
     with _temporary(folder) as (path, file):
         write(file)
         _flush(file)
         file.seek(0)
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-        path.replace(folder / f"{part}-{found[:16]}{ENDINGS[part]}")
-    return found
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        path.replace(folder / f"{part}-{digest[:16]}{ENDINGS[part]}")
+    return digest
 
 
 def _write_json(file: BinaryIO, document: Mapping[str, Any]) -> None:
@@ -237,7 +237,7 @@ def _flush(file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The folder is this writer's until it ends, killed or not; SnapshotError where it is another's."""
+    """Lock the folder until this writer ends, killed or not; SnapshotError if another process holds the lock."""
     if fcntl is None:
         yield
         return
@@ -256,7 +256,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _close_in_child() -> None:
-    """A child would keep a lock that its parent was killed with."""
+    """Else a child would keep the lock of a killed parent."""
     while _HELD:
         os.close(_HELD.pop())
 
@@ -265,22 +265,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
 
 _RUNNING = ("token", "number", "arrival_s", "version", "unknown")
-"""Columns of what runs; version and unknown are places in the lists of `state`."""
+"""Columns of running requests; version and unknown are indices into lists of `state`."""
 _REFRESHED = ("running", "now_s", "version")
-"""Columns of what was predicted anew: the row in `running`, then as above. Older snapshots have none of it."""
+"""Columns of refreshed requests: the row in `running`, then as above. Missing in older snapshots."""
 _RECALIBRATION = "recalibration:"
-"""Begins the names of the arrays of a `Recalibration`."""
+"""Prefix of the names of a `Recalibration`'s arrays."""
 _MISSING = -1
-"""Stands for the length of a history key's values that a request did not give."""
+"""The length of a history key's values if the request did not give them."""
 _N_VERSIONS_MAX, _N_FEATURES_MAX = 100_000, 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class LiveHistory:
-    """What a predictor goes on from.
+    """The state from which a predictor continues.
 
-    names: the features, in order, that each version in `running` encoded a request to. clock_s: the latest time told.
-    recalibration: of the version that it names, or None.
+    names: feature names, in order, by version in `running`. clock_s: the latest time of a call.
+    recalibration: a version and its recalibration, or None.
     """
 
     history: HistoryState
@@ -293,9 +293,9 @@ class LiveHistory:
 def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], names: Mapping[str, tuple[str, ...]],
                clock_s: int | None,
                recalibration: tuple[str, Mapping[str, np.ndarray]] | None = None) -> SnapshotContent:
-    """What a snapshot of a cut and of what ran then holds. Takes no lock.
+    """The content of a snapshot, from a cut of the history and the requests that ran then; takes no lock.
 
-    recalibration: the version that it is of, and `Recalibration.to_arrays`.
+    recalibration: its version, and `Recalibration.to_arrays`.
     """
     versions: dict[str, int] = {}
     unknowns: dict[tuple[str, ...], int] = {}
@@ -308,9 +308,9 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
     }  # fmt: skip
     again = [(idx, one.refreshed) for idx, one in enumerate(running) if one.refreshed is not None]
     arrays |= {
-        "refreshed": np.array([(idx, own.now_s, versions.setdefault(own.version, len(versions)))
-                               for idx, own in again], np.int64).reshape(-1, len(_REFRESHED)),
-        "refreshed:feature": np.concatenate([np.empty(0), *(own.features for _, own in again)]),
+        "refreshed": np.array([(idx, one_refreshed.now_s, versions.setdefault(one_refreshed.version, len(versions)))
+                               for idx, one_refreshed in again], np.int64).reshape(-1, len(_REFRESHED)),
+        "refreshed:feature": np.concatenate([np.empty(0), *(one_refreshed.features for _, one_refreshed in again)]),
     }  # fmt: skip
     for idx, key in enumerate(cut.definition.keys):
         arrays |= _packed_keys(idx, len(key.columns), running)
@@ -330,15 +330,15 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
 
 
 def live_history(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHistory:
-    """What a snapshot holds, for a bundle of this encoder and version.
+    """The live history of a snapshot, for a bundle of this encoder and version.
 
-    SnapshotError where it is of another history definition or clock, or its parts do not fit together.
+    SnapshotError if its history definition or clock differ, or its parts do not fit together.
     """
     try:
         return _read(content, encoder, version)
     except SnapshotError:
         raise
-    except Exception as error:  # whatever numbers that do not fit make numpy raise
+    except Exception as error:  # numpy may raise anything for numbers that do not fit
         raise SnapshotError(f"the snapshot must hold a whole history, got {type(error).__name__}: {error}") from error
 
 
@@ -383,7 +383,7 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
         raise ValueError(f"running must be rows of {', '.join(_RUNNING)} within their bounds")
     if len(np.unique(number)) < len(number):
         raise ValueError("running must name each admission once")
-    n_features = np.array([len(own) for _, own in names], np.int64)[version]
+    n_features = np.array([len(features_of) for _, features_of in names], np.int64)[version]
     ends = np.cumsum(n_features).tolist()
     if features.shape != (n_features.sum(),):
         raise ValueError(f"running:feature must be {n_features.sum()} numbers, got shape {features.shape}")
@@ -393,7 +393,7 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
     factors = _unpacked_factors(arrays, len(rows)) if "given:place" in arrays else {}
     running = []
     for idx, row in yielding(rows.tolist()):
-        admission = Admission(row[0], row[1], tuple(own[idx] for own in keys), row[2])
+        admission = Admission(row[0], row[1], tuple(features_of[idx] for features_of in keys), row[2])
         encoded = features[ends[idx] - n_features[idx]:ends[idx]].copy()  # a view would keep all of them alive
         running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0], refreshed.get(idx),
                                 factors.get(idx)))
@@ -402,7 +402,7 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
 
 def _refreshed(arrays: Mapping[str, np.ndarray], names: Sequence[tuple[str, tuple[str, ...]]],
                n_running: int) -> dict[int, Refreshed]:
-    """What was predicted anew, by its row in `running`."""
+    """Refreshed predictions by row in `running`."""
     rows = checked_array(arrays, "refreshed", np.int64)
     features = checked_array(arrays, "refreshed:feature", np.float64)
     if rows.ndim != 2 or rows.shape[1] != len(_REFRESHED):
@@ -411,7 +411,7 @@ def _refreshed(arrays: Mapping[str, np.ndarray], names: Sequence[tuple[str, tupl
     if (((of < 0) | (of >= n_running) | (now_s <= -LATEST_S) | (now_s >= LATEST_S) | (version < 0)
          | (version >= len(names))).any() or (np.diff(of) <= 0).any()):
         raise ValueError(f"refreshed must be rows of {', '.join(_REFRESHED)} within their bounds, in their order")
-    n_features = np.array([len(names_of_refresh(own)) for _, own in names], np.int64)[version]
+    n_features = np.array([len(names_of_refresh(features_of)) for _, features_of in names], np.int64)[version]
     ends = np.cumsum(n_features).tolist()
     if features.shape != (n_features.sum(),):
         raise ValueError(f"refreshed:feature must be {n_features.sum()} numbers, got shape {features.shape}")
@@ -420,15 +420,15 @@ def _refreshed(arrays: Mapping[str, np.ndarray], names: Sequence[tuple[str, tupl
 
 
 def _packed_factors(running: Sequence[Admitted]) -> dict[str, np.ndarray]:
-    """The factors that curves were recalibrated with, each table once: rows of `running` and places of tables."""
+    """The factors of recalibrated curves: each table once, and for rows of `running` the index of their table."""
     tables: dict[int, tuple[int, np.ndarray]] = {}
     places = []
     for idx, one in yielding(running):
         if one.factors is not None:
             place, _ = tables.setdefault(id(one.factors), (len(tables), one.factors))
             places.append((idx, place))
-    found = np.concatenate([np.empty((0, N_BANDS)), *(table for _, table in tables.values())])
-    return {"given:factors": found, "given:place": np.array(places, np.int64).reshape(-1, 2)}
+    factors = np.concatenate([np.empty((0, N_BANDS)), *(table for _, table in tables.values())])
+    return {"given:factors": factors, "given:place": np.array(places, np.int64).reshape(-1, 2)}
 
 
 def _unpacked_factors(arrays: Mapping[str, np.ndarray], n_running: int) -> dict[int, np.ndarray]:
@@ -437,11 +437,11 @@ def _unpacked_factors(arrays: Mapping[str, np.ndarray], n_running: int) -> dict[
     places = checked_array(arrays, "given:place", np.int64)
     if tables.shape[1:] != (N_BANDS,) or len(tables) % N_AGES or not ((tables > 0.0) & np.isfinite(tables)).all():
         raise ValueError(f"given:factors must be above 0, finite and of shape (m x {N_AGES}, {N_BANDS})")
-    own = list(tables.reshape(-1, N_AGES, N_BANDS))
+    by_place = list(tables.reshape(-1, N_AGES, N_BANDS))
     if (places.ndim != 2 or places.shape[1] != 2 or (places < 0).any() or (places[:, 0] >= n_running).any()
-            or (places[:, 1] >= len(own)).any()):
+            or (places[:, 1] >= len(by_place)).any()):
         raise ValueError("given:place must be rows of what runs and places of given:factors, within their bounds")
-    return {row: own[place] for row, place in places.tolist()}
+    return {row: by_place[place] for row, place in places.tolist()}
 
 
 def _packed_keys(idx: int, n_columns: int, running: Sequence[Admitted]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a predictor does with a usage section: observations in, expected use out, and other sections in its place."""
+"""The usage section of a predictor: samples in, expected use out, and reloads of the section."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sojourn.serving.watch import ReloadGate
 
 
 class UsageAnswers:
-    """The usage section of a predictor, if it has one, and what was observed of the requests that are open.
+    """The usage section of a predictor, if any, and the samples of the open requests.
 
-    Takes the predictor's lock in each call but `ended`. A watcher of the section's folder reloads it.
+    Each call but `ended` takes the predictor's lock. A watcher of the section's folder reloads it.
     """
 
     def __init__(self, counters: Counters, reloading: ReloadGate) -> None:
@@ -27,11 +27,11 @@ class UsageAnswers:
 
     @property
     def version(self) -> str:
-        """Of the section that is served; empty without one."""
+        """The version of the served section; empty if there is none."""
         return "" if self.live is None else self.live.section.version
 
     def load(self, folder: str | Path) -> None:
-        """Begin with the section of a folder; BundleError if it cannot be served."""
+        """Load the section of a folder; BundleError if it cannot be served."""
         self.live = LiveUsage(load_usage(folder))
         self.folder = folder_path(folder, "usage").absolute()
 
@@ -64,8 +64,8 @@ class UsageAnswers:
         live = self._served()
         with self._counters.lock:
             request_id = _id(live, opened, vm)
-            section, seen = live.section, live.seen(request_id, resource)
-        return answer_of(section, request_id, resource, seen)
+            section, samples = live.section, live.seen(request_id, resource)
+        return answer_of(section, request_id, resource, samples)
 
     def forget(self, request_id: str) -> bool:
         """See `Predictor.forget_usage`."""
@@ -73,7 +73,7 @@ class UsageAnswers:
             return self._served().ended(request_id)
 
     def ended(self, admission: Admission) -> None:
-        """A request is open no longer; the lock is held."""
+        """Delete the samples of a request that has ended; the caller holds the lock."""
         if self.live is not None:
             self.live.ended(admission.id)
 
@@ -84,5 +84,5 @@ class UsageAnswers:
 
 
 def _id(live: LiveUsage, opened: OpenRequests, vm: Any) -> str:
-    """The id that a request is observed by; the lock is held."""
+    """The id under which a request's samples are stored; the caller holds the lock."""
     return vm if isinstance(vm, str) and vm in live.section.rows else opened.find(vm).admission.id
