@@ -1,10 +1,9 @@
-"""Consolidation of an elastic pool: whether a host in use is worth emptying, and its requests' moves.
+"""Hosts of an elastic pool open and close; consolidation empties hosts in use.
 
-A host is emptied only if every request of it fits on other hosts in use, chosen by the policy one after another. By
-regret it must also pay: what is saved until its predicted exit must exceed what the moves cost. Predicted exits are
-read from each request's curve at its uptime now, so nothing of the future enters.
-
-Hosts of an elastic pool: opened and closed, and when each is next looked at.
+A host is emptied only if each of its requests fits on another host in use; the policy chooses them
+one after another. In mode REGRET the saving until the host's predicted exit must also exceed the
+cost of the moves. Predicted exits come from each request's curve at its present uptime, so nothing
+of the future enters.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ from sojourn.simulator.loop.state import (
 
 @inner
 def exit_now(world: Any, row: int, now: int) -> int:
-    """When a request is predicted to leave, by its curve at its uptime now, whatever the policy's own predictions."""
-    own = world.requests[row]
-    uptime, k, last = now - own.start_s, own.segment, own.curve_end - 1
+    """When a request is predicted to leave, by its curve at its present uptime, for any policy."""
+    record = world.requests[row]
+    uptime, k, last = now - record.start_s, record.segment, record.curve_end - 1
     while k < last and world.uptime_s[k + 1] <= uptime:
         k += 1
     total = max(world.total_s[k], 1)
     while total <= uptime:
         total *= 2
-    return own.start_s + total
+    return record.start_s + total
 
 
 @inner
 def host_exit_now(world: Any, host: int, now: int) -> int:
-    """When the last of a host's requests is predicted to leave; EXPIRED where there is none."""
+    """When the last of a host's requests is predicted to leave; EXPIRED if there is none."""
     exit_s, row = EXPIRED, world.hosts[host].first
     while row >= 0:
         exit_s = max(exit_s, exit_now(world, row, now))
@@ -70,11 +69,12 @@ def share_of(world: Any, row: int, host: int) -> float:
 
 @inner
 def saved_cost(world: Any, host: int, now: int) -> float:
-    """What emptying a host now saves, price x seconds, less a boot, since the room may have to be bought again.
+    """What it saves to empty a host now, price x seconds, less a boot, as the room may be needed
+    again.
 
-    Requests that start over: the host's time to its predicted release. Live moves: from their end to that release, but
-    no more than the time since the pool last grew to as many hosts as it has, for it is expected to need them again
-    after as long.
+    If requests start over, the saving lasts until the host's predicted release. If they move live,
+    it lasts from their end to that release, but no longer than the time since the pool last grew to
+    its present number of hosts: the pool is expected to need them again after as long.
     """
     pool = world.pool[0]
     price = world.types[world.nodes[host].kind].price
@@ -87,14 +87,15 @@ def saved_cost(world: Any, host: int, now: int) -> float:
 
 @inner
 def move_cost(world: Any, k: int, host: int, now: int) -> float:
-    """What the k-th move of a host's requests costs, price x seconds.
+    """The cost of the k-th move of a host's requests, price x seconds.
 
-    The fixed cost, and by how much the target is predicted to be in use longer; of a live move that is trusted as what
-    is saved is. Where the request starts over also what is lost, and a share of the room that it takes on the target
-    until it leaves, since newcomers could have had it.
+    It is the fixed cost, and the time by which the target is predicted to be in use longer; a live
+    move weighs that by `trust`, as the saving is. If the request starts over, its lost work counts
+    as well, and a share of its room on the target until it leaves, since new requests could have
+    used it.
     """
-    pool, moved = world.pool[0], world.moves[k]
-    row, target = moved.row, moved.target
+    pool, entry = world.pool[0], world.moves[k]
+    row, target = entry.row, entry.target
     price, target_price = (world.types[world.nodes[host].kind].price, world.types[world.nodes[target].kind].price)
     before = host_exit_now(world, target, now)
     for j in range(k):
@@ -105,7 +106,7 @@ def move_cost(world: Any, k: int, host: int, now: int) -> float:
     cost = pool.move_cost_s * price
     if pool.is_restarting == 0:
         return cost + pool.trust * longer
-    cost += share_of(world, row, host) * (now - moved.start_s) * price
+    cost += share_of(world, row, host) * (now - entry.start_s) * price
     cost += pool.room_weight * share_of(world, row, target) * (exit_s - now) * target_price
     return cost + longer
 
@@ -134,24 +135,24 @@ def gather(world: Any, host: int) -> int:
 @inner
 def begin_again(world: Any, row: int, now: int) -> None:
     """A request starts over: its whole lifetime from now on."""
-    own = world.requests[row]
-    own.ends_s = now + (own.ends_s - own.start_s)
-    own.start_s = now
-    own.segment = own.curve_start
+    record = world.requests[row]
+    record.ends_s = now + (record.ends_s - record.start_s)
+    record.start_s = now
+    record.segment = record.curve_start
 
 
 @inner
-def put_back(world: Any, moved: Any) -> None:
-    """A request as it was before it was looked at."""
-    own = world.requests[moved.row]
-    own.start_s, own.segment, own.ends_s = moved.start_s, moved.segment, moved.ends_s
-    own.exit_s, own.change_s = moved.request_exit_s, moved.change_s
+def put_back(world: Any, entry: Any) -> None:
+    """Restore a request's record from its move."""
+    record = world.requests[entry.row]
+    record.start_s, record.segment, record.ends_s = entry.start_s, entry.segment, entry.ends_s
+    record.exit_s, record.change_s = entry.request_exit_s, entry.change_s
 
 
 @inner
 def check(world: Any, host: int, now: int) -> int:
-    """Empty a host in use if all its requests fit on other hosts in use and, by regret, it pays; else look again
-    later. NOT_PLACED, or BAD_SCORE of a chain."""
+    """Empty a host in use if all its requests fit on other hosts in use and, in mode REGRET, it
+    pays; else check again later. NOT_PLACED, or BAD_SCORE of a chain."""
     pool, counts, cluster = world.pool[0], world.counts[0], world.cluster
     pool.n_checks += 1
     slot = world.settings[0].first_host_event + host
@@ -160,16 +161,16 @@ def check(world: Any, host: int, now: int) -> int:
         schedule(world, slot, now + pool.recheck_s)
         return NOT_PLACED
     n = gather(world, host)
-    n_found, is_worth = 0, n > 0
+    n_placed, is_worth = 0, n > 0
     cluster.closed[host] = DRAINING
     pool.is_consolidating = 1
     has_exits = world.settings[0].predictions != NO_PREDICTIONS
-    while is_worth and n_found < n:
-        moved = world.moves[n_found]
-        row = moved.row
-        own = world.requests[row]
-        moved.start_s, moved.segment, moved.ends_s = own.start_s, own.segment, own.ends_s
-        moved.request_exit_s, moved.change_s = own.exit_s, own.change_s
+    while is_worth and n_placed < n:
+        entry = world.moves[n_placed]
+        row = entry.row
+        record = world.requests[row]
+        entry.start_s, entry.segment, entry.ends_s = record.start_s, record.segment, record.ends_s
+        entry.request_exit_s, entry.change_s = record.exit_s, record.change_s
         if pool.is_restarting == 1:
             begin_again(world, row, now)
         request = asked(world, row, now)
@@ -180,23 +181,23 @@ def check(world: Any, host: int, now: int) -> int:
         if target == NOT_PLACED:
             is_worth = False
         else:
-            moved.target = target
+            entry.target = target
             if pool.mode == REGRET:
-                budget -= move_cost(world, n_found, host, now)
+                budget -= move_cost(world, n_placed, host, now)
                 is_worth = budget > 0.0
-            moved.exit_s = cluster.exit_s[target]
+            entry.exit_s = cluster.exit_s[target]
             occupy(world, row, target, 1)
             if has_exits:
                 cluster.exit_s[target] = max(cluster.exit_s[target], request.exit_s)
-            n_found += 1
+            n_placed += 1
         if target == NOT_PLACED and pool.is_restarting == 1:
-            put_back(world, moved)
-    for k in range(n_found - 1, -1, -1):
-        moved = world.moves[k]
-        occupy(world, moved.row, moved.target, -1)
-        cluster.exit_s[moved.target] = moved.exit_s
+            put_back(world, entry)
+    for k in range(n_placed - 1, -1, -1):
+        entry = world.moves[k]
+        occupy(world, entry.row, entry.target, -1)
+        cluster.exit_s[entry.target] = entry.exit_s
         if pool.is_restarting == 1:
-            put_back(world, moved)
+            put_back(world, entry)
     cluster.closed[host] = OPEN
     pool.is_consolidating = 0
     if is_worth:
@@ -208,7 +209,8 @@ def check(world: Any, host: int, now: int) -> int:
 
 @inner
 def drain(world: Any, host: int, n: int, now: int) -> None:
-    """Carry out the moves: at once, and then the host is off; or live, and then it is off when they are done."""
+    """Carry out the moves. If requests start over, the host is off at once, else when the
+    migrations end."""
     pool, node = world.pool[0], world.nodes[host]
     node.is_low = 0
     world.cluster.closed[host] = DRAINING
@@ -217,16 +219,16 @@ def drain(world: Any, host: int, n: int, now: int) -> None:
     note_log(world, DRAINED_BY_CHOICE, host, now)
     for k in range(n):
         row, target = world.moves[k].row, world.moves[k].target
-        own = world.requests[row]
+        record = world.requests[row]
         depart(world, row, now)
         if pool.is_restarting == 1:
             give_back(world, row, host, now)
-            pool.lost += world.need[row, world.settings[0].cpu] * (now - own.start_s)
+            pool.lost += world.need[row, world.settings[0].cpu] * (now - record.start_s)
             begin_again(world, row, now)
-            schedule(world, row, own.ends_s)
+            schedule(world, row, record.ends_s)
         else:
-            own.from_host = host
-            own.next_waiting = node.first_moving
+            record.from_host = host
+            record.next_waiting = node.first_moving
             node.first_moving = row
         request = asked(world, row, now)
         settle(world, request, target, now)
@@ -277,7 +279,8 @@ def note_log(world: Any, what: int, host: int, now: int) -> None:
 
 @inner
 def open_host(world: Any, row: int, now: int, boot_s: int) -> int:
-    """A new host for a request, of the type that its settings choose; its place, or NOT_PLACED at the pool's most."""
+    """Open a host for a request, of the type that `type_choice` selects; its place, or NOT_PLACED
+    if none is off."""
     pool, need, cluster = world.pool[0], world.need[row], world.cluster
     place = pool.first_off
     while place < len(world.nodes) and cluster.closed[place] != OFF:
@@ -324,7 +327,7 @@ def open_host(world: Any, row: int, now: int, boot_s: int) -> int:
 
 @inner
 def close_host(world: Any, place: int, now: int) -> None:
-    """Turn an empty host off; it is paid for until now."""
+    """Turn an empty host off; its cost ends now."""
     pool, cluster, node = world.pool[0], world.cluster, world.nodes[place]
     note_log(world, RELEASED, place, now)
     if len(world.order.key) > 0:
@@ -355,7 +358,7 @@ def utilisation(world: Any, host: int) -> float:
 
 @inner
 def watch(world: Any, host: int, now: int) -> None:
-    """Set when a host that is on is next looked at, after a request has come or gone."""
+    """Set when a host that is on is next checked, after a request has come or gone."""
     pool, node = world.pool[0], world.nodes[host]
     slot = world.settings[0].first_host_event + host
     if world.cluster.closed[host] != OPEN or pool.mode == NO_RELEASE:
@@ -374,7 +377,7 @@ def watch(world: Any, host: int, now: int) -> None:
 
 @inner
 def booting_with_room(world: Any, row: int) -> int:
-    """The first host that boots and still has room for the request, or NOT_PLACED."""
+    """The first booting host with room for the request, or NOT_PLACED."""
     if world.pool[0].n_booting > 0:
         for host in range(world.pool[0].n_scanned):
             if world.cluster.closed[host] == BOOTING and fits(world.cluster, host, world.need[row]):

@@ -1,19 +1,17 @@
-"""Predicted exits of requests and hosts, recomputed only when they can have changed.
+"""Predicted exits of requests and hosts, recomputed only when they can have changed; and the
+agenda.
 
-A request's predicted exit is constant until its next breakpoint. A host's exit is the maximum over its
-requests. So it holds until the prediction of the last-leaving request changes, until another's rises above
-it, or until a request comes or goes. Curves are known beforehand, so these times are, too. (Taking the
-earliest breakpoint of all requests instead is right as well, but with an oracle it recomputes a host at each
-departure.)
+A request's predicted exit is constant until its next breakpoint. A host's exit is the maximum over
+its requests. So it holds until the prediction of the last-leaving request changes, until another's
+rises above it, or until a request comes or goes. Curves are known beforehand, so these times are,
+too. (The earliest breakpoint of all requests is right as well, but with an oracle it recomputes a
+host at each departure.) REQUESTS.exit_s may be out of date while it is below its host's exit; the
+last-leaving request of a host is always up to date.
 
-REQUESTS.exit_s may be out of date while it is below its host's exit; the host's value is always
-attained by a request whose own is up to date.
-
-Events that come of decisions: a binary heap over fixed slots, one time per slot, which can be moved or struck off.
-
-Slots stand in order of kind: late departures by row, ends of migrations by row, what happens to hosts, deadlines of
-hosts; so (time, slot) is the order of events. World.slots holds each slot's time and its position in the heap (or -1),
-and beside them the heap of slots; the heap's size is in World.counts.
+The agenda is a binary heap over fixed slots, one time per slot, which can be moved or removed.
+Slots are ordered by kind: late departures by row, ends of migrations by row, host events, deadlines
+of hosts. So (time, slot) is the order of events. World.slots holds each slot's time and its
+position in the heap (or -1), and beside them the heap of slots; World.counts holds the heap's size.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from sojourn.simulator.loop.state import EXPIRED, World
 
 @inlined
 def predict_first(world: World, request: int) -> None:
-    """Set a request's exit to that of its first prediction, for good."""
+    """Set a request's exit to its first prediction, for good."""
     record = world.requests[request]
     record.exit_s = record.start_s + world.total_s[record.curve_start]
     record.change_s = NEVER
@@ -35,7 +33,7 @@ def predict_first(world: World, request: int) -> None:
 
 @inlined
 def predict_now(world: World, request: int, now: int) -> None:
-    """Set a request's exit, and the time until which it holds, to its curve's at `now`."""
+    """Set a request's exit, and the time until which it holds, by its curve at `now`."""
     record = world.requests[request]
     start = record.start_s
     uptime = now - start
@@ -53,9 +51,8 @@ def predict_now(world: World, request: int, now: int) -> None:
 
 @inner
 def overtakes_at(world: World, request: int, host_exit: int) -> int:
-    """When a request next changes a host's exit: its next breakpoint if it is the last-leaving one, else the
-    breakpoint at which its own exit rises above the host's.
-    """
+    """When a request next changes a host's exit: its next breakpoint if it leaves last, else the
+    breakpoint at which its exit rises above the host's."""
     record = world.requests[request]
     time = record.change_s
     if record.exit_s >= host_exit or time == NEVER:
@@ -97,14 +94,14 @@ def refresh(world: World, host: int, now: int) -> None:
 
 @inner
 def refresh_until(world: World, host: int, now: int, refresh_s: int) -> None:
-    """The same, but let the value stand for `refresh_s` seconds, or until it has passed."""
+    """As `refresh`, but the value holds for `refresh_s` seconds, or until that exit has passed."""
     refresh(world, host, now)
     world.hosts[host].valid_until_s = min(now + refresh_s, world.cluster.exit_s[host])
 
 
 @inlined
 def enter(world: World, host: int, request: int, now: int) -> None:
-    """Note a request on a host."""
+    """Add a request to a host's list and exit."""
     here, exits = world.hosts[host], world.cluster.exit_s
     exit_s = world.requests[request].exit_s
     is_first = here.first < 0
@@ -119,12 +116,12 @@ def enter(world: World, host: int, request: int, now: int) -> None:
 
 @inlined
 def leave(world: World, host: int, request: int) -> None:
-    """Strike a request off a host.
+    """Remove a request from a host's list and exit.
 
-    An expired host value needs no care: it is recomputed before its next use anyway.
+    An expired exit stays as it is: it is recomputed before its next use anyway.
     """
     unlink(world, host, request)
-    if world.hosts[host].first < 0:  # what still holds room here migrates, and is another host's
+    if world.hosts[host].first < 0:  # requests that still hold room here migrate: they are on other hosts' lists
         world.hosts[host].valid_until_s = NEVER
         world.cluster.exit_s[host] = EXPIRED
     elif world.requests[request].exit_s >= world.cluster.exit_s[host]:
@@ -162,7 +159,7 @@ def next_slot(world: Any) -> int:
 
 @inner
 def schedule(world: Any, slot: int, time: int) -> None:
-    """Set a slot's time; NEVER strikes it off."""
+    """Set a slot's time; NEVER removes it from the heap."""
     slots = world.slots
     at = slots[slot].position
     if slots[slot].time == time:

@@ -1,7 +1,5 @@
-"""Host events: failures and repairs, drains, waves of maintenance.
-
-Requests that wait for room.
-"""
+"""Host events (failures and repairs, drains, waves of maintenance), and the queue of requests that
+wait for room."""
 
 from __future__ import annotations
 
@@ -13,24 +11,25 @@ from sojourn.simulator.loop.placement import admit, asked, depart, give_back, no
 from sojourn.simulator.loop.state import BAD_SCORE, DRAINED, EMPTY_HOSTS, FAILED, NOT_PLACED, OPEN, UPDATED, World
 
 FAIL, REPAIR, DRAIN, REOPEN, WAVE, RECTIFY = range(6)
-"""Host events; of a WAVE, `host` is how many hosts it takes. At RECTIFY the loop pauses: moves are planned
-outside of it."""
+"""Host events; the `host` of a WAVE is a number of hosts. At RECTIFY the loop pauses, and a
+rectifier plans."""
 
 
 @inner
 def break_off(world: World, row: int, now: int) -> None:
-    """A failure voids what a request has run for since it last started."""
-    own = world.requests[row]
-    world.counts[0].voided += world.need[row, world.settings[0].cpu] * (now - max(own.start_s, own.since_s))
-    own.since_s = now
+    """Count the core-seconds since a request last started as voided by a failure."""
+    record = world.requests[row]
+    world.counts[0].voided += world.need[row, world.settings[0].cpu] * (now - max(record.start_s, record.since_s))
+    record.since_s = now
 
 
 @inner
 def fail(world: World, host: int, now: int) -> int:
-    """A host fails: what it ran starts again elsewhere at once, in order of arrival, keeping its end; waits; or is
-    lost.
+    """A host fails: its requests start again elsewhere at once, in order of arrival, and keep their
+    ends; or they wait, or are lost.
 
-    A request that was migrating out of it starts again on its target, one that was migrating to it stays.
+    A request that migrates from it starts again on its target; one that migrates to it stays on its
+    source.
     """
     cluster, requests, counts = world.cluster, world.requests, world.counts[0]
     if cluster.n_running[host] == 0 and cluster.closed[host] == OPEN:
@@ -55,11 +54,11 @@ def fail(world: World, host: int, now: int) -> int:
                 insert(world, row, begin_plan(world))
         else:
             break_off(world, row, now)
-            found = admit(world, row, now)
-            if found == BAD_SCORE:
-                return found
-            log_migration(world, row, host, found, FAILED, now)
-            if found >= 0:
+            target = admit(world, row, now)
+            if target == BAD_SCORE:
+                return target
+            log_migration(world, row, host, target, FAILED, now)
+            if target >= 0:
                 counts.n_re_placed += 1
             elif world.settings[0].is_queueing == 1:
                 wait(world, row)
@@ -71,7 +70,8 @@ def fail(world: World, host: int, now: int) -> int:
 
 @inner
 def apply_host_event(world: World, what: int, host: int, now: int) -> int:
-    """Apply one host event to a host, or a wave to so many of them; NOT_PLACED, or BAD_SCORE of a chain."""
+    """Apply one host event to a host, or a wave to `host` hosts; NOT_PLACED, or BAD_SCORE of a
+    chain."""
     cluster, hosts = world.cluster, world.hosts
     if what == FAIL:
         hosts[host].n_failures += 1
@@ -89,14 +89,14 @@ def apply_host_event(world: World, what: int, host: int, now: int) -> int:
     elif what == WAVE:
         first = begin_plan(world)
         for _ in range(host):
-            chosen = least_work(world, True)
-            if chosen < 0:
+            member = least_work(world, True)
+            if member < 0:
                 break
-            if cluster.n_running[chosen] == 0:
-                cluster.is_updated[chosen] = 1
+            if cluster.n_running[member] == 0:
+                cluster.is_updated[member] = 1
             else:
-                cluster.closed[chosen] = UPDATED
-                plan(world, chosen, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)
+                cluster.closed[member] = UPDATED
+                plan(world, member, first if world.settings[0].is_across == 1 else world.counts[0].plan_to, now)
     else:
         if what == REPAIR:
             hosts[host].n_failures -= 1
@@ -126,21 +126,23 @@ def wait(world: World, row: int) -> None:
 
 @inner
 def serve_queue(world: World, now: int) -> int:
-    """Place each waiting request that fits now, first come first; NOT_PLACED, or BAD_SCORE of a chain.
+    """Place each waiting request that fits now, in order of the queue; NOT_PLACED, or BAD_SCORE of
+    a chain.
 
-    A stay begins when it is placed; one that a failure has broken off keeps its end, and is lost if that comes first.
+    A new request's lifetime begins when it is placed. A request that a failure interrupted keeps
+    its end, and is lost if that comes first.
     """
     counts = world.counts[0]
     before, row = -1, counts.first_waiting
     while row >= 0:
-        own = world.requests[row]
-        after = own.next_waiting
-        is_begun = own.first_host != NOT_PLACED
+        record = world.requests[row]
+        after = record.next_waiting
+        is_begun = record.first_host != NOT_PLACED
         if not is_begun:
-            shift_s = now - own.arrival_s - (own.ends_s - own.departure_s)
-            own.start_s += shift_s
-            own.ends_s += shift_s
-        is_over = is_begun and own.ends_s <= now
+            shift_s = now - record.arrival_s - (record.ends_s - record.departure_s)
+            record.start_s += shift_s
+            record.ends_s += shift_s
+        is_over = is_begun and record.ends_s <= now
         if is_over:
             counts.n_lost += 1
         else:
@@ -148,10 +150,10 @@ def serve_queue(world: World, now: int) -> int:
             if host == BAD_SCORE:
                 return host
             if host != NOT_PLACED:
-                schedule(world, row, own.ends_s)
+                schedule(world, row, record.ends_s)
                 counts.n_re_placed += is_begun
                 if is_begun:
-                    own.since_s = now
+                    record.since_s = now
                     log_migration(world, row, NOT_PLACED, host, FAILED, now)
                 is_over = True
         if is_over:
@@ -169,9 +171,9 @@ def serve_queue(world: World, now: int) -> int:
 
 @inner
 def give_up(world: World, now: int) -> None:
-    """Count as lost those waiting that were broken off and are past their end."""
+    """Count as lost the waiting requests that a failure interrupted and that are past their end."""
     row = world.counts[0].first_waiting
     while row >= 0:
-        own = world.requests[row]
-        world.counts[0].n_lost += own.first_host != NOT_PLACED and own.ends_s <= now
-        row = own.next_waiting
+        record = world.requests[row]
+        world.counts[0].n_lost += record.first_host != NOT_PLACED and record.ends_s <= now
+        row = record.next_waiting

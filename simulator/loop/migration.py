@@ -1,4 +1,5 @@
-"""Planned migrations begun and ended, and hosts chosen to be emptied (LAVA, section 4.4)."""
+"""Planned migrations begin and end; defragmentation closes hosts to empty them (LAVA, section
+4.4)."""
 
 from __future__ import annotations
 
@@ -55,15 +56,15 @@ def migrate(world: World, now: int) -> int:
 
 @inner
 def left_of_day(world: World, now: int) -> int:
-    """How many migrations the day's cap leaves, of those that it holds back: from hosts that are open, so a
-    rectifier's, and from those of a batch; all that began on the day count."""
+    """How many migrations may still begin on this day; all that began on it count. The cap holds
+    back only those of a rectifier and of a batch."""
     counts = world.counts[0]
     return world.settings[0].n_a_day - (counts.n_of_day if counts.day == now // DAY_S else 0)
 
 
 @inner
 def left_to_plan(world: World, now: int) -> int:
-    """What is left of the day besides what is planned and has not begun."""
+    """How many of the day's migrations are left, less those planned that have not begun."""
     n_left = left_of_day(world, now)
     if world.settings[0].n_a_day < NEVER:
         for k in range(world.counts[0].plan_from, world.counts[0].plan_to):
@@ -84,7 +85,7 @@ def n_residents(world: World, host: int) -> int:
 
 @inner
 def log_migration(world: World, row: int, source: int, target: int, planner: int, planned_s: int) -> None:
-    """Log what happens to a request now; see MIGRATION_LOG."""
+    """Log a migration or restart of a request; see MIGRATION_LOG."""
     counts = world.counts[0]
     entry = world.migration_log[counts.n_logged]
     entry.row, entry.from_host, entry.to_host, entry.at_s = row, source, target, counts.time_s
@@ -94,14 +95,15 @@ def log_migration(world: World, row: int, source: int, target: int, planner: int
 
 @inner
 def still_takes(world: World, target: int, request: Request) -> bool:
-    """Whether the host that was planned for a request is still in use and open, and has room."""
+    """Whether the planned target of a request is still in use and open, and has room."""
     return (world.cluster.n_running[target] > 0 and fits(world.cluster, target, request.need)
             and is_allowed(world, target, request.row))
 
 
 @inner
 def give_way(world: World, k: int) -> None:
-    """Take a planned move off the plan, and those after it that were to leave the same host: alone they free none."""
+    """Remove a migration from the plan, and later ones from the same host: alone they would not
+    free it."""
     counts, planned = world.counts[0], world.plan
     host = planned[k].host
     for j in range(k, counts.plan_to):
@@ -112,7 +114,7 @@ def give_way(world: World, k: int) -> None:
 
 @inlined
 def end_migration(world: World, row: int) -> int:
-    """A request migrates no more; the host that it comes from, where it still holds room."""
+    """End a request's migration; its source, on which it still holds room."""
     source = world.requests[row].from_host
     world.requests[row].from_host = NOT_PLACED
     schedule(world, world.settings[0].first_migration + row, NEVER)
@@ -122,14 +124,14 @@ def end_migration(world: World, row: int) -> int:
 
 @inner
 def stop_migrating(world: World, row: int, now: int) -> None:
-    """Give back what a migrating request holds where it comes from, whether it is done or gone."""
+    """End a request's migration and free its room on the source."""
     give_back(world, row, end_migration(world, row), now)
 
 
 @inner
 def defragment(world: World, now: int) -> None:
-    """Close a batch of hosts to be emptied, where too few are empty and the last batch is done: as many as the cap
-    leaves migrations for."""
+    """Close a batch of hosts to empty them, unless the last batch still runs; as many as the day's
+    cap leaves migrations for."""
     closed = world.cluster.closed
     for host in range(len(closed)):
         if closed[host] == DEFRAGMENTED:

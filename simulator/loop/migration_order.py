@@ -1,6 +1,6 @@
-"""Which hosts are emptied by live migration, and in which order their requests go (LAVA, section 4.4).
+"""Which hosts live migration empties, and in which order their requests go (LAVA, section 4.4).
 
-What must hold after every event; looked at in tests only, for it walks over everything.
+Also the invariants after every event; only tests check them, as the check walks over all requests.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LONGEST_FIRST, SHORTEST_FIRST, BY_ROW, AT_RANDOM = range(4)
 
 @inner
 def least_work(world: World, is_wave: bool) -> int:
-    """The open host that is emptied with the least work, or -1: fewest amounts in use, binding resource first, then
+    """The open host with the least to move, or -1: least in use, binding resource first, then
     fewest requests, then lowest index.
 
-    For a batch, of those that have something to move; for a wave, of those not yet updated, empty ones first of all.
-    Hosts that have a request that can't migrate or is migrating stand aside.
+    A batch takes hosts in use; a wave takes hosts not yet updated, empty ones first. A host with a
+    request that can't migrate or is migrating is passed over.
     """
     cluster, best = world.cluster, -1
     for host in range(len(cluster.n_running)):
@@ -64,38 +64,39 @@ def _is_less(cluster: Cluster, host: int, other: int) -> bool:
 @inner
 def next_resident(world: World, host: int, after: int) -> int:
     """The first of a host's requests in order of arrival that comes after `after`, or -1."""
-    found, request = -1, world.hosts[host].first
+    best, request = -1, world.hosts[host].first
     while request >= 0:
-        if request > after and (found < 0 or request < found):
-            found = request
+        if request > after and (best < 0 or request < best):
+            best = request
         request = world.requests[request].next
-    return found
+    return best
 
 
 @inner
 def begin_plan(world: World) -> int:
-    """Where a new part of the plan begins; what is still to be seen to moves to the front if half is full.
+    """Where a new part of the plan begins; open entries move to the front if it is more than half
+    full.
 
-    A request is on one host, and is planned to leave it once by upkeep and once by a rectifier: the plan's length is
-    always enough.
+    The plan is always long enough: a request is on one host, and at most upkeep and a rectifier
+    each plan once that it leaves it.
     """
     counts, planned = world.counts[0], world.plan
     if 2 * counts.plan_to > len(planned):
-        kept = 0
+        n_open = 0
         for k in range(counts.plan_from, counts.plan_to):
             row = planned[k].row
             if row >= 0 and world.requests[row].host == planned[k].host:
-                planned[kept] = planned[k]
-                kept += 1
+                planned[n_open] = planned[k]
+                n_open += 1
             else:
                 counts.n_spared += row >= 0
-        counts.plan_from, counts.plan_to = 0, kept
+        counts.plan_from, counts.plan_to = 0, n_open
     return counts.plan_to
 
 
 @inner
 def strike(world: World, host: int) -> None:
-    """Take what was to leave a host off the plan: it is open again."""
+    """Remove the migrations from a host from the plan: it is open again."""
     counts, planned = world.counts[0], world.plan
     for k in range(counts.plan_from, counts.plan_to):
         if planned[k].row >= 0 and planned[k].host == host:
@@ -105,7 +106,8 @@ def strike(world: World, host: int) -> None:
 
 @inner
 def plan(world: World, host: int, first: int, now: int) -> None:
-    """Add the requests of a host that can migrate to the part of the plan from `first`, in the settings' order."""
+    """Add a host's requests that can migrate to the part of the plan from `first`, in the settings'
+    order."""
     request = next_resident(world, host, -1)
     while request >= 0:
         if _can_migrate(world, request):
@@ -117,7 +119,8 @@ def plan(world: World, host: int, first: int, now: int) -> None:
 
 @inner
 def insert(world: World, request: int, first: int) -> None:
-    """Plan one more migration, before those from `first` that come later in the order; its host is closed already."""
+    """Plan one more migration, in its place in the order among those from `first`; its host is
+    closed already."""
     counts, planned = world.counts[0], world.plan
     k = counts.plan_to
     while k > first and _is_earlier(world, request, planned[k - 1].row):
@@ -157,7 +160,7 @@ VIOLATIONS = {
     -13: "totals over hosts must equal their sums",
     -14: "ranked hosts must be in ascending order of their keys",
 }
-"""What each code of `violation` says."""
+"""The invariant of each code of `violation`."""
 
 
 @inner

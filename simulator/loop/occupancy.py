@@ -1,12 +1,11 @@
-"""Room given and taken back, with the totals and the ranking that hang on it; and states of all hosts, sampled.
+"""The room of hosts: what is free, totals and samples over time, the ranking of hosts, and reasons
+of a rejection.
 
-Hosts kept sorted by the packing score within each shape, so that a scan can stop at the first good host.
-
-Among hosts of one capacity the free share left after a placement orders hosts as their free amounts do, for
-every request alike. Shape, emptiness, free amounts and host index therefore make one integer per host. Pools of a fixed
-size are ranked only where all hosts have one shape, elastic ones for each of their types apart.
-
-Whether a request fits and may be there, and what was short where it can be placed nowhere.
+The ranking keeps hosts sorted by the packing score within each shape, so that a scan can stop at
+the first good host. Among hosts of one capacity the free share after a placement orders hosts as
+their free amounts do, for every request. So shape, emptiness, free amounts and host index make one
+integer per host. Pools of a fixed size are ranked only if all hosts have one shape, elastic ones
+within each type.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sojourn.simulator.loop.state import (
 
 @inlined
 def occupy(world: World, request: int, host: int, sign: int) -> None:
-    """Take a request's need off a host's free room (sign 1) or give it back (-1)."""
+    """Subtract a request's need from a host's free room (sign 1) or add it (-1)."""
     cluster, level = world.cluster, world.level
     is_ranked = len(world.order.key) > 0
     old_key = key_of(cluster, world.order, host) if is_ranked else 0
@@ -45,7 +44,7 @@ def occupy(world: World, request: int, host: int, sign: int) -> None:
         cluster.free[host, d] -= amount
         level[ALLOCATED + d] += amount
     if was_empty != is_empty:
-        if cluster.closed[host] < DRAINED:  # a host that nothing may use is not counted as empty
+        if cluster.closed[host] < DRAINED:  # a drained or failed host does not count as empty
             level[EMPTY_HOSTS] -= sign
         for d in range(n_resources):
             level[ALLOCATED + n_resources + d] += sign * cluster.capacity[host, d]
@@ -55,7 +54,7 @@ def occupy(world: World, request: int, host: int, sign: int) -> None:
 
 @inner
 def pass_time(world: World, timeline: Timeline, now: int) -> None:
-    """Let the levels last until `now`, reading the marks before it."""
+    """Add the levels up to `now` to the totals, and fill the timeline at the marks before it."""
     level, total, counts = world.level, world.total, world.counts[0]
     time, mark = counts.time_s, counts.mark
     while mark < len(timeline.mark_s) and timeline.mark_s[mark] < now:
@@ -81,14 +80,14 @@ def _take_sample(world: World, timeline: Timeline, k: int, now: int) -> None:
             timeline.free[k, host, d] = cluster.free[host, d]
         row = world.hosts[host].first
         while row >= 0:
-            own = world.requests[row]
-            timeline.last_end_s[k, host] = max(timeline.last_end_s[k, host], own.ends_s)
-            if own.ends_s - now > settings.long_s:
+            record = world.requests[row]
+            timeline.last_end_s[k, host] = max(timeline.last_end_s[k, host], record.ends_s)
+            if record.ends_s - now > settings.long_s:
                 timeline.n_long[k, host] += 1
                 timeline.long_cpu[k, host] += world.need[row, settings.cpu]
-            if own.owner >= 0:
-                timeline.of_owner[own.owner] += 1
-            row = own.next
+            if record.owner >= 0:
+                timeline.of_owner[record.owner] += 1
+            row = record.next
         if len(timeline.of_owner) > 0:
             _count_exposed(world, timeline, k, host)
 
@@ -111,7 +110,7 @@ def _count_exposed(world: World, timeline: Timeline, k: int, host: int) -> None:
 
 @inner
 def sample_state(world: World, timeline: Timeline, state: np.ndarray, now: int) -> None:
-    """Read a policy's own state of each host at the samples before `now`, which are not yet taken."""
+    """Copy a policy's state of each host into the samples before `now` that are still to come."""
     mark = world.counts[0].mark
     while mark < len(timeline.mark_s) and timeline.mark_s[mark] < now:
         if timeline.sample[mark] >= 0:
@@ -124,7 +123,7 @@ _KEY_BITS = 63
 
 
 def ranking(capacity: np.ndarray, need: np.ndarray) -> Ranking | None:
-    """The ranking of all hosts empty; None where hosts differ or a key would not fit into 63 bits."""
+    """The ranking of all hosts, empty; None if hosts differ or a key would not fit into 63 bits."""
     if (capacity != capacity[0]).any():
         return None
     order = _layout(capacity[:1], need, len(capacity))
@@ -138,7 +137,7 @@ def ranking(capacity: np.ndarray, need: np.ndarray) -> Ranking | None:
 
 
 def pool_ranking(shapes: np.ndarray, need: np.ndarray, n_places: int) -> Ranking | None:
-    """The ranking of an elastic pool with no host on; None where a key would not fit into 63 bits.
+    """The ranking of an elastic pool with no host on; None if a key would not fit into 63 bits.
 
     shapes: int64 (n_types, n_resources), capacities of the types. need: int64 (n_requests, n_resources).
     """
@@ -146,7 +145,7 @@ def pool_ranking(shapes: np.ndarray, need: np.ndarray, n_places: int) -> Ranking
 
 
 def no_ranking(n_resources: int) -> Ranking:
-    """What a world holds whose hosts are not ranked."""
+    """The empty ranking of a world whose hosts are not ranked."""
     none, amounts = np.zeros(0, np.int64), np.zeros(n_resources, np.int64)
     return Ranking(none, none, amounts, amounts, np.zeros(1, np.int64))
 
@@ -164,7 +163,7 @@ def _layout(shapes: np.ndarray, need: np.ndarray, n_hosts: int) -> Ranking | Non
 
 @inner
 def key_of(cluster: Cluster, order: Ranking, host: int) -> int:
-    """The packed key of a host's present state."""
+    """The packed key of a host's state."""
     key = (order.kind[host] << 1) | (1 if cluster.n_running[host] == 0 else 0)
     for dimension in range(len(order.bits)):
         key = (key << order.bits[dimension]) | (cluster.free[host, dimension] >> order.shift[dimension])
@@ -173,7 +172,8 @@ def key_of(cluster: Cluster, order: Ranking, host: int) -> int:
 
 @inner
 def first_position(order: Ranking, need: np.ndarray, kind: int) -> int:
-    """Position of the shape's first host in use whose free amount in dimension 0 suffices, or of its first empty one.
+    """Position of the shape's first host in use with enough free in dimension 0, or of its first
+    empty one.
 
     need: must not exceed the shape.
     """
@@ -186,9 +186,9 @@ def first_position(order: Ranking, need: np.ndarray, kind: int) -> int:
 
 @inner
 def move(order: Ranking, old_key: int, new_key: int) -> None:
-    """Put a host whose key has changed back into its place."""
-    # Ends known beforehand and unsigned positions (signed ones might count from the end) let the loops move whole
-    # vectors: four times as fast at 10,000 hosts.
+    """Move a host whose key has changed to its new place."""
+    # Known ends and unsigned positions (signed ones might count from the end) let the loops move whole vectors: four
+    # times as fast at 10,000 hosts.
     key, one = order.key, np.uint64(1)
     k, to = np.uint64(_position(key, old_key)), np.uint64(_position(key, new_key))
     if to > k:
@@ -229,7 +229,7 @@ def fits(cluster: Cluster, host: int, need: np.ndarray) -> bool:
 
 @inner
 def is_allowed(world: World, host: int, request: int) -> bool:
-    """Whether the host is open and the rules let it take the request, room aside."""
+    """Whether the host is open and the rules allow the request on it, room aside."""
     if world.cluster.closed[host] != OPEN:
         return False
     if world.settings[0].has_kinds == 1:
@@ -248,10 +248,12 @@ def is_allowed(world: World, host: int, request: int) -> bool:
 
 @inner
 def shortage(world: World, request: int) -> int:
-    """Why no host was chosen: bit mask of the resources short on every open host, else one of the other reasons.
+    """Why no host was chosen: bit mask of the resources short on every open host, else one of these
+    reasons.
 
-    FRAGMENTED: each resource is there on some host, but never all on one. RULED_OUT: a host had room, but a rule keeps
-    the request off it. FILTERED: a host that may had room, but the policy's filter kept it out.
+    FRAGMENTED: each resource is free on some host, but never all on one. RULED_OUT: hosts had room,
+    but a rule excludes them. FILTERED: an allowed host had room, but the policy's filter excluded
+    it.
     """
     cluster, need = world.cluster, world.need[request]
     mask = 0
@@ -265,10 +267,10 @@ def shortage(world: World, request: int) -> int:
             mask |= 1 << dimension
     if mask:
         return mask
-    found = FRAGMENTED
+    reason = FRAGMENTED
     for host in range(len(cluster.n_running)):
         if cluster.closed[host] == OPEN and fits(cluster, host, need):
             if is_allowed(world, host, request):
                 return FILTERED
-            found = RULED_OUT
-    return found
+            reason = RULED_OUT
+    return reason

@@ -1,8 +1,8 @@
-"""The modules that a composed loop is made of: they become one, so that each calls the policy's own functions."""
+"""The modules that are joined into a composed loop, so that each calls the policy's functions."""
 
 from sojourn.simulator.loop import consolidation, host_events, migration, placement, pool_replay, replay
 
 PARTS = (placement, migration, host_events, replay)
-"""In the order in which their sources follow each other."""
+"""In the order of their sources."""
 POOL_PARTS = (placement, consolidation, pool_replay)
 """Those of an elastic pool."""

@@ -1,7 +1,7 @@
-"""What a request's coming to a host and its leaving do; `choose` and the hooks are a policy's to replace.
+"""Requests come to a host and leave it; a policy replaces `choose` and the hooks.
 
-The modules of `parts.PARTS` are one module once they are composed with a policy, so that what is called by its
-name here is what the policy gives.
+The modules of `parts.PARTS` are joined into one module with a policy, so calls of these names reach
+the policy's functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sojourn.simulator.loop.state import (
 
 @inner
 def choose(world: World, request: Request, now: int) -> int:
-    """First fit, as an example; each policy's composed chain takes its place."""
+    """First fit, as an example; the chain of a policy replaces it."""
     for host in range(len(world.hosts)):
         if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
             return host
@@ -43,7 +43,7 @@ def departed(world: World, host: int, row: int, now: int) -> None:
 
 @inlined
 def emptied(world: World, host: int, now: int) -> None:
-    """A policy's hook: nothing holds room on the host any more."""
+    """A policy's hook: no request holds room on the host any more."""
 
 
 @inlined
@@ -58,36 +58,38 @@ def resident(world: World, host: int, request: Request, now: int) -> None:
 
 @inlined
 def remind(world: World, host: int) -> None:
-    """Keep in the agenda when the policy wants to hear of the host."""
+    """Write the policy's deadline of the host to the agenda."""
 
 
 @inlined
 def touched(world: World, host: int) -> None:
-    """A request has come to the host or left it; where hosts' exits are cached for a time, this one's is not good."""
+    """A request has come to the host or left it; if exits are cached for a time, this host's
+    expires."""
 
 
 @inlined
 def asked(world: World, row: int, now: int) -> Request:
-    """A request as the chain sees it now."""
+    """The request that the chain gets, with its prediction now."""
     if world.settings[0].predictions == CURRENT:
         predict_now(world, row, now)
     elif world.settings[0].predictions == INITIAL:
         predict_first(world, row)
-    own = world.requests[row]
-    return Request(row, world.need[row], own.exit_s, now - own.start_s, world.uptime_s[own.curve_start:own.curve_end],
-                   world.overhang_s[own.curve_start:own.curve_end])
+    record = world.requests[row]
+    start, end = record.curve_start, record.curve_end
+    return Request(row, world.need[row], record.exit_s, now - record.start_s, world.uptime_s[start:end],
+                   world.overhang_s[start:end])
 
 
 @inlined
 def settle(world: World, request: Request, host: int, now: int) -> None:
-    """Give a request room on a host and note it there."""
+    """Give a request room on a host and add it to its list."""
     occupy(world, request.row, host, 1)
     note(world, request, host, now)
 
 
 @inlined
 def note(world: World, request: Request, host: int, now: int) -> None:
-    """Note a request on the host where it has its room."""
+    """Add a request to the list of a host on which it has room."""
     row = request.row
     if world.settings[0].predictions != NO_PREDICTIONS:
         enter(world, host, row, now)
@@ -101,7 +103,7 @@ def note(world: World, request: Request, host: int, now: int) -> None:
 
 @inlined
 def depart(world: World, row: int, now: int) -> None:
-    """Take a request out of its host's list; its room is given back apart."""
+    """Remove a request from its host's list; `give_back` frees its room."""
     host = world.requests[row].host
     if world.settings[0].predictions != NO_PREDICTIONS:
         leave(world, host, row)
@@ -115,7 +117,7 @@ def depart(world: World, row: int, now: int) -> None:
 
 @inlined
 def give_back(world: World, row: int, host: int, now: int) -> None:
-    """Free a request's room on a host; an emptied host may be open again."""
+    """Free a request's room on a host; an emptied host may open again."""
     cluster = world.cluster
     occupy(world, row, host, -1)
     if cluster.n_running[host] > 0:
@@ -130,14 +132,14 @@ def give_back(world: World, row: int, host: int, now: int) -> None:
 
 @inlined
 def admit(world: World, row: int, now: int) -> int:
-    """Place a request where the chain wants it: the host, NOT_PLACED or BAD_SCORE."""
+    """Place a request on the host that the chain chooses; the host, NOT_PLACED or BAD_SCORE."""
     request = asked(world, row, now)
     world.counts[0].last_row, world.counts[0].last_s = row, now
     host = choose(world, request, now)
     if host >= 0:
         settle(world, request, host, now)
-        own = world.requests[row]
-        if own.first_host == NOT_PLACED:
-            own.first_host = host
-            own.wait_s = now - own.arrival_s
+        record = world.requests[row]
+        if record.first_host == NOT_PLACED:
+            record.first_host = host
+            record.wait_s = now - record.arrival_s
     return host

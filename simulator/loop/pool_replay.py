@@ -1,8 +1,8 @@
-"""The event loop of an elastic pool, in plain Python; `engine/composition.py` puts it together with a policy's own
-`choose` and hooks.
+"""The event loop of an elastic pool; `engine/composition.py` composes it with a policy's `choose`
+and hooks.
 
-Events are ordered by (time, kind, row or place): departures, then what is due at hosts (booted, empty long enough, to
-be looked at, drained), then deadlines of a policy's hooks, then arrivals.
+Events are ordered by (time, kind, row or place): departures, then events of hosts (booted, empty
+long enough, to be checked, drained), then deadlines of a policy's hooks, then arrivals.
 """
 
 from __future__ import annotations
@@ -27,35 +27,37 @@ from sojourn.simulator.loop.state import BAD_DEADLINE, BAD_SCORE, BOOTED, BOOTIN
 
 @inner
 def arrive(world: Any, row: int, now: int) -> int:
-    """Place a request on a host that is on, on one that boots, or on a new one; the host, NOT_PLACED or BAD_SCORE.
+    """Place a request on a host that is on, on one that boots, or on a new one; the host,
+    NOT_PLACED or BAD_SCORE.
 
-    On a host that boots it begins when that is ready. What ran before the replay finds a host that is on.
+    On a booting host it begins when the host is ready. For a request that ran before the replay a
+    new host is on at once.
     """
-    own = world.requests[row]
+    record = world.requests[row]
     host = admit(world, row, now)
     if host == NOT_PLACED:
         host = booting_with_room(world, row)
         if host == NOT_PLACED:
-            host = open_host(world, row, now, 0 if own.start_s < now else world.pool[0].boot_s)
+            host = open_host(world, row, now, 0 if record.start_s < now else world.pool[0].boot_s)
         if host == NOT_PLACED:
             return host
         wait_s = max(world.nodes[host].ready_s - now, 0)
-        own.start_s += wait_s
-        own.ends_s += wait_s
+        record.start_s += wait_s
+        record.ends_s += wait_s
         settle(world, asked(world, row, now), host, now)
-        own.first_host, own.wait_s = host, wait_s
+        record.first_host, record.wait_s = host, wait_s
     if host >= 0:
-        schedule(world, row, own.ends_s)
+        schedule(world, row, record.ends_s)
         watch(world, host, now)
     return host
 
 
 @inner
 def leave_pool(world: Any, row: int, now: int) -> None:
-    """A request ends; one that migrates gives back its room at both ends."""
-    own = world.requests[row]
-    host, source = own.host, own.from_host
-    own.from_host = NOT_PLACED
+    """A request ends; if it migrates, it frees its room on both hosts."""
+    record = world.requests[row]
+    host, source = record.host, record.from_host
+    record.from_host = NOT_PLACED
     depart(world, row, now)
     give_back(world, row, host, now)
     watch(world, host, now)
@@ -65,7 +67,7 @@ def leave_pool(world: Any, row: int, now: int) -> None:
 
 @inner
 def at_host(world: Any, host: int, now: int) -> int:
-    """What is due at a host; NOT_PLACED, or BAD_SCORE of a chain."""
+    """Handle the event that is due at a host; NOT_PLACED, or BAD_SCORE of a chain."""
     closed = world.cluster.closed[host]
     if closed == BOOTING:
         world.cluster.closed[host] = OPEN
@@ -83,7 +85,7 @@ def at_host(world: Any, host: int, now: int) -> int:
 
 @inner
 def pass_pool_time(world: Any, now: int) -> None:
-    """Let what is allocated last until `now`."""
+    """Add the allocated amounts up to `now` to the totals."""
     for q in range(len(world.level)):
         world.total[q] += world.level[q] * (now - world.counts[0].time_s)
     world.counts[0].time_s = now

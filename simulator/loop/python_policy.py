@@ -1,4 +1,4 @@
-"""A policy written in NumPy, asked from within the compiled loop through the address of a C callback."""
+"""A policy written in NumPy: the compiled loop calls it through the address of a C callback."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sojourn.simulator.loop.occupancy import fits, is_allowed
 from sojourn.simulator.loop.state import BAD_SCORE, NOT_PLACED, World
 
 MOST_LEVELS = 8
-"""Scores of a host at most."""
+"""The most scores of a host."""
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 class Asking(NamedTuple):
-    """Where the function is, and where it leaves its scores; takes the place of a policy's own state.
+    """The function's address and the array for its scores; the state of a policy written in NumPy.
 
     address: int64 (1,). scores: float64 (MOST_LEVELS, n_hosts).
     """
@@ -32,13 +32,14 @@ class Asking(NamedTuple):
 
 
 def asking(n_hosts: int) -> Asking:
-    """Nothing asked yet."""
+    """The state before the first call."""
     return Asking(np.zeros(1, np.int64), np.zeros((MOST_LEVELS, n_hosts)))
 
 
 @intrinsic
 def ask_python(typingctx: Any, address: Any, row: Any, exit_s: Any, age_s: Any, now: Any) -> Any:
-    """Call the function at the address; how many levels of scores it left, or a negative number."""
+    """Call the function at the address; the number of levels of scores that it wrote, or a negative
+    number."""
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(64)
         function = builder.inttoptr(args[0], ir.FunctionType(word, [word] * 4).as_pointer())
@@ -49,7 +50,8 @@ def ask_python(typingctx: Any, address: Any, row: Any, exit_s: Any, age_s: Any, 
 
 @inner
 def best_scored(world: World, request: Request, n_levels: int) -> int:
-    """The host with room that has the least scores, lexicographically; lowest index among equals."""
+    """The host with room that has the lowest scores, lexicographically; the lowest index among
+    equals."""
     scores = world.cluster.state.scores
     best, best_first = NOT_PLACED, np.inf
     for host in range(len(world.hosts)):
@@ -77,20 +79,20 @@ def best_scored(world: World, request: Request, n_levels: int) -> int:
 
 
 def visible(cluster: Cluster) -> Cluster:
-    """The cluster as a NumPy policy sees it: the same arrays, which it can't write to, without the engine's state."""
+    """The cluster for a NumPy policy: the same arrays, read-only, without the engine's state."""
     arrays = {name: read_only(array) for name, array in cluster._asdict().items() if name != "state"}
     return Cluster(**arrays)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, not to be written to: its base is a read-only buffer, so NumPy refuses `setflags`."""
+    """The same array, read-only: its base is a read-only buffer, so NumPy refuses `setflags`."""
     if array.dtype.kind in "mM":  # times are no numbers of a buffer
         return read_only(array.view(np.int64)).view(array.dtype)
     return np.asarray(array.data.toreadonly())
 
 
 class PythonScores:
-    """The callback of one replay; keeps what the function raised, for the loop can't."""
+    """The callback of one replay; it holds the function's exception, as the loop can't."""
 
     def __init__(self, function: Callable[..., Any], world: World) -> None:
         self.raised: BaseException | None = None
@@ -105,15 +107,15 @@ class PythonScores:
         try:
             curve = slice(self._first[row], self._end[row])
             request = Request(row, self._need[row], exit_s, age_s, self._uptime_s[curve], self._overhang_s[curve])
-            found = self._function(self._cluster, request, now)
-            levels = found if isinstance(found, tuple) else (found,)
+            result = self._function(self._cluster, request, now)
+            levels = result if isinstance(result, tuple) else (result,)
             if not 1 <= len(levels) <= MOST_LEVELS:
                 raise ValueError(f"host_scores must give 1 to {MOST_LEVELS} arrays, got {len(levels)}")
-            kept = self._scores
+            target = self._scores
             for level, scores in enumerate(levels):
-                if np.shape(scores) != kept.shape[1:]:
-                    raise ValueError(f"host_scores must be arrays of shape {kept.shape[1:]}, got {np.shape(scores)}")
-                kept[level] = scores
+                if np.shape(scores) != target.shape[1:]:
+                    raise ValueError(f"host_scores must be arrays of shape {target.shape[1:]}, got {np.shape(scores)}")
+                target[level] = scores
             return len(levels)
         except BaseException as error:  # an interrupt as well: it would be printed and forgotten at the C boundary
             self.raised = error

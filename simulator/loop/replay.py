@@ -1,9 +1,9 @@
-"""The event loop, in plain Python; `engine/composition.py` puts it together with a policy's own `choose` and hooks.
+"""The event loop; `engine/composition.py` composes it with a policy's `choose` and hooks.
 
-Events are ordered by (time, kind, sequence). Kinds at one time: departure 0, end of a migration 1, what happens to
-hosts and deadlines 2, arrival 3; what room they made is used before arrivals and before time goes on, first by waiting
-requests, then by migrations. A breakpoint is never an event of its own: a host's predicted exit carries the time until
-which it holds and is brought up to date before it is read.
+Events are ordered by (time, kind, sequence). Kinds at one time: departure 0, end of a migration 1,
+host events and deadlines 2, arrival 3. Before arrivals, and before time goes on, waiting requests
+and then migrations use the room that became free. A breakpoint is no event: a host's predicted exit
+has a time until which it holds, and is brought up to date before it is read.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from sojourn.simulator.loop.state import (
 )
 
 HAS_AGENDA, HAS_UPKEEP = True, True
-"""Whether anything but arrivals and departures can happen, and whether it is more than deadlines; what can't is left
-out of the compiled loop."""
+"""Whether there are other events than arrivals and departures, and others than deadlines; the
+compiled loop leaves out those that can't happen."""
 
 
 @inlined
 def note_state(world: World, timeline: Timeline, now: int) -> None:
-    """Sample what a policy keeps of hosts, where it names something."""
+    """Sample a policy's state of hosts, if the policy names an array."""
 
 
 @inlined
 def checked(world: World) -> int:
-    """0, or a negative code; where every event is to be checked, `checks.violation` takes its place."""
+    """0, or a negative code; `migration_order.violation` replaces it if every event is checked."""
     return 0
 
 
 @inner
 def use_room(world: World, now: int) -> int:
-    """After what has happened at `now`: serve who waits, then plan and begin migrations."""
+    """After the events at `now`: place waiting requests, then plan and begin migrations."""
     if world.settings[0].is_queueing == 1 and serve_queue(world, now) == BAD_SCORE:
         return BAD_SCORE
     if world.level[EMPTY_HOSTS] < world.settings[0].min_empty:
@@ -59,20 +59,19 @@ def use_room(world: World, now: int) -> int:
 
 
 def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_events: np.ndarray) -> int:
-    """Run all events up to the last mark; 0, or a negative code of what went wrong.
+    """Run all events up to the last mark; 0, a code of a pause, or a negative code of an error.
 
-    idx_departing: int64 (n,), requests by departure, then by row.
-    PAUSED: it is time to plan migrations. LOG_FULL: the log is to be taken over. Called again with the same arguments
-    it goes on.
-    BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one, for counts.last_host. Below that:
-    an invariant does not hold (see checks.py).
+    idx_departing: int64 (n,), requests by departure, then by row. PAUSED: migrations are to be
+    planned. LOG_FULL: the log is to be emptied. Called again with the same arguments, the loop
+    continues. BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one,
+    for counts.last_host. Below that: an invariant does not hold (see migration_order.VIOLATIONS).
     """
     settings, counts, requests = world.settings[0], world.counts[0], world.requests
     n, horizon = len(requests), timeline.mark_s[-1]
     first_migration, first_host_event = settings.first_migration, settings.first_host_event
     first_deadline = settings.first_deadline
     idx_arrival, idx_departure = counts.idx_arrival, counts.idx_departure
-    has_room = counts.has_room == 1  # since waiting requests and migrations were last looked at
+    has_room = counts.has_room == 1  # room that waiting requests and migrations have not tried yet
     while True:
         if HAS_UPKEEP and 2 * counts.n_logged > len(world.migration_log):
             counts.idx_arrival, counts.idx_departure, counts.has_room = idx_arrival, idx_departure, has_room
@@ -84,7 +83,7 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
             if HAS_UPKEEP and first_migration > 0 and world.slots[row].time != NEVER:
                 idx_departure += 1  # it was placed late, and departs by the agenda
             elif requests[row].host == NOT_PLACED and requests[row].departure_s <= next_arrival:
-                idx_departure += 1  # rejected, lost or waiting, so nothing departs
+                idx_departure += 1  # rejected, lost or waiting: no departure
             else:
                 if requests[row].departure_s <= next_arrival:
                     now, departing = requests[row].departure_s, row
@@ -159,9 +158,9 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
                 stop_migrating(world, row, now)
                 if world.cluster.closed[requests[row].host] != OPEN:
                     insert(world, row, begin_plan(world))
-        found = checked(world)
-        if found != 0:
-            return found
+        code = checked(world)
+        if code != 0:
+            return code
     note_state(world, timeline, horizon + 1)
     pass_time(world, timeline, horizon + 1)
     if HAS_UPKEEP and settings.is_queueing == 1:
