@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,12 @@ import pandas as pd
 from sojourn import __version__
 from sojourn.flows.console import console, stage
 from sojourn.flows.reports.section import Section, jobs_section, plan_figure, plan_row, plan_section, pngs, section_page
+from sojourn.flows.settings.other_jobs import PlanConfig
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.publishing import whole_file
 from sojourn.simulator.planning import (
     Executed,
     Instance,
-    PlanSettings,
     RecurringJob,
     RestOfDay,
     Schedule,
@@ -32,26 +31,17 @@ from sojourn.simulator.planning import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILES = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json", "plan.html")
-"""What is written."""
 _FAR_ABOVE = 10_000
 """A job that uses so many times the median's is told: it may be a typo."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """jobs: the file. instance: the day, or its rest. planners: the first one's schedule is written, all are compared.
-    against: the planner that others are held against. held_out: share of each job's runs, the latest, that the test
-    runs on. n_runs: of the test."""
+    """A day, or its rest, and how it is planned."""
 
-    jobs: Path
+    config: PlanConfig
     instance: Instance
     rest: RestOfDay | None
-    planners: tuple[str, ...]
-    against: str
-    settings: PlanSettings
-    held_out: float
-    n_runs: int
 
 
 def split_history(instance: Instance, held_out: float) -> tuple[Instance, tuple[RecurringJob, ...], int]:
@@ -93,48 +83,50 @@ class Planned:
     page: str
 
 
-def plan_day(task: PlanTask, out: Path) -> Planned:
-    """Print the table and write `FILES` into `out`."""
-    names = tuple(dict.fromkeys((*task.planners, task.against)))
-    past, later, n_single = split_history(task.instance, task.held_out)
-    runs = drawn_runs(later, np.random.default_rng([task.settings.limits.seed, 1]), task.n_runs)
+def plan_day(task: PlanTask) -> Planned:
+    """Print the table and write `PLANNED` into the folder `out`."""
+    config, settings = task.config, task.config.planning
+    names = tuple(dict.fromkeys((*config.planners, config.against)))
+    past, later, n_single = split_history(task.instance, config.held_out)
+    runs = drawn_runs(later, np.random.default_rng([config.seed, 1]), config.n_runs)
     with stage("plan") as report:
-        schedule = planner(task.planners[0]).plan(task.instance, task.settings)
+        schedule = planner(config.planners[0]).plan(task.instance, settings)
         tested: dict[str, Schedule] = {}
         for done, name in enumerate(names):
             report(done, len(names))
-            tested[name] = planner(name).plan(past, task.settings) if task.held_out or name != task.planners[0] \
+            tested[name] = planner(name).plan(past, settings) if config.held_out or name != config.planners[0] \
                 else schedule
     with stage("run the days"):
         found = {name: execute(past, own, runs) for name, own in tested.items()}
-        rows = pd.DataFrame([plan_row(tested[name], found[name], found[task.against]) for name in names])
-    section = _section(task, rows, n_single)
+        rows = pd.DataFrame([plan_row(tested[name], found[name], found[config.against]) for name in names])
+    section = _section(config, rows, n_single)
     _print(task, schedule, section)
     metrics = _metrics(task, schedule, rows)
     table = schedule_table(task, schedule)
     figure = plan_figure(task.instance, schedule, runs, _title(task, schedule, found))
     drawn = pngs({"schedule": figure})
     about = "".join(f"{label.capitalize()}: {text}. " for label, text in _lines(task, schedule))
-    page = section_page(f"Plan of {task.jobs.name}", about, [section, jobs_section(table, schedule.planner)],
+    page = section_page(f"Plan of {config.jobs.name}", about, [section, jobs_section(table, schedule.planner)],
                         drawn)
     for name, write in (("schedule.csv", lambda path: table.to_csv(path, index=False)),
                         ("schedule.parquet", lambda path: table.to_parquet(path, index=False)),
                         ("schedule.png", lambda path: path.write_bytes(drawn["schedule.png"])),
                         ("metrics.json", lambda path: path.write_text(json.dumps(metrics, indent=1) + "\n")),
                         ("plan.html", lambda path: path.write_text(page))):
-        with whole_file(out / name) as temporary:
+        with whole_file(config.out / name) as temporary:
             write(temporary)
-        console.print(f"written  {out / name}", soft_wrap=True)
+        console.print(f"written  {config.out / name}", soft_wrap=True)
     return Planned(schedule.planner, rows, metrics, table, figure, page)
 
 
 def log_plan(tracker: Tracker, task: PlanTask, planned: Planned) -> None:
     """Log a planned day as a run of MLflow."""
     tags = {"kind": "plan", "data_hash": planned.metrics["data_hash"], "code_version": __version__}
-    with tracker.run(f"plan {task.jobs.name} {planned.planner}", tags) as run:
-        tracker.log(run, {"jobs": str(task.jobs), "planner": planned.planner, "n_jobs": len(task.instance),
-                          "step_s": task.instance.step_s, "held_out": task.held_out, **asdict(task.settings.limits),
-                          "n_samples": task.settings.n_samples, "alpha": task.settings.alpha})
+    config = task.config
+    with tracker.run(f"plan {config.jobs.name} {planned.planner}", tags) as run:
+        tracker.log(run, {"jobs": str(config.jobs), "planner": planned.planner, "n_jobs": len(task.instance),
+                          "step_s": task.instance.step_s, "held_out": config.held_out, **asdict(config.planning.limits),
+                          "n_samples": config.n_samples, "alpha": config.alpha})
         for row in planned.rows.to_dict("records"):
             tracker.log(run, None, {f"{row['planner']}/{key}": value for key, value in row.items()
                                     if isinstance(value, float)})
@@ -199,17 +191,18 @@ def _lines(task: PlanTask, schedule: Schedule) -> list[tuple[str, str]]:
     return [*lines, *(("note", note) for note in (task.rest.notes if task.rest is not None else ()))]
 
 
-def _section(task: PlanTask, rows: pd.DataFrame, n_single: int) -> Section:
-    if task.held_out:
-        tested = f"Planned from the earlier runs, tested on the latest {100 * task.held_out:g} % of each job's"
+def _section(config: PlanConfig, rows: pd.DataFrame, n_single: int) -> Section:
+    if config.held_out:
+        tested = f"Planned from the earlier runs, tested on the latest {100 * config.held_out:g} % of each job's"
         tested += f" ({n_single} jobs have one run, used for both)." if n_single else "."
     else:
         tested = "Tested on the same runs as planned from: errors are too low."
-    return plan_section(rows, f"Planners on {task.n_runs} days drawn from past runs", task.against, tested)
+    return plan_section(rows, f"Planners on {config.n_runs} days drawn from past runs", config.against, tested)
 
 
 def _metrics(task: PlanTask, schedule: Schedule, rows: pd.DataFrame) -> dict[str, Any]:
     """JSON values only; NaN becomes null."""
+    config = task.config
     digest = sha256()
     for job in task.instance.jobs:
         digest.update(repr((job.name, job.requested_start, job.flexibility, job.deadline, job.parents)).encode())
@@ -224,12 +217,12 @@ def _metrics(task: PlanTask, schedule: Schedule, rows: pd.DataFrame) -> dict[str
         own["alpha"] = schedule.alpha
     tested = [{str(key): None if isinstance(value, float) and np.isnan(value) else value
                for key, value in row.items()} for row in rows.to_dict("records")]
-    return {"schedule": own, "held_out": task.held_out, "n_runs": task.n_runs, "against": task.against,
+    return {"schedule": own, "held_out": config.held_out, "n_runs": config.n_runs, "against": config.against,
             "notes": list(task.rest.notes) if task.rest is not None else [], "planners": tested,
             "data_hash": digest.hexdigest()[:12]}
 
 
 def _title(task: PlanTask, schedule: Schedule, found: Mapping[str, Executed]) -> str:
     reduction = found[schedule.planner].reduction_pct.mean()
-    return (f"{task.jobs.name}: {len(task.instance)} jobs planned by {schedule.planner} ({schedule.status}); observed "
-            f"peak {reduction:.1f} % below that of the requested starts on held-out runs")
+    return (f"{task.config.jobs.name}: {len(task.instance)} jobs planned by {schedule.planner} ({schedule.status}); "
+            f"observed peak {reduction:.1f} % below that of the requested starts on held-out runs")

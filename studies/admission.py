@@ -28,7 +28,6 @@ from sojourn.flows.admission.predicted import predicted_section, predicted_summa
 from sojourn.flows.admission.runs import (
     BACKFILL,
     SIGMA_SHARE,
-    AdmitConfig,
     Entry,
     Setting,
     SubmittedJobs,
@@ -37,6 +36,7 @@ from sojourn.flows.admission.runs import (
     jobs_by_day,
     run_tasks,
 )
+from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.console import stage
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section, markdown_rows

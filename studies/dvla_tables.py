@@ -25,8 +25,7 @@ import pandas as pd
 from sojourn.flows.compare.cells import CellResult, CellStore
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.settings import PRESETS, CompareConfig
 from sojourn.flows.compare.tables import cells_table
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.workers.dask import local_workers

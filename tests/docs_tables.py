@@ -10,9 +10,8 @@ from pathlib import Path
 from settings_text import example, rows
 from sojourn.features.readers import READERS
 from sojourn.features.usage import USAGE_READERS
-from sojourn.flows.admission.runs import AdmitConfig
-from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.admission.settings import AdmitConfig
+from sojourn.flows.compare.settings import PRESETS, CompareConfig
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import SharedSettings, TraceSettings

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from sojourn.flows.commands.options import with_default
+from sojourn.flows.commands.options import with_default, with_names
 from sojourn.flows.settings.store import StoreSettings
 
 WIDTH = 110
@@ -32,7 +32,7 @@ EXAMPLES: Mapping[str, Any] = {
 def described(kind: type[StoreSettings], besides: type[StoreSettings] | None = None) -> dict[str, str]:
     """What each setting says of itself, in the order in which they stand; without those of another class."""
     known = set() if besides is None else set(besides.model_fields)
-    return {name: " ".join((field.description or "").split()) for name, field in kind.model_fields.items()
+    return {name: with_names(" ".join((field.description or "").split())) for name, field in kind.model_fields.items()
             if name not in known}
 
 
@@ -55,10 +55,8 @@ def rows(kind: type[StoreSettings], besides: type[StoreSettings] | None = None) 
             default = CORES
         elif kind.model_fields[name].is_required():
             default = "required"
-        if default == "":
-            text, words = with_default(text)
-            default = words or ""
-        yield f"`{name}`", default, text.replace("|", "\\|")
+        text, words = with_default(text)
+        yield f"`{name}`", default or words or "", text.replace("|", "\\|")
 
 
 def example(kind: type[StoreSettings], command: str) -> str:

@@ -26,7 +26,6 @@ from sojourn.flows.admission.predicted import (
 from sojourn.flows.admission.runs import (
     BACKFILL,
     DAY_S,
-    AdmitConfig,
     SubmittedJobs,
     Task,
     admission_section,
@@ -36,6 +35,7 @@ from sojourn.flows.admission.runs import (
     submitted_jobs,
     summary_of,
 )
+from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.compare.tables import log_sections
 from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.placement.workloads import TraceSpec

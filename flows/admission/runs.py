@@ -1,28 +1,22 @@
-"""Runs of admission: their settings, a trace's jobs by day as they were submitted, each day with each draw of slacks
+"""Runs of admission: a trace's jobs by day as they were submitted, each day with each draw of slacks
 under all rules, and the table of results."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
 
 from sojourn.features.trace import Trace
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
-from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS
-from sojourn.flows.settings.trace import TraceSettings, TraceSource
 from sojourn.flows.workers.dask import local_workers, run_grouped
 from sojourn.simulator.admission import (
-    ALLOCATIONS,
     AdmissionJobs,
     Decisions,
     PowerProfile,
@@ -33,7 +27,6 @@ from sojourn.simulator.admission import (
     drawn_slacks,
     energy_kwh,
     ratio_of,
-    read_power_profile,
 )
 
 DAY_S = 86_400
@@ -48,11 +41,6 @@ WORTH_PROCESSES = 20_000_000
 """So many decisions take longer than processes take to begin."""
 SIGMA_SHARE = 2.5
 """The sigma of the logarithm is the slack divided by this by default, the middle of the paper's range."""
-MOST_CORES = 10_000_000
-"""Of a machine: each core that is on has a place in tables."""
-MOST_POWERED = 1_000_000
-"""With a power profile: each core that is on has intervals of its own."""
-_MOST_SLACK = 1_000_000
 _MEANS = ("n_jobs", "n_cores", "ratio", "accepted_load_pct", "accepted_jobs_pct", "used_pct", "kwh_per_core_h", "bound",
           "took_s")
 LEGEND = ("Ratio: the least of submitted load and cores x frame over the accepted load, 1 = the best (lower = better). "
@@ -296,126 +284,6 @@ def run_tasks(tasks: Sequence[Task], entries: Sequence[Entry], seed: int, n_work
         found[number] = rows
         progress(done, len(tasks))
     return pd.DataFrame([row for number in range(len(tasks)) for row in found[number]])
-
-
-class AdmitConfig(TraceSettings):
-    """One comparison of ways to admit: allocations on days of one trace."""
-
-    allocations: tuple[str, ...] = ("best-fit",)
-    """Keys of ALLOCATIONS. The first one is what others are held against."""
-    is_backfilled: bool = False
-    """Also each allocation with backfilling."""
-    slacks: tuple[float, ...] = (0.5,)
-    """By what shares of its run time a job may end later."""
-    sigma: float | None = Field(None, ge=0.0, le=100.0)
-    """Deviation of the logarithm of slacks; default: slack / 2.5."""
-    mean: str = "geometric"
-    """Which mean of the slacks the target is: geometric or arithmetic."""
-    cores: int | None = Field(None, ge=1, le=MOST_CORES)
-    """Default: of each day, as many as its load fills."""
-    core_limit: int | None = Field(None, ge=1, le=MOST_CORES)
-    """Jobs on more cores are left out."""
-    n_days: int = Field(10, ge=1, le=100_000)
-    """The days with the most jobs, at most."""
-    n_draws: int = Field(10, ge=1, le=100_000)
-    """Draws of slacks for each day."""
-    seed: int = Field(0, ge=0, le=MOST_SEED)
-    """Of all random numbers."""
-    shortest_s: int = Field(60, ge=1, le=86_400)
-    """Jobs that ran for a shorter time are left out."""
-    power: Path | None = None
-    """CSV file with the power budget over a day; instead of `cores`."""
-    is_power_repeated: bool = False
-    """The profile is repeated each day, for the three days in which the jobs of a day can run."""
-    idle_w: float = Field(60.0, ge=0.0, allow_inf_nan=False)
-    """Power of an idle core, W."""
-    busy_w: float = Field(100.0, gt=0.0, allow_inf_nan=False)
-    """Power of a busy core, W."""
-    predict: str | None = None
-    """A lifetime family or bundle:FOLDER: instead, greedy admission by its quantiles beside the user's estimate, on
-    days after those that it is fitted on; without backfilling and with constant power. `estimate`: no model, but that
-    estimate with and without ends that are told, on the same days."""
-    quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95)
-    """Of `predict`: the shares of jobs that should end within their planned time."""
-    past_share: float = Field(0.7, gt=0.0, lt=1.0)
-    """Of the jobs: the days that are judged begin after so many."""
-    out: Path | None = None
-    """Folder for tables and pictures."""
-    page: Path | None = None
-    """HTML page to write."""
-    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
-    """Processes."""
-
-    @field_validator("allocations")
-    @classmethod
-    def _known_allocations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _known("allocation", value, tuple(ALLOCATIONS))
-
-    @field_validator("slacks")
-    @classmethod
-    def _possible_slacks(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        bad = [slack for slack in value if not 0 <= slack <= _MOST_SLACK]
-        if bad or not value:
-            raise ValueError(f"slack must be in 0..{_MOST_SLACK:,}, got {bad[0] if bad else 'none'!r}")
-        return tuple(dict.fromkeys(value))
-
-    @field_validator("quantiles")
-    @classmethod
-    def _possible_quantiles(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        bad = [share for share in value if not 0 < share < 1]
-        if bad or not value:
-            raise ValueError(f"quantile must be above 0 and below 1, got {bad[0] if bad else 'none'!r}")
-        return tuple(dict.fromkeys(value))
-
-    @field_validator("mean")
-    @classmethod
-    def _known_mean(cls, value: str) -> str:
-        return _known("mean", (value,), ("geometric", "arithmetic"))[0]
-
-    @model_validator(mode="after")
-    def _fitting(self) -> AdmitConfig:
-        if self.trace is None:
-            raise ValueError("trace must be a file or folder, got none")
-        if self.predict is not None and (self.is_backfilled or self.power is not None):
-            raise ValueError("predict must be given without backfilling or a power profile, got "
-                             f"{self.predict!r} with one")
-        if self.power is not None and self.cores is not None:
-            raise ValueError(f"cores must not be given with a power profile, which says how many are on, got "
-                             f"{self.cores!r}")
-        if self.idle_w > self.busy_w:
-            raise ValueError(f"idle_w must be at most busy_w, got {self.idle_w!r} and {self.busy_w!r}")
-        return self
-
-    @property
-    def source(self) -> TraceSource:
-        """Where the trace comes from."""
-        return TraceSource(self.trace, self.reader, self.horizon_s, 0, self.seed, columns=self.columns)
-
-    def entries(self) -> tuple[Entry, ...]:
-        """What is compared; the first is the baseline."""
-        ways = (False, True) if self.is_backfilled else (False,)
-        return tuple(Entry(allocation, way) for way in ways for allocation in self.allocations)
-
-    def settings(self) -> tuple[Setting, ...]:
-        """One for each slack; the power profile's file is read."""
-        profile = self._profile()
-        return tuple(Setting(slack, self.sigma, self.cores, self.mean, profile, self.idle_w, self.busy_w)
-                     for slack in self.slacks)
-
-    def _profile(self) -> PowerProfile | None:
-        if self.power is None:
-            return None
-        profile = read_power_profile(self.power, busy_w=self.busy_w)
-        if profile.most_cores > MOST_POWERED:
-            raise ValueError(f"{self.power}: cores must be at most {MOST_POWERED:,}, got {profile.most_cores:,}")
-        return profile.repeated(3) if self.is_power_repeated else profile
-
-
-def _known(name: str, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    strangers = [value for value in given if value not in names]
-    if strangers or not given:
-        raise ValueError(f"{name} must be one of {', '.join(names)}, got {strangers[0] if strangers else 'none'!r}")
-    return tuple(dict.fromkeys(given))
 
 
 def day_means(runs: pd.DataFrame, keys: tuple[str, ...] = ("slack", "label")) -> pd.DataFrame:

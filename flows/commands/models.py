@@ -14,7 +14,6 @@ from sojourn.flows.commands.options import (
     Flags,
     ReaderName,
     StoreFolder,
-    is_there,
     keeps,
     plain_errors,
     takes,
@@ -114,17 +113,14 @@ def search(
 
 @plain_errors
 @keeps("the champion is as it was; nothing of this run is")
-@takes(TrainUsageConfig, "config", "store", "n_classes", "seed", "n_threads", "model_name", "dask")
+@takes(TrainUsageConfig, "usage_reader", "timezone", "config", "store", "n_classes", "seed", "n_threads", "model_name",
+       "dask")
 def train_usage(
     flags: Flags,
     trace: Annotated[Path, typer.Argument(help="File or folder of usage series; with --reader synthetic any name.")],
-    reader: Annotated[str | None, typer.Option(
-        help="How to read the usage: {usage_readers}. [default: parquet]")] = None,
     option: Annotated[list[str] | None, typer.Option(
         "--set", help="Option of the reader, as NAME=VALUE (month=2013-7); repeat. "
                       "[default: the reader's own]")] = None,
-    timezone: Annotated[str | None, typer.Option(
-        help="IANA name; decides the local time of day. [default: UTC]")] = None,
 ) -> None:
     """Learn pulse waves and workload classes from usage series, and promote them if they beat one equal margin for all.
 
@@ -132,9 +128,8 @@ def train_usage(
     """
     from sojourn.flows.commands.trace import reader_options
 
-    options = reader_options(reader or "parquet", option) if option else None
-    settings = load_settings(TrainUsageConfig, usage_trace=trace, usage_reader=reader, usage_options=options,
-                             timezone=timezone, **flags)
+    options = reader_options(flags["usage_reader"] or "parquet", option) if option else None
+    settings = load_settings(TrainUsageConfig, usage_trace=trace, usage_options=options, **flags)
     if settings.usage_reader != "synthetic" and not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)
@@ -146,28 +141,20 @@ def train_usage(
 
 
 @plain_errors
-@takes(MonitorConfig, "horizon_s", "column_map", "map_file", "trace_timezone", "as_of_s", "alias", "detector",
-       "long_lived_s", "refractory_days", "max_age_days", "retrain_deployment", "retrain_config", "config", "store")
+@takes(MonitorConfig, "log", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "as_of_s", "alias",
+       "detector", "long_lived_s", "refractory_days", "max_age_days", "retrain_deployment", "retrain_config", "config",
+       "store", trace="--outcomes")
 def monitor(
     flags: Flags,
     name: Annotated[str, typer.Argument(help="Registered model.")],
-    log: Annotated[Path, typer.Option(help="Folder that the predictor logs its decisions to.")],
-    outcomes: Annotated[Path | None, typer.Option(
-        callback=is_there, help="Trace of what became of the requests, by their ids. "
-                                "[default: the ends in the log]")] = None,
-    reader: Annotated[str | None, typer.Option(
-        help="How to read the outcomes: {readers}. [default: none: give one with --outcomes]")] = None,
 ) -> None:
     """Compare logged decisions with what became of them, week by week, and look for a drift.
 
     Exit code 4: there is a fresh alarm, and the same version still answers.
     """
-    from sojourn.flows.process import keep_prefect_in
     from sojourn.flows.workers.job import check_before_work
 
-    if flags["retrain_config"] is not None and not flags["retrain_config"].is_file():
-        raise FileNotFoundError(f"retrain_config must be a TOML file, got {str(flags['retrain_config'])!r}")
-    settings = load_settings(MonitorConfig, model_name=name, log=log, trace=outcomes, reader=reader, **flags)
+    settings = load_settings(MonitorConfig, model_name=name, **flags)
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.monitor.job import monitor as run

@@ -49,41 +49,17 @@ Flags = dict[str, Any]
 _OPTION_NAMES = {
     "column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
     "test_offset_s": "--test-offset", "is_overlap_allowed": "--allow-overlap", "is_shrunk_allowed": "--allow-shrunk",
-    "confirmed_columns": "--confirm", "is_refreshed": "--refresh", "is_simulated": "--simulate"}
+    "confirmed_columns": "--confirm", "is_refreshed": "--refresh", "is_simulated": "--simulate",
+    "is_backfilled": "--backfill", "is_power_repeated": "--repeat-power", "rectifiers": "--rectify",
+    "usage_reader": "--reader", "consumer": "--for", "is_any_coverage_taken": "--any-coverage"}
 """Options that are not named as their settings are."""
-_COLUMNS_HELP = ("Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, submit, "
-                 "status, cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, known_at_end; ")
-_LISTS = {"reader": f"{READER_HELP[:-1]}; default: none: give one with --trace.",
-          "column_map": f"{_COLUMNS_HELP}default: guessed by plain names."}
-"""Help of options that lists what may be given."""
 _CONFIG = "config"
-_DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>[^.]+)\.$")
+_DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>(?:[^.]|\.\w)+)\.$")
 ReaderName = Annotated[str | None, typer.Option(
     "--reader", help=f"{READER_HELP} [default: none: give one with --trace]")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of all random numbers. [default: 0]")]
-Threads = Annotated[int | None, typer.Option("--n-threads", help="Threads for training. [default: 2]")]
 Reader = Annotated[str, typer.Option(help=READER_HELP)]
-Horizon = Annotated[int | None, typer.Option(
-    "--horizon", help="When the trace's observation ended: seconds after its begin, or a Unix second if it has dates. "
-                      "[default: found in the file]")]
-MapPairs = Annotated[list[str] | None, typer.Option(
-    "--map", help=f"{_COLUMNS_HELP}repeat. [default: guessed by plain names]")]
-MapFile = Annotated[Path | None, typer.Option(
-    help="Of a table: TOML file that says what its columns are. [default: TABLE.toml beside it, if there is one]")]
-Timezone = Annotated[str | None, typer.Option(
-    help="Of a table, or of Slurm's accounting: IANA name, for times without a zone. [default: UTC]")]
-
-HostCores = Annotated[float | None, typer.Option(
-    "--host-cpu-cores", help="Cores of a simulated host, with --host-mem-gib. [default: chosen from the trace]")]
-
-HostMemory = Annotated[float | None, typer.Option(
-    "--host-mem-gib", help="Memory of a simulated host, GiB, with --host-cpu-cores. [default: chosen from the trace]")]
-
-Dask = Annotated[str | None, typer.Option(
-    help="Dask cluster: `local` or `local:N` for N processes here, or tcp://HOST:PORT, whose workers see the store "
-         "under the same path. [default: none]")]
 PREFIX = "SOJOURN_"
 DEBUG = "SOJOURN_DEBUG"
 """Set to 1, it has tracebacks printed."""
@@ -124,26 +100,28 @@ TracePath = Annotated[Path | None, typer.Option(
 TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
 
 
-def takes(kind: type[BaseModel], *names: str) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
+def takes(kind: type[BaseModel], *names: str, **options: str,
+          ) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
     """A decorator: the command has an option for each of these settings, and gets what they gave as its first argument.
 
     names: fields of the settings `kind`, or `config`: the TOML file. An option has its field's type, help and default.
+    options: further fields, each with the name of its option.
     """
+    named = {**options, **{name: _option_name(kind, name) for name in names}}
 
     def decorated(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
         @wraps(command)
         def wrapped(*args: Any, **given: Any) -> None:
-            flags: Flags = {name: given.pop(name) for name in names}
+            flags: Flags = {name: given.pop(name) for name in named}
             flags = {name: tuple(value) or None if isinstance(value, list) else value for name, value in flags.items()}
             if _CONFIG in flags:
                 flags["file"] = flags.pop(_CONFIG)
             command(flags, *args, **given)
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(kind, name))
-                   for name in names]
-        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        signature = inspect.Signature([*own, *options], return_annotation=None)
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        parameters += [_parameter(kind, name, named) for name in named]
+        signature = inspect.Signature(parameters, return_annotation=None)
         wrapped.__signature__ = signature  # type: ignore[attr-defined]
         wrapped.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
         return wrapped
@@ -161,34 +139,61 @@ def with_default(text: str) -> tuple[str, str | None]:
     return (text, None) if found is None else (f"{text[:found.start()]}.", found["value"])
 
 
-def _option(kind: type[BaseModel], name: str) -> Any:
-    """The annotation of a parameter, as typer reads it."""
-    if name == _CONFIG:
-        return ConfigFile
-    field = kind.model_fields[name]
-    of: Any = field.annotation
+def _option_name(kind: type[BaseModel], name: str) -> str:
+    """The option of a setting; of one that holds several values, the name of one.
+
+    >>> from sojourn.flows.settings.other_jobs import PlanConfig
+    >>> _option_name(PlanConfig, "planners"), _option_name(PlanConfig, "n_runs"), _option_name(PlanConfig, "config")
+    ('--planner', '--n-runs', '--config')
+    """
+    if name in _OPTION_NAMES:
+        return _OPTION_NAMES[name]
+    is_list = name != _CONFIG and _value_type(kind, name)[1]
+    one = re.sub("s$", "", re.sub("ies$", "ys", name)) if is_list else name.removeprefix("is_")
+    return f"--{one.replace('_', '-')}"
+
+
+def _value_type(kind: type[BaseModel], name: str) -> tuple[Any, bool]:
+    """The type of a setting's value, as typer reads it, and whether it holds several."""
+    of: Any = kind.model_fields[name].annotation
     parts = [each for each in get_args(of) if each is not NoneType] if get_origin(of) in (Union, UnionType) else [of]
-    value: Any = list[str] if get_origin(parts[0]) is tuple and get_args(parts[0])[0] not in (int, float) else parts[0]
-    value = list[get_args(value)[0]] if get_origin(value) is tuple else value  # type: ignore[misc]
-    option = _OPTION_NAMES.get(name, f"--{name.removeprefix('is_').replace('_', '-')}")
+    if get_origin(parts[0]) is not tuple:
+        return parts[0], False
+    value = get_args(parts[0])[0]
+    return list[value if value in (int, float) else str], True  # type: ignore[misc]
+
+
+def _parameter(kind: type[BaseModel], name: str, named: Mapping[str, str]) -> inspect.Parameter:
+    """A setting as a parameter of a command; one that has no default must be given.
+
+    named: the option of each setting that the command has; help names them in the place of settings.
+    """
+    if name == _CONFIG:
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigFile)
+    field, option = kind.model_fields[name], named[name]
+    value, is_list = _value_type(kind, name)
     if value is bool and field.default is True:
         option = f"{option}/--no-{option[2:]}"
-    text, default = with_default(" ".join(_LISTS.get(name, field.description or "").split()))
-    if value is bool and field.default is False:
+    text, default = with_default(" ".join((field.description or "").split()))
+    if field.is_required() or (value is bool and field.default is False):
         default = None
     elif default is None:
         default = "none" if field.default in (None, ()) else _shown_default(option, field.default)
-    text += " Repeat for several." * (get_origin(value) is list)
+    text = re.sub(r"`(\w+)`", lambda found: named.get(found[1], found[0]), text + " Repeat for several." * is_list)
     callback = is_there if name == "trace" else None
-    return Annotated[value | None, typer.Option(
+    annotation: Any = Annotated[value | None, typer.Option(
         option, callback=callback, help=text if default is None else f"{text} [default: {default}]")]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation,
+                             default=... if field.is_required() else None)
 
 
 def _shown_default(option: str, value: Any) -> str:
     """
-    >>> _shown_default("--refresh/--no-refresh", True), _shown_default("--load", 0.8), _shown_default("--n", 7.0)
-    ('refresh', '0.8', '7')
+    >>> _shown_default("--refresh/--no-refresh", True), _shown_default("--load", (0.8, 1.0)), _shown_default("--n", 7.0)
+    ('refresh', '0.8 1', '7')
     """
+    if isinstance(value, tuple):
+        return " ".join(_shown_default(option, each) for each in value)
     return option.partition("/")[0][2:] if value is True else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -318,13 +323,8 @@ def check_variables(environment: Mapping[str, str]) -> None:
     given = sorted(name for name in environment if name.upper().startswith(PREFIX) and not _is_no_setting(name.upper()))
     if not given:
         return
-    known = _settings()
+    known = _variables()
     odd = [name for name in given if name.upper() not in known]
-    if odd:
-        from_others = _settings_of_evaluations()  # they load the simulator
-        if from_others is None:
-            return
-        known, odd = known | from_others, [name for name in odd if name.upper() not in from_others]
     if odd:
         near = get_close_matches(odd[0].upper()[len(PREFIX):], sorted(name[len(PREFIX):] for name in known), n=1)
         hint = f" (such as {PREFIX}{near[0]})" if near else ""
@@ -335,25 +335,14 @@ def _is_no_setting(name: str) -> bool:
     return name == DEBUG or name.startswith(SQL_URL) or _OF_A_SERVICE.fullmatch(name) is not None
 
 
-def _settings() -> set[str]:
+def _variables() -> set[str]:
+    from sojourn.flows.admission.settings import AdmitConfig
+    from sojourn.flows.compare.settings import CompareConfig
     from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
     from sojourn.flows.settings.retrain import RetrainConfig
 
-    return _variables(name for kind in (MonitorConfig, RetrainConfig, TrainUsageConfig) for name in kind.model_fields)
-
-
-def _settings_of_evaluations() -> set[str] | None:
-    """None where their libraries are not installed, as with `sojourn[pull]`: nothing can be told then."""
-    try:
-        from sojourn.flows.admission.runs import AdmitConfig
-        from sojourn.flows.compare.settings import CompareConfig
-    except ModuleNotFoundError:
-        return None
-    return _variables((*AdmitConfig.model_fields, *CompareConfig.model_fields))
-
-
-def _variables(names: Iterable[str]) -> set[str]:
-    return {f"{PREFIX}{name.upper()}" for name in names}
+    kinds: tuple[type[BaseModel], ...] = (AdmitConfig, CompareConfig, MonitorConfig, RetrainConfig, TrainUsageConfig)
+    return {f"{PREFIX}{name.upper()}" for kind in kinds for name in kind.model_fields}
 
 
 def _readers() -> Iterable[str]:
@@ -393,7 +382,7 @@ def _searched() -> Iterable[str]:
 
 
 def _presets() -> Iterable[str]:
-    from sojourn.flows.compare.presets import PRESETS
+    from sojourn.flows.compare.settings import PRESETS
 
     return PRESETS
 

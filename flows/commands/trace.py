@@ -12,20 +12,24 @@ import typer
 
 from sojourn.flows.commands.options import (
     CommandGroup,
-    Horizon,
-    MapFile,
-    MapPairs,
+    Flags,
     Reader,
     RegistryCommand,
-    Timezone,
     TraceArgument,
     keeps,
     plain_errors,
+    takes,
 )
+from sojourn.flows.settings.other_jobs import DescribeUsageConfig
+from sojourn.flows.settings.store import load_settings
+from sojourn.flows.settings.trace import ReadSettings, maps_columns
 
 if TYPE_CHECKING:
+    from sojourn.features.read_report import ReadReport
+    from sojourn.features.trace import Trace
     from sojourn.flows.usage.describe_usage import UsageDescription
 
+_READING = ("horizon_s", "column_map", "map_file", "trace_timezone")
 LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
 trace_app = typer.Typer(cls=CommandGroup, help="Read, describe and convert traces.", no_args_is_help=True,
@@ -39,24 +43,18 @@ usage_app = typer.Typer(cls=CommandGroup,
 
 @trace_app.command("describe", cls=RegistryCommand)
 @plain_errors
+@takes(ReadSettings, *_READING)
 def trace_describe(
+    flags: Flags,
     path: TraceArgument,
     reader: Reader = "parquet",
-    horizon_s: Horizon = None,
-    column_map: MapPairs = None,
-    map_file: MapFile = None,
-    timezone: Timezone = None,
     picture: Annotated[Path | None, typer.Option(
         help="Write a picture (PNG): lifetimes, arrivals, use. [default: none]")] = None,
 ) -> None:
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
-    from sojourn.features.readers import read_trace
-    from sojourn.flows.settings.trace import ColumnOptions, column_keywords
 
-    options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
-    _check_path(path, reader)
-    trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
+    trace, report, _ = _read(path, reader, flags)
     typer.echo(report.text())
     typer.echo("")
     typer.echo(describe(trace).text())
@@ -69,34 +67,29 @@ def trace_describe(
 
 @trace_app.command("check", cls=RegistryCommand)
 @plain_errors
+@takes(ReadSettings, *_READING)
 def trace_check(
+    flags: Flags,
     path: TraceArgument,
     reader: Reader = "csv",
-    horizon_s: Horizon = None,
-    column_map: MapPairs = None,
-    map_file: MapFile = None,
-    timezone: Timezone = None,
 ) -> None:
     """Say what would be read: columns and what they are, first and last time, what is censored and what is refused.
 
     Of a table whose columns were guessed or given by --map, TABLE.toml is written beside it, to edit; a file that is
     there stays as it is.
     """
-    from sojourn.features.readers import check_lines, read_trace
-    from sojourn.flows.settings.trace import ColumnOptions, column_keywords, maps_columns
+    from sojourn.features.readers import check_lines
 
-    options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
-    _check_path(path, reader)
-    trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
+    trace, report, settings = _read(path, reader, flags)
     typer.echo("\n".join(check_lines(trace, report)))
     typer.echo("")
-    given = "" if horizon_s is None else f" --horizon {horizon_s}"
+    given = "" if settings.horizon_s is None else f" --horizon {settings.horizon_s}"
     if "column_map" in trace.meta:
-        written = path.with_name(f"{path.name}.toml") if map_file is None else map_file
+        written = path.with_name(f"{path.name}.toml") if settings.map_file is None else settings.map_file
         if written.exists():
-            given += "" if map_file is None else f" --map-file {map_file}"
-            given += "".join(f" --map {shlex.quote(pair)}" for pair in column_map or ())
-            given += "" if timezone is None else f" --timezone {timezone}"
+            given += "" if settings.map_file is None else f" --map-file {settings.map_file}"
+            given += "".join(f" --map {shlex.quote(pair)}" for pair in settings.column_map)
+            given += "" if settings.trace_timezone is None else f" --timezone {settings.trace_timezone}"
             typer.echo(f"columns  {written} says what they are; edit it and check again")
         else:
             try:
@@ -105,8 +98,8 @@ def trace_check(
             except OSError as error:
                 typer.echo(f"columns  {written} cannot be written ({error.strerror}); keep this as a file and give it "
                            f"with --map-file:\n\n{trace.meta['column_map']}")
-    elif timezone is not None:
-        given += f" --timezone {timezone}"
+    elif settings.trace_timezone is not None:
+        given += f" --timezone {settings.trace_timezone}"
     if not trace.is_event().any() and not maps_columns(reader):
         typer.echo("next     read a longer record: no request has an end, and without ends there is nothing to learn")
     elif not trace.is_event().any():
@@ -120,22 +113,15 @@ def trace_check(
 
 @trace_app.command("convert", cls=RegistryCommand)
 @plain_errors
+@takes(ReadSettings, *_READING)
 def trace_convert(
+    flags: Flags,
     path: TraceArgument,
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
     reader: Reader = "swf",
-    horizon_s: Horizon = None,
-    column_map: MapPairs = None,
-    map_file: MapFile = None,
-    timezone: Timezone = None,
 ) -> None:
     """Read a trace and write it in our own format, refused rows beside it."""
-    from sojourn.features.readers import read_trace
-    from sojourn.flows.settings.trace import ColumnOptions, column_keywords
-
-    options = column_keywords(ColumnOptions(tuple(column_map or ()), map_file, timezone), reader)
-    _check_path(path, reader)
-    trace, report = read_trace(reader, path, horizon_s=horizon_s, **options)
+    trace, report, _ = _read(path, reader, flags)
     trace.save(folder)
     report.write_rejected(folder)
     typer.echo(report.text())
@@ -196,10 +182,15 @@ def trace_fetch(
     typer.echo(f"next     sojourn trace describe {path} --reader {TRACES[name].reader}")
 
 
-def _check_path(path: Path, reader: str) -> None:
+def _read(path: Path, reader: str, flags: Flags) -> tuple[Trace, ReadReport, ReadSettings]:
+    """The trace, what its reader refused, and how it was read; a table is no folder in our own format."""
+    settings = load_settings(ReadSettings, trace=path, reader=reader, **flags)
     if reader == "parquet" and path.is_file():
         raise ValueError(f"reader parquet must be given a folder that sojourn wrote, got the file {str(path)!r} (a "
                          "table as CSV or Parquet: --reader csv)")
+    from sojourn.features.readers import read_trace
+
+    return (*read_trace(reader, path, **settings.reading), settings)
 
 
 @usage_app.callback()
@@ -209,31 +200,29 @@ def _group() -> None:
 
 @usage_app.command("describe", cls=RegistryCommand)
 @plain_errors
+@takes(DescribeUsageConfig, "timezone", "step_s", "n_classes", "out")
 def usage_describe(
+    flags: Flags,
     path: TraceArgument,
     reader: Annotated[str, typer.Option(help="How to read the usage: {usage_readers}.")] = "parquet",
     option: Annotated[list[str] | None, typer.Option(
         "--set", help="Option of the reader, as NAME=VALUE (month=2013-7,2013-8); repeat. "
                       "[default: the reader's own]")] = None,
-    timezone: Annotated[str, typer.Option(help="IANA name; decides the local time of day.")] = "UTC",
-    step_s: Annotated[int, typer.Option(help="Step that waves are fitted on, seconds.")] = 300,
-    n_classes: Annotated[int, typer.Option(help="Classes of series with the same day, at most.")] = 20,
-    out: Annotated[Path | None, typer.Option(
-        help="Folder for the pictures (PNG), a table of all series and the stored series. [default: none]")] = None,
 ) -> None:
     """Which requests are periodic and how, and which classes of days there are."""
+    options = reader_options(reader, option or [])
+    settings = load_settings(DescribeUsageConfig, usage_reader=reader, usage_options=options, **flags)
     from sojourn.features.usage import read_usage
     from sojourn.flows.console import console, stage
-    from sojourn.flows.usage.describe_usage import MAX_STEP_S, describe_usage
+    from sojourn.flows.usage.describe_usage import describe_usage
     from sojourn.flows.usage.report import summary_lines, usage_tables
 
-    stream = read_usage(reader, path, timezone=timezone, **reader_options(reader, option or []))
-    if not 1 <= step_s < MAX_STEP_S:
-        raise ValueError(f"step_s must be at least 1 and below {MAX_STEP_S}, got {step_s!r}")
+    out = settings.out
+    stream = read_usage(reader, path, timezone=settings.timezone, **options)
     if out is not None:
         _check_out(out)
     with stage("read and fit") as report:
-        found = describe_usage(stream, step_s=step_s, n_classes=n_classes, progress=report,
+        found = describe_usage(stream, step_s=settings.step_s, n_classes=settings.n_classes, progress=report,
                                folder=None if out is None else out / "usage")
     typer.echo(found.report.text())
     typer.echo("")

@@ -29,8 +29,7 @@ from sojourn.flows.compare.cells import (
     workload_of,
 )
 from sojourn.flows.compare.grid import Cell, by_workload
-from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.settings import PRESETS, CompareConfig
 from sojourn.flows.compare.tables import as_document, cells_table, differences_table, log_comparison, summary_table
 from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.placement.learnt_curves import Learning, fitted_curves

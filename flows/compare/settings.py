@@ -1,56 +1,159 @@
-"""Settings of a comparison, with defaults; from flags, the environment, a TOML file or a preset."""
+"""Settings of `sojourn simulate` and `sojourn compare`, with defaults, and the presets: named comparisons.
+
+A preset's settings are replaced by what flags, the environment or a TOML file give
+(docs/simulator/evaluations.md runs presets)."""
 
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.compare.grid import NONE, Cell, grid_of, rectifier_name
-from sojourn.flows.compare.presets import known_preset
-from sojourn.flows.placement.predictors import parse_predictor
-from sojourn.flows.placement.workloads import Start, TraceSpec, WorkloadSpec
-from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, load_config, shape_options
-from sojourn.flows.settings.store import MOST_WORKERS
-from sojourn.flows.settings.trace import SharedSettings
-from sojourn.simulator import KNOWN_POLICIES, POLICIES, WORKLOADS
-from sojourn.simulator.engine import named_policy
+from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, WorkerSettings, load_config
+from sojourn.flows.settings.store import Group
+from sojourn.flows.settings.trace import ReadSettings, SharedSettings, Start
+
+if TYPE_CHECKING:
+    from sojourn.flows.compare.grid import Cell
+    from sojourn.flows.placement.workloads import TraceSpec
 
 _OF_PRESET = ("policies", "predictors", "rectifiers", "loads", "seeds", "starts")
 _MOST_SEEDS = 10_000
+_RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
 
 
-class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings of a comparison. about: one line. A policy that is not known is left out."""
+
+    about: str
+    policies: tuple[str, ...] = ()
+    predictors: tuple[str, ...] = ()
+    loads: tuple[float, ...] = (0.8,)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    starts: tuple[Start, ...] = ()
+    rectifiers: tuple[str, ...] = ()
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType({
+    "lava-table": Preset(
+        "every policy with every kind of predictor",
+        ("random", "first-fit", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas", "nilas-expected",
+         "lava", "joint-fit", "joint-exact", "aligned-fit"),
+        ("oracle", "noise:1", "recall:0.8", "hazard", "km", "one-shot:hazard", "one-shot:km")),
+    "recall-sweep": Preset(
+        "how good predictions must be: recall of long requests from 40 to 100 %, and reprediction against one-shot",
+        ("nilas", "nilas-expected", "lava", "joint-fit"), (*_RECALLS, "hazard", "one-shot:hazard")),
+    "load-sweep": Preset(
+        "from 60 to 95 % of the hosts in use at the peak, cold start and warm start",
+        ("nilas", "lava", "joint-fit"), ("oracle", "noise:1"),
+        loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95), starts=("cold", "warm")),
+    "ablations": Preset(
+        "NILAS and LAVA with one rule changed or removed at a time",
+        ("nilas", "nilas-60s", "nilas-one-shot", "nilas-unbucketed", "nilas-second", "nilas-last", "nilas-expected",
+         "lava", "lava-no-class-down", "lava-no-class-up", "lava-any-class"),
+        ("oracle", "hazard")),
+    "lava-readings": Preset(
+        "readings of LAVA where its paper is ambiguous, with perfect, noisy and learnt lifetimes",
+        ("nilas", "nilas-expected", "joint-fit", "lava", "lava-any-class", "lava-95", "lava-from-opening", "lava-soft",
+         "lava-soft-expected", "lava-soft-joint"),
+        ("oracle", "noise:1", "hazard"), seeds=tuple(range(10))),
+    "dvla": Preset(
+        "DVLA's placement and its ablations beside other policies, with no migrations, its own list and ours, with "
+        "better and worse predictions",
+        ("la-binary", "nilas", "nilas-expected", "lava", "lava-any-class", "lava-from-opening", "lava-soft",
+         "joint-fit", "joint-exact", "dapp", "dapp-short", "dapp-weighted", "dapp-max", "dapp-symmetric", "dapp-daily",
+         "dapp-events", "dapp-exact", "dapp-ungrouped", "dapp-ungrouped-events", "dapp-timer", "dapp-figure-9",
+         "dapp-opens"),
+        ("oracle", "noise:1", "hazard", "recall:0.4", "recall:0.6", "recall:0.8", "recall:1",
+         "owner-recall:0.4", "owner-recall:0.6", "owner-recall:0.8"),
+        loads=(0.6, 0.7, 0.8, 0.9), rectifiers=("pdre:5", "value:5")),
+    "rectification": Preset(
+        "two and five live migrations a day that free hosts, under any policy",
+        ("nilas", "nilas-expected", "joint-fit", "joint-exact", "dapp"), ("oracle", "noise:1"),
+        rectifiers=("pdre:2", "value:2", "pdre:5", "value:5")),
+})
+"""By name."""
+
+
+def known_preset(name: object) -> Preset:
+    """The preset of a name; ValueError that lists the known ones."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+    return PRESETS[name]
+
+
+def _policies() -> tuple[str, ...]:
+    from sojourn.simulator import POLICIES  # only a comparison loads the policies: its help and refusals need none
+
+    return tuple(POLICIES)
+
+
+class PolicySettings(Group):
+    """What is compared."""
+
+    policies: tuple[str, ...] = Field(default_factory=_policies)
+    """Policy: {policies}. Best-fit is always among them. Default: all."""
+
+    @field_validator("policies")
+    @classmethod
+    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from sojourn.simulator.engine import named_policy
+
+        return tuple(named_policy(name).name for name in dict.fromkeys(value))
+
+
+class SimulateConfig(PolicySettings, HostSettings, ReadSettings):
+    """Replays of one trace, which is read as it is; nothing is kept."""
+
+    reader: str = "parquet"
+    """How to read the trace: {readers}."""
+    n_requests: int = 60_000
+    """Requests of the synthetic trace."""
+    load: float = 0.8
+    """Peak load of the hosts, 0 to 1."""
+    noise: tuple[float, ...] = ()
+    """Also with lognormal noise of this sigma on every lifetime."""
+    recall: tuple[float, ...] = ()
+    """Also with this share of requests over 2 h known, the others taken for short."""
+    seed: int = 0
+    """Seed of all random numbers."""
+    stranding: int = 0
+    """Also measure stranded CPU and memory at this many moments, say 8."""
+    picture: Path | None = None
+    """Write a picture (PNG) of empty hosts over time."""
+
+
+class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSettings, SharedSettings):
     """One comparison: policies x predictors x rectifiers x loads x seeds on one trace."""
 
     preset: str | None = None
-    """A named comparison (`sojourn compare --help` lists them); other settings replace its own."""
+    """A named comparison: {presets}. Other options replace its settings."""
     n_requests: int = Field(60_000, ge=1_000, le=100_000_000)
     """Requests of the synthetic trace."""
-    policies: tuple[str, ...] = tuple(POLICIES)
-    """Placement policies; best-fit is always among them."""
     predictors: tuple[str, ...] = ("oracle",)
-    """As `--predictor` of `sojourn compare` takes them. One that is learnt leaves only the warm start."""
+    """oracle, noise:SIGMA, recall:SHARE, owner-recall:SHARE, a lifetime family (km, hazard, ...), bundle:FOLDER,
+    refreshed: of one of the last two, or one-shot: of any. One that is learnt leaves only the warm start."""
     rectifiers: tuple[str, ...] = ()
-    """Moves a day that free hosts, as `--rectify` of `sojourn compare` takes them; none is always among them."""
+    """Live migrations that free hosts, RECTIFIER:MOVES a day: {rectifiers}; none is always among them."""
     loads: tuple[float, ...] = (0.8,)
-    """Whole-trace peaks of the binding resource over capacity."""
+    """Peak load of the hosts, above 0 and at most 1: of the binding resource over capacity, on the whole trace."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Of the pairs of replays; all different."""
+    """Seed of a pair of replays; all are different. Default: 0 to 4."""
     n_seeds: int | None = Field(None, ge=1, le=_MOST_SEEDS)
     """So many seeds, from 0 on, in place of `seeds`."""
     starts: tuple[Start, ...] = ()
-    """`cold`: the whole trace by its recipe, with its warm-up; `warm`: the later part, with what was running. Default:
-    warm where a predictor is learnt, else cold."""
-    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
-    """Processes; `dask` brings its own."""
+    """cold: the whole trace by its recipe, from an empty pool; warm: its later part, with what was running. Default:
+    warm if a predictor is learnt, else cold."""
     price_per_host_hour: float | None = Field(None, gt=0.0, allow_inf_nan=False)
-    """Of one host, in any currency: gains are also said in money."""
+    """Price of one host for an hour, in any currency: gains are also said in money."""
     page: Path | None = None
-    """HTML page to write; the tables stand beside it as CSV."""
+    """HTML page to write, with its tables as CSV beside it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,6 +162,8 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
         if given.get("preset") is None:
             return given
         chosen = known_preset(given["preset"])
+        from sojourn.simulator import KNOWN_POLICIES
+
         preset = {key: getattr(chosen, key) for key in _OF_PRESET}
         preset["policies"] = tuple(policy for policy in chosen.policies if policy in KNOWN_POLICIES)
         return {**preset, **given}
@@ -68,31 +173,24 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
         """With the seeds that `n_seeds` counts."""
         n_seeds = str(given.get("n_seeds", ""))
         if n_seeds and "seeds" in given:
-            raise ValueError(f"n_seeds must not be given with seeds, got {n_seeds} and {given['seeds']}")
+            seeds = list(given["seeds"]) if isinstance(given["seeds"], tuple) else given["seeds"]
+            raise ValueError(f"n_seeds must not be given with seeds, got {n_seeds} and {seeds}")
         if n_seeds.isdecimal() and 1 <= int(n_seeds) <= _MOST_SEEDS:  # else the field's own rule says what it may be
             given = {**given, "seeds": tuple(range(int(n_seeds)))}
         return given
 
-    @field_validator("recipe")
-    @classmethod
-    def _known_recipe(cls, value: str | None) -> str | None:
-        if value is not None and value not in WORKLOADS:
-            raise ValueError(f"recipe must be one of {', '.join(WORKLOADS)}, got {value!r}")
-        return value
-
-    @field_validator("policies")
-    @classmethod
-    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(named_policy(name).name for name in dict.fromkeys(value))
-
     @field_validator("predictors")
     @classmethod
     def _known_predictors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from sojourn.flows.placement.predictors import parse_predictor
+
         return tuple(dict.fromkeys(parse_predictor(text).name for text in value))
 
     @field_validator("rectifiers")
     @classmethod
     def _known_rectifiers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from sojourn.flows.compare.grid import NONE, rectifier_name
+
         return tuple(name for name in dict.fromkeys(map(rectifier_name, value)) if name != NONE)
 
     @field_validator("loads")
@@ -120,6 +218,7 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
 
         Its paths are absolute: a worker may stand in another folder.
         """
+        from sojourn.flows.placement.workloads import TraceSpec
         from sojourn.flows.retrain.ingest import input_hash
 
         configs = {seed: load_config(
@@ -134,6 +233,11 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
 
     def cells(self) -> list[Cell]:
         """The grid; reads the trace's files once, for the hash that stands for their content."""
+        from sojourn.flows.compare.grid import grid_of
+        from sojourn.flows.placement.predictors import parse_predictor
+        from sojourn.flows.placement.workloads import WorkloadSpec
+        from sojourn.simulator import KNOWN_POLICIES
+
         is_asked = bool(self.rectifiers) or any(KNOWN_POLICIES[name].predictions != "none" for name in self.policies)
         predictors = [parse_predictor(text) for text in self.predictors if is_asked]
         learnt = next((predictor.name for predictor in predictors if predictor.is_learnt), None)
@@ -141,11 +245,10 @@ class CompareConfig(HostSettings, LaterPartSettings, SharedSettings):
         if learnt is not None and "cold" in starts:
             raise ValueError(f"start must be warm with predictor {learnt}, which is learnt from the earlier part of "
                              "the trace and judged on the later, got 'cold'")
-        shape = shape_options(self.host_cpu_cores, self.host_mem_gib)
         if self.host_cpu_cores is not None and self.chosen_recipe != "trace":
             raise ValueError(f"recipe must be trace with host_cpu_cores and host_mem_gib, got {self.chosen_recipe!r}, "
                              "which has hosts of its own")
-        options = tuple(shape.items()) if self.chosen_recipe == "trace" else ()
+        options = tuple(self.shape.items()) if self.chosen_recipe == "trace" else ()
         traces = self.trace_specs()
         workloads = [WorkloadSpec(traces[seed], self.chosen_recipe, load, seed, start, options)
                      for start in starts for seed in self.seeds for load in self.loads]

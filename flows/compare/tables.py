@@ -17,7 +17,7 @@ import pandas as pd
 from sojourn import __version__
 from sojourn.flows.compare.cells import CellResult
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.compare.settings import PRESETS
 from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import FoundComparison
 from sojourn.flows.reports.figures import draw_gains

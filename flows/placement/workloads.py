@@ -9,21 +9,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sojourn.features.trace import SEEN_FROM, SEEN_TO, Trace
-from sojourn.flows.settings.retrain import PlacementSettings, shape_options
-from sojourn.flows.settings.trace import TraceSource
+from sojourn.flows.settings.retrain import PlacementSettings
+from sojourn.flows.settings.trace import Start, TraceSource
 from sojourn.simulator import WORKLOADS, Comparison, Workload, build_workload, compare
 from sojourn.simulator.engine import named_policy
 from sojourn.simulator.experiments import BASELINE, Pairing, pairing_label
 from sojourn.simulator.measures import gap_closed_pct
 
-Start = Literal["cold", "warm"]
-"""The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
 SHIFT_S = 300
 """Arrivals move by up to this, uniformly, in seconds."""
 STRETCH = 0.02
@@ -48,7 +46,7 @@ def later_workload(recipe: str, settings: PlacementSettings, trace: Trace, from_
     if recipe in WORKLOADS and WORKLOADS[recipe].is_drawn:
         return later_workload_of(recipe, trace, from_s, load=settings.load, seed=settings.seed)
     return later_workload_of("trace", trace, from_s, load=settings.load, seed=settings.seed,
-                             **shape_options(settings.host_cpu_cores, settings.host_mem_gib))
+                             **settings.shape)
 
 
 def later_workload_of(recipe: str, trace: Trace, from_s: int, **options: Any) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,23 @@ from sojourn.flows.settings.trace import ColumnOptions, LaterFile, SharedSetting
 MODEL_NAME = "sojourn-lifetime"
 
 
-class RunSettings(Group):
-    """What all stages that draw or compute share."""
+class SeedSettings(Group):
+    """What all that draws shares."""
 
     seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of all random numbers."""
+
+
+class WorkerSettings(Group):
+    """What replays in processes."""
+
+    n_workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=MOST_WORKERS)
+    """Processes; a Dask cluster brings its own. Default: cores."""
+
+
+class RunSettings(SeedSettings):
+    """What all stages that draw or compute share."""
+
     n_threads: int = Field(2, ge=1, le=MOST_WORKERS)
     """Threads, and replays at once; the result does not depend on it."""
 
@@ -79,17 +92,40 @@ class HostSettings(Group):
     """The simulated workload and its hosts."""
 
     recipe: str | None = None
-    """Recipe of the simulated workload (`sojourn compare --help` lists them); default: the reader's own where
-    that draws requests, else `trace`, the later part."""
+    """Recipe: {recipes}; default: the reader's own, else trace."""
     host_cpu_cores: float | None = Field(None, gt=0.0, le=1e9)
-    """Cores of each simulated host, with `host_mem_gib`; default: chosen from the trace."""
+    """Cores of a simulated host, with `host_mem_gib`; default: chosen from the trace."""
     host_mem_gib: float | None = Field(None, gt=0.0, le=1e9)
-    """Memory of each simulated host, GiB, with `host_cpu_cores`; default: chosen from the trace."""
+    """Memory of a simulated host, GiB, with `host_cpu_cores`; default: chosen from the trace."""
+
+    @field_validator("recipe")
+    @classmethod
+    def _known_recipe(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        from sojourn.simulator import WORKLOADS
+
+        if value not in WORKLOADS:
+            raise ValueError(f"recipe must be one of {', '.join(WORKLOADS)}, got {value!r}")
+        return value
 
     @model_validator(mode="after")
     def _whole_shape(self) -> HostSettings:
-        check_shape(self.host_cpu_cores, self.host_mem_gib)
+        if (self.host_cpu_cores is None) != (self.host_mem_gib is None):
+            raise ValueError("host_cpu_cores and host_mem_gib must be given together, got "
+                             f"{self.host_cpu_cores!r} and {self.host_mem_gib!r}")
         return self
+
+    @property
+    def shape(self) -> dict[str, float]:
+        """Options of the recipe `trace`: the given shape of hosts, or one that fits the trace.
+
+        >>> HostSettings(host_cpu_cores=64.0, host_mem_gib=256.0).shape, HostSettings().shape
+        ({'cpu_cores': 64.0, 'mem_gib': 256.0}, {'is_fitted': True})
+        """
+        if self.host_cpu_cores is None or self.host_mem_gib is None:
+            return {"is_fitted": True}
+        return {"cpu_cores": self.host_cpu_cores, "mem_gib": self.host_mem_gib}
 
 
 class PlacementSettings(HostSettings, RunSettings):
@@ -205,26 +241,3 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
 def load_config(file: Path | None = None, **flags: Any) -> RetrainConfig:
     """The configuration of a run from a TOML file, the environment and flags (None = not given)."""
     return load_settings(RetrainConfig, file, **flags)
-
-
-def check_shape(cpu_cores: float | None, mem_gib: float | None) -> None:
-    """ValueError where one of the two is given without the other.
-
-    >>> check_shape(96.0, None)
-    Traceback (most recent call last):
-    ValueError: host_cpu_cores and host_mem_gib must be given together, got 96.0 and None
-    """
-    if (cpu_cores is None) != (mem_gib is None):
-        raise ValueError(f"host_cpu_cores and host_mem_gib must be given together, got {cpu_cores!r} and {mem_gib!r}")
-
-
-def shape_options(cpu_cores: float | None, mem_gib: float | None) -> dict[str, float]:
-    """Options of the recipe `trace`: the given shape, or one that fits the trace. ValueError as `check_shape`.
-
-    >>> shape_options(64.0, 256.0), shape_options(None, None)
-    ({'cpu_cores': 64.0, 'mem_gib': 256.0}, {'is_fitted': True})
-    """
-    check_shape(cpu_cores, mem_gib)
-    if cpu_cores is None or mem_gib is None:
-        return {"is_fitted": True}
-    return {"cpu_cores": cpu_cores, "mem_gib": mem_gib}

@@ -125,9 +125,7 @@ def possible_store(folder: Path) -> Path:
     return folder
 
 
-S = TypeVar("S", bound=StoreSettings)
-
-def load_settings(kind: type[S], file: Path | None = None, **flags: Any) -> S:
+def load_settings(kind: type[G], file: Path | None = None, **flags: Any) -> G:
     """Settings from a TOML file, the environment and flags (None = not given).
 
     Raises ValueError naming the setting, the rule and the value, and the file if it stands there; of a file that is no
@@ -164,7 +162,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _N_SIGNS_MAX else f"{text[:_N_SIGNS_MAX]} ..."
 
 
-def _is_of_file(error: ValidationError, kind: type[StoreSettings], flags: Mapping[str, Any]) -> bool:
+def _is_of_file(error: ValidationError, kind: type[Group], flags: Mapping[str, Any]) -> bool:
     """Whether the first fault is one setting's, and neither a flag nor a variable gives it."""
     place = error.errors()[0]["loc"]
     name = str(place[0]) if place else ""
@@ -172,7 +170,7 @@ def _is_of_file(error: ValidationError, kind: type[StoreSettings], flags: Mappin
     return name in kind.model_fields and flags.get(name) is None and f"SOJOURN_{name.upper()}" not in variables
 
 
-def _loaded(kind: type[S], file: Path | None, flags: Mapping[str, Any]) -> S:
+def _loaded(kind: type[G], file: Path | None, flags: Mapping[str, Any]) -> G:
     given = {name: value for name, value in flags.items() if value is not None}
     if file is None:
         return kind(**given)
@@ -180,4 +178,4 @@ def _loaded(kind: type[S], file: Path | None, flags: Mapping[str, Any]) -> S:
         raise ValueError(f"the configuration must be a TOML file, got {str(file)!r}")
     from_file = type(kind.__name__, (kind,), {
         "__module__": kind.__module__, "model_config": SettingsConfigDict(toml_file=file)})
-    return cast("type[S]", from_file)(**given)
+    return cast("type[G]", from_file)(**given)

@@ -10,11 +10,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sojourn.flows.settings.store import RetentionSettings
+from sojourn.flows.settings.store import Group, RetentionSettings
 
 if TYPE_CHECKING:
     from sojourn.features.trace import Trace
@@ -22,63 +22,38 @@ if TYPE_CHECKING:
 PARTS_ABOVE = 2_000_000
 """A synthetic trace of more requests than this is generated, kept and worked on in parts."""
 SYNTHETIC = "synthetic"
+Start = Literal["cold", "warm"]
+"""The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
 LOCAL = re.compile(r"local(?::([1-9]\d*))?")
 """A Dask cluster of this machine, with the number of its processes."""
 _FORMS = "a number of days or hours before the trace's end (90d, 12h) or an ISO date (2026-09-01)"
 
 
-class TraceSettings(RetentionSettings):
-    """A store and a trace."""
+class ReadSettings(Group):
+    """How a trace's file is read."""
 
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
-    reader: str = "synthetic"
-    """A reader's name, or `synthetic`."""
+    reader: str = SYNTHETIC
+    """How to read the trace: {readers}; default: none: give one with --trace."""
     horizon_s: int | None = Field(None, ge=1)
     """When observation ended: seconds after the trace's begin, or a Unix second if it has dates; default: found in the
     file."""
     column_map: tuple[str, ...] = ()
-    """Of a reader that maps columns: what they are, `OURS=THEIRS` each; replaces what `map_file` says."""
+    """Of a table (reader csv): what a column is, as OURS=THEIRS: id, arrival, departure, duration, submit, status,
+    cpu_cores, mem_gib, gpu, requested_s, owner, category, number, resource, known_at_end; default: guessed by plain
+    names."""
     map_file: Path | None = None
-    """Of a reader that maps columns: TOML file that says what they are; default: the one beside the table."""
+    """Of a table: TOML file that says what its columns are; default: TABLE.toml beside it, if there is one."""
     trace_timezone: str | None = None
-    """Of the readers csv and slurm: IANA name, of times without a zone; default: UTC."""
-
-    @field_validator("reader")
-    @classmethod
-    def _known_reader(cls, value: str, info: ValidationInfo) -> str:
-        if value != "synthetic":  # the default must not load what reads traces: `pull` needs none of it
-            known = cls._readers()
-            if value not in known:
-                raise ValueError(f"reader must be one of {', '.join(('synthetic', *known))}, got {value!r}")
-        trace = info.data.get("trace")
-        if value == "synthetic" and trace is not None:
-            raise ValueError(f"reader must be given with a trace file: give --reader NAME, got trace {str(trace)!r} "
-                             "without one")
-        if value != "synthetic" and trace is None:
-            raise ValueError(f"trace must be given with a reader: give --trace PATH, got reader {value!r} without one")
-        return value
-
-    @classmethod
-    def _readers(cls) -> Collection[str]:
-        """Names of the readers of files."""
-        from sojourn.features.readers import READERS
-
-        return READERS
-
-    @field_validator("horizon_s")
-    @classmethod
-    def _horizon_of_a_file(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value is not None and info.data.get("trace") is None:
-            raise ValueError(f"horizon_s must be given with a trace file, got {value!r} for the synthetic trace")
-        return value
+    """Of a table, or of Slurm's accounting: IANA name, for times without a zone; default: UTC."""
 
     @field_validator("column_map", "map_file", "trace_timezone")
     @classmethod
     def _columns_of_a_table(cls, value: Any, info: ValidationInfo) -> Any:
         if not value:
             return value
-        reader = info.data.get("reader", "synthetic")
+        reader = info.data.get("reader", SYNTHETIC)
         is_zone = info.field_name == "trace_timezone"
         if is_zone and not takes_timezone(reader):
             raise ValueError(f"{info.field_name} must be given with a reader of times without a zone, such as csv or "
@@ -99,11 +74,6 @@ class TraceSettings(RetentionSettings):
         return value
 
     @property
-    def own_recipe(self) -> str:
-        """The simulator's recipe that suits the reader's traces."""
-        return own_recipe(self.reader)
-
-    @property
     def columns(self) -> ColumnOptions:
         """How a table's columns are read."""
         return ColumnOptions(self.column_map, self.map_file, self.trace_timezone)
@@ -112,6 +82,50 @@ class TraceSettings(RetentionSettings):
     def reading(self) -> dict[str, Any]:
         """The keywords of the reader."""
         return {"horizon_s": self.horizon_s, **self.columns.keywords()}
+
+    @property
+    def own_recipe(self) -> str:
+        """The simulator's recipe that suits the reader's traces.
+
+        >>> ReadSettings(trace="a", reader="openb").own_recipe, ReadSettings(trace="a", reader="swf").own_recipe
+        ('openb', 'trace')
+        """
+        from sojourn.features.readers import READERS
+
+        return SYNTHETIC if self.trace is None else READERS[self.reader].recipe
+
+
+class TraceSettings(ReadSettings, RetentionSettings):
+    """A store and a trace."""
+
+    @field_validator("reader")
+    @classmethod
+    def _known_reader(cls, value: str, info: ValidationInfo) -> str:
+        if value != SYNTHETIC:  # the default must not load what reads traces: `pull` needs none of it
+            known = cls._readers()
+            if value not in known:
+                raise ValueError(f"reader must be one of {', '.join((SYNTHETIC, *known))}, got {value!r}")
+        trace = info.data.get("trace")
+        if value == SYNTHETIC and trace is not None:
+            raise ValueError(f"reader must be given with a trace file: give --reader NAME, got trace {str(trace)!r} "
+                             "without one")
+        if value != SYNTHETIC and trace is None:
+            raise ValueError(f"trace must be given with a reader: give --trace PATH, got reader {value!r} without one")
+        return value
+
+    @classmethod
+    def _readers(cls) -> Collection[str]:
+        """Names of the readers of files."""
+        from sojourn.features.readers import READERS
+
+        return READERS
+
+    @field_validator("horizon_s")
+    @classmethod
+    def _horizon_of_a_file(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("trace") is None:
+            raise ValueError(f"horizon_s must be given with a trace file, got {value!r} for the synthetic trace")
+        return value
 
 
 class SharedSettings(TraceSettings):
@@ -230,36 +244,10 @@ def takes_timezone(reader: str) -> bool:
     return _takes(reader, "timezone")
 
 
-def column_keywords(options: ColumnOptions, reader: str) -> dict[str, Any]:
-    """The options as keywords of the reader; ValueError where something is given and the reader takes none.
-
-    >>> column_keywords(ColumnOptions(("arrival=start",)), "csv")
-    {'columns': ('arrival=start',)}
-    """
-    if (options.pairs or options.file) and not maps_columns(reader):
-        raise ValueError("--map and --map-file must be given with a reader that maps columns, such as csv, got reader "
-                         f"{reader!r}")
-    if options.timezone and not takes_timezone(reader):
-        raise ValueError("--timezone must be given with a reader of times without a zone, such as csv or slurm, got "
-                         f"reader {reader!r}")
-    return options.keywords()
-
-
 def _takes(reader: str, option: str) -> bool:
     from sojourn.features.readers import READERS
 
     return reader in READERS and option in READERS[reader].options
-
-
-def own_recipe(reader: str) -> str:
-    """The reader's own recipe; `synthetic` for the generator.
-
-    >>> own_recipe("openb"), own_recipe("swf"), own_recipe("synthetic")
-    ('openb', 'trace', 'synthetic')
-    """
-    from sojourn.features.readers import READERS
-
-    return reader if reader == SYNTHETIC else READERS[reader].recipe
 
 
 @dataclass(frozen=True, slots=True)

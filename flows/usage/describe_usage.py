@@ -37,8 +37,6 @@ PERIODS: Sequence[tuple[float, str]] = (
 """Upper bound of each class of periods, seconds, and what it is called."""
 N_EXAMPLES = 3
 N_SLOTS = 96
-MAX_STEP_S = 1800
-"""Steps are shorter: the filter of the fit cuts at an hour, two of them."""
 _N_NOISE = 200
 _MAX_NOISE_STEPS = 1 << 14
 """57 days of 300 s; on longer series the share is the same, none, and memory would grow with the span."""

@@ -8,26 +8,34 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
-from sojourn.flows.admission.runs import AdmitConfig
+from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.cli import COMMANDS, app, imported
-from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
+from sojourn.flows.compare.settings import CompareConfig, SimulateConfig
+from sojourn.flows.settings.other_jobs import (
+    AnnotateConfig,
+    DescribeUsageConfig,
+    MonitorConfig,
+    PlanConfig,
+    RectifyConfig,
+    TrainUsageConfig,
+)
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.serving.extender import main as extend
 
-SETTINGS: dict[str, type[TraceSettings]] = {
+SETTINGS: dict[str, type[BaseModel]] = {
     "retrain": RetrainConfig, "evaluate": RetrainConfig, "search": RetrainConfig, "compare": CompareConfig,
     "admit": AdmitConfig, "monitor": MonitorConfig, "train-usage": TrainUsageConfig, "clean": TraceSettings,
+    "simulate": SimulateConfig, "rectify": RectifyConfig, "plan": PlanConfig, "annotate": AnnotateConfig,
+    "usage describe": DescribeUsageConfig,
 }  # fmt: skip
-_OTHER_NAMES = {"policy": "policies", "predictor": "predictors", "load": "loads", "slack": "slacks",
-                "allocation": "allocations", "quantile": "quantiles", "family": "families"}
 _SAID = re.compile(r"\[default: (?P<value>.+)\]$")
-TOLD = {("evaluate", "family"), ("admit", "reader"), ("compare", "n_workers"), ("admit", "n_workers"),
-        ("compare", "policy"), ("train-usage", "reader")}
+TOLD = {("evaluate", "family"), ("compare", "n_workers"), ("admit", "n_workers"), ("compare", "policies"),
+        ("simulate", "policies"), ("rectify", "long_h")}
 """Defaults in other words than the setting's."""
 
 
@@ -63,8 +71,8 @@ def test_every_option_has_a_line_and_a_default() -> None:
 def test_a_default_in_words_is_the_one_of_the_settings() -> None:
     for command, parameter in ALL:
         words, kind = said(parameter), SETTINGS.get(command)
-        name = "seeds" if (command, parameter.name) == ("compare", "seed") else parameter.name
-        field = None if kind is None else kind.model_fields.get(_OTHER_NAMES.get(name, name))
+        name = {"family": "families"}.get(parameter.name, parameter.name)
+        field = None if kind is None else kind.model_fields.get(name)
         if words is None or field is None or (command, parameter.name) in TOLD:
             continue
         default = field.get_default(call_default_factory=True)

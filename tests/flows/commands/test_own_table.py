@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from sojourn.flows.admission.runs import AdmitConfig
+from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import DEBUG
 from sojourn.flows.compare.settings import CompareConfig

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.plan import FILES, split_history
+from sojourn.flows.plan import split_history
+from sojourn.flows.settings.other_jobs import PLANNED
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.versions.promotion import read_store
 from sojourn.simulator.planning import Instance, RecurringJob
@@ -43,7 +44,7 @@ def test_a_day_is_planned_written_and_logged(tmp_path: Path) -> None:
     code, text, _ = _run(made(tmp_path), "--planner", "cospis", "--planner", "none", "--out", out, "--store", store)
     assert code == 0
     assert "cospis" in text and "against" in text and "reduction" in text
-    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(PLANNED)
     table = pd.read_parquet(out / "schedule.parquet")
     assert (table["start_s"] >= table["requested_start_s"]).all()
     assert (table["start_s"] <= table["latest_start_s"]).all()

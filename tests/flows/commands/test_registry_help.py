@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sojourn.features.readers import READERS
 from sojourn.flows.cli import app
-from sojourn.flows.compare.presets import PRESETS
+from sojourn.flows.compare.settings import PRESETS
 from sojourn.models import LIFETIME_MODELS
 from sojourn.models.lifetime import SEARCH_SPACES
 from sojourn.simulator import POLICIES, WORKLOADS
@@ -26,8 +26,8 @@ def _help(command: str) -> str:
     *((command, "How to read the trace: {}.", READERS)
       for command in ("retrain", "evaluate", "simulate", "compare", "trace describe", "trace convert")),
     ("simulate", "Recipe: {}.", WORKLOADS),
-    ("simulate", "Policy: {}; may be repeated.", POLICIES),
-    ("compare", "Policy: {}; may be repeated.", POLICIES),
+    ("simulate", "Policy: {}. Best-fit is always among them. Repeat for several. [default: all]", POLICIES),
+    ("compare", "Policy: {}. Best-fit is always among them. Repeat for several. [default: all]", POLICIES),
     ("compare", "A named comparison: {}. Other options replace its settings.", PRESETS),
     ("evaluate", "Families to compare: {}.", LIFETIME_MODELS),
     ("search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),

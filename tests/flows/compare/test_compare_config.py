@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.compare.presets import PRESETS
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.settings import PRESETS, CompareConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.simulator import KNOWN_POLICIES
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from settings_text import described
-from sojourn.flows.admission.runs import AdmitConfig
+from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig

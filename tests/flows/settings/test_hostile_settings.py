@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mutations import TOML_VALUES
 from sojourn.features.readers._parts import Declaration
-from sojourn.flows.admission.runs import AdmitConfig
+from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.cli import app
 from sojourn.flows.commands.options import plain_errors
 from sojourn.flows.compare.settings import CompareConfig
