@@ -71,7 +71,7 @@ _N_DAYS_JUDGED = 2
 _STARTS = (0, 24, 48, 72)
 _N_STARTS_MAX = 8
 """Of one request while rules are chosen."""
-Rules = Mapping[str, tuple[str, ...]]
+SurplusRules = Mapping[str, tuple[str, ...]]
 """By resource: the surplus rule at each length of observation, of SURPLUS_RULES."""
 _Case = tuple[ClassModel, SlotMaxima, int]
 
@@ -140,7 +140,7 @@ def data_hash(grid: UsageGrid) -> str:
     return digest.hexdigest()
 
 
-def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, rules: Rules,
+def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, rules: SurplusRules,
            scores: Mapping[str, float], tags: Mapping[str, str]) -> Path:
     """The section in its run's folder, read back as a predictor would."""
     about = {"training": {**tags, "from_s": grid.start_s, "to_s": grid.start_s + grid.step_s * grid.cpu.shape[1],
@@ -171,13 +171,13 @@ def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha
     return source
 
 
-def _served(rules: Rules) -> list[str]:
+def _served(rules: SurplusRules) -> list[str]:
     """Which surplus is served, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h, ...`."""
     return [f"surplus of {resource}: " + ", ".join(f"{rule} after {seen_s // 3600} h" for rule, seen_s in
                                                    zip(each, SEEN_S, strict=True)) for resource, each in rules.items()]
 
 
-def _card(config: TrainUsageConfig, rules: Rules, scores: Mapping[str, float]) -> str:
+def _card(config: TrainUsageConfig, rules: SurplusRules, scores: Mapping[str, float]) -> str:
     lines = [f"Usage section of {config.usage_trace.name}: pulse waves of requests and workload classes.\n\n"]
     lines += [f"- {line}\n" for line in _served(rules)]
     lines += [f"- {name}: {value:.4g}\n" for name, value in scores.items() if value == value]
@@ -327,7 +327,7 @@ class FittedUsage:
     waves: ServedWaves
 
 
-def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> Rules:
+def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> SurplusRules:
     """Which surplus is served at each length of observation: the class-free one, unless that of classes wins.
 
     What lies before the two days that are judged is cut in two: classes of four fifths of the requests, learnt in the
@@ -351,7 +351,7 @@ def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> Rules:
     return rules
 
 
-def fit_usage(grid: UsageGrid, rules: Rules, n_classes: int, seed: int, n_threads: int = 1) -> FittedUsage:
+def fit_usage(grid: UsageGrid, rules: SurplusRules, n_classes: int, seed: int, n_threads: int = 1) -> FittedUsage:
     """Both kinds, of the whole grid, with the surplus by `rules`. ValueError where no request's day was seen."""
     classes = {}
     for resource in _resources(grid):
@@ -363,7 +363,8 @@ def fit_usage(grid: UsageGrid, rules: Rules, n_classes: int, seed: int, n_thread
     return FittedUsage(classes, served_waves(grid, n_threads))
 
 
-def judge_usage(grid: UsageGrid, rules: Rules, n_classes: int, seed: int, n_threads: int = 1) -> dict[str, float]:
+def judge_usage(grid: UsageGrid, rules: SurplusRules, n_classes: int, seed: int,
+                n_threads: int = 1) -> dict[str, float]:
     """Measures on the last days, which the models that are judged have not seen; none where the grid is too short.
 
     `wave.*`: see `judge_waves`. `class.*h.*`: requests in five parts; classes of four parts, learnt before the last two

@@ -17,7 +17,7 @@ from sojourn.features.usage import UsageGrid
 from sojourn.flows.usage.train_usage import (
     GATED_HOURS,
     HOURS,
-    Rules,
+    SurplusRules,
     choose_rules,
     fit_usage,
     judge_usage,
@@ -28,7 +28,7 @@ from sojourn.publishing import publish_files
 from sojourn.serving import UsagePredictor
 from sojourn.serving.usage import BY_HOURS, CLASSES, DayClock, load_usage, usage_files
 
-ALL_CLASSES: Rules = dict.fromkeys(("cpu", "mem"), (CLASSES,) * 3)
+ALL_CLASSES: SurplusRules = dict.fromkeys(("cpu", "mem"), (CLASSES,) * 3)
 
 
 def test_a_section_is_made_and_read(tmp_path_factory: pytest.TempPathFactory) -> None:
