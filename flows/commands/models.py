@@ -36,7 +36,7 @@ def retrain(flags: Flags) -> None:
 
     Exit code 3 where it does not: the version is then only the challenger.
     """
-    from sojourn.flows.workers.job import check_before_work
+    from sojourn.flows.workers.flow import check_before_work
 
     settings = load_settings(RetrainConfig, **flags)
     check_before_work(settings)
@@ -59,7 +59,7 @@ def evaluate(
         help="Families to compare: {families}. [default: all]")] = None,
 ) -> None:
     """Compare every lifetime family on a trace's later part; nothing is promoted."""
-    from sojourn.flows.workers.job import check_before_work
+    from sojourn.flows.workers.flow import check_before_work
     from sojourn.models.lifetime import LIFETIME_MODELS
 
     settings = load_settings(RetrainConfig, families=tuple(family or LIFETIME_MODELS), **flags)
@@ -86,7 +86,7 @@ def search(
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
 ) -> None:
     """Search a family's hyperparameters on validation windows alone; test windows are not read."""
-    from sojourn.flows.workers.job import check_before_work
+    from sojourn.flows.workers.flow import check_before_work
 
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)
@@ -152,7 +152,7 @@ def monitor(
 
     Exit code 4: there is a fresh alarm, and the same version still answers.
     """
-    from sojourn.flows.workers.job import check_before_work
+    from sojourn.flows.workers.flow import check_before_work
 
     settings = load_settings(MonitorConfig, model_name=name, **flags)
     check_before_work(settings)

@@ -78,7 +78,7 @@ def simulate(flags: Flags) -> None:
 def compare(flags: Flags) -> None:
     """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
     settings = load_settings(CompareConfig, **flags)
-    from sojourn.flows.workers.job import check_before_work
+    from sojourn.flows.workers.flow import check_before_work
 
     check_before_work(settings)
     from sojourn.flows.compare.comparison import run_comparison
@@ -178,7 +178,7 @@ def admit(
 
     Deadlines are drawn from slacks, since logs have none. The first allocation is the baseline.
     """
-    from sojourn.flows.workers.job import check_before_work
+    from sojourn.flows.workers.flow import check_before_work
 
     settings = load_settings(AdmitConfig, trace=trace, reader=reader, **flags)
     check_before_work(settings)

@@ -25,7 +25,7 @@ from sojourn.flows.store.lock import held_alone
 from sojourn.flows.tracking.registry import LEFT_TAG
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG
-from sojourn.flows.workers.job import job
+from sojourn.flows.workers.flow import store_flow
 from sojourn.models.drift import DAY_S
 from sojourn.publishing import whole_file
 from sojourn.serving.decisions import DecisionLog, read_log
@@ -177,7 +177,7 @@ class Monitored:
     is_open: bool
 
 
-@job("monitor")
+@store_flow("monitor")
 def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
     """Check a registered model's logged decisions as they were known at one time; report, and act on a fresh alarm."""
     versions = _versions(tracker, config)

@@ -51,7 +51,7 @@ from sojourn.flows.tracking.tracker import Tracker, train_and_test
 from sojourn.flows.versions.cleaning import clean
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes, fetched, read_sha256
 from sojourn.flows.versions.version_list import GATE, JUDGED_TAG, PASSED, JudgedOn, keyed
-from sojourn.flows.workers.job import job
+from sojourn.flows.workers.flow import store_flow
 from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
@@ -87,7 +87,7 @@ class Retrained:
     evaluation: Evaluation | None
 
 
-@job("retrain", is_writer=True)
+@store_flow("retrain", is_writer=True)
 def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate.
 

@@ -22,7 +22,7 @@ from pydantic import WithJsonSchema
 from sojourn.flows.schedule.deployment import JOBS, Scheduled, next_times, parameter_schema, settings_document
 from sojourn.flows.store.lock import schedule_lock
 from sojourn.flows.versions.promotion import open_store
-from sojourn.flows.workers.job import check_before_work
+from sojourn.flows.workers.flow import check_before_work
 from sojourn.flows.workers.prefect import prefect_server
 
 if TYPE_CHECKING:

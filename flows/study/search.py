@@ -30,7 +30,7 @@ from sojourn.flows.store.caches import check_same_code, source_hash
 from sojourn.flows.tracking.databases import ready_trials
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.workers.dask import NewWorker, run_grouped
-from sojourn.flows.workers.job import job
+from sojourn.flows.workers.flow import store_flow
 from sojourn.models.lifetime import SEARCH_SPACES, Bounds, FitSettings, SearchSpace
 from sojourn.models.measures import BrierOverAges
 
@@ -52,7 +52,7 @@ class Searched:
     n_trials: int
 
 
-@job("search")
+@store_flow("search")
 def search(configs: Sequence[RetrainConfig], tracker: Tracker, family: str, n_trials: int,
            timeout_s: float) -> Searched:
     """Search until `n_trials` trials are done in all, or for `timeout_s`; the same store goes on where it stopped.

@@ -45,7 +45,7 @@ from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.tracking.registry import FAMILY, STUDY
 from sojourn.flows.tracking.tracker import Tracker, train_and_test
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
-from sojourn.flows.workers.job import job
+from sojourn.flows.workers.flow import store_flow
 from sojourn.models.curve_table import CurveTable, HazardTable, online_table
 from sojourn.models.lifetime import BASELINES, AgeGain, ClassesModel
 from sojourn.models.measures import (
@@ -119,7 +119,7 @@ class Study:
     online_weeks: dict[str, list[float | None]] = field(default_factory=dict)
 
 
-@job("evaluate")
+@store_flow("evaluate")
 def study(config: RetrainConfig, tracker: Tracker) -> Study:
     """Fit and score every configured family of one trace, log it, and print the tables."""
     ingested = ingest(config.store, config.source)

@@ -38,7 +38,7 @@ from sojourn.flows.usage.report import class_figure, period_figure
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
 from sojourn.flows.workers.dask import NewWorker, run_grouped
-from sojourn.flows.workers.job import job
+from sojourn.flows.workers.flow import store_flow
 from sojourn.models.periodicity import PeriodicitySettings, WaveFits, fit_waves, next_day_errors
 from sojourn.models.workload_class import ClassModel, SlotMaxima, fit_classes, judge_newcomers, slot_maxima
 from sojourn.publishing import publish_files
@@ -88,7 +88,7 @@ class TrainedUsage:
     scores: Mapping[str, float]
 
 
-@job("train-usage", is_writer=True)
+@store_flow("train-usage", is_writer=True)
 def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
     """Choose, judge on the last days, fit on all of them, and promote the section if it beats one margin."""
     place = None if config.dask is None else config.store.resolve()  # workers see the store

@@ -1,4 +1,4 @@
-"""Who does the work: local processes, Dask, Prefect, and the decorator of a job.
+"""Who does the work: local processes, Dask, Prefect, and the decorator of a flow.
 
 Dask is imported in this room only.
 

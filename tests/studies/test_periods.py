@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.features.usage import UsageGrid
 from sojourn.flows.settings.store import load_settings
-from sojourn.flows.workers.job import check_before_work
+from sojourn.flows.workers.flow import check_before_work
 from sojourn.serving.usage import DayClock
 from studies.periods import (
     MEASURES,

@@ -16,7 +16,7 @@ from sojourn.flows.tracking.artifacts import artifact_bytes, check_place, remove
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import BundleBytes, open_store, read_store
-from sojourn.flows.workers.job import check_before_work
+from sojourn.flows.workers.flow import check_before_work
 from sojourn.serving import BundleError
 
 

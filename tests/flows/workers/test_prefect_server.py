@@ -24,14 +24,14 @@ from sojourn.flows.process import keep_prefect_in
 store = Path(sys.argv[1])
 keep_prefect_in(store)
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.workers.job import Job
+from sojourn.flows.workers.flow import StoreFlow
 
 def probe(config: RetrainConfig) -> None:
     print("within", flush=True)
     if sys.stdin.readline().strip() == "fail":
         raise ValueError("a word to find")
 
-Job(probe, name="probe")(RetrainConfig(store=store, tracking_uri=sys.argv[2]))
+StoreFlow(probe, name="probe")(RetrainConfig(store=store, tracking_uri=sys.argv[2]))
 print("done", flush=True)
 """
 PICKLES = (b"\x80\x04\x95", b"\x80\x05\x95", b"gASV", b"gAWV")

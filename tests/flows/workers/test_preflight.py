@@ -16,9 +16,9 @@ from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.tracking import client as tracking_client
 from sojourn.flows.tracking.client import TrackingError, ask
-from sojourn.flows.workers import job
-from sojourn.flows.workers import job as preflight
-from sojourn.flows.workers.job import check_before_work
+from sojourn.flows.workers import flow
+from sojourn.flows.workers import flow as preflight
+from sojourn.flows.workers.flow import check_before_work
 
 
 def _empty(folder: Path) -> Path:
@@ -53,10 +53,10 @@ def test_a_trace_that_is_none_is_refused_before_the_store_is_made(
     def started(store: Path) -> None:
         raise AssertionError("Prefect was started")
 
-    monkeypatch.setattr(job, "prefect_server", started)
+    monkeypatch.setattr(flow, "prefect_server", started)
     store = tmp_path / "store"
     with pytest.raises((ValueError, OSError)) as raised:
-        job.Job(lambda config: None, name="any")(RetrainConfig(trace=make(tmp_path), reader="swf", store=store))
+        flow.StoreFlow(lambda config: None, name="any")(RetrainConfig(trace=make(tmp_path), reader="swf", store=store))
     assert words in str(raised.value)
     assert not store.exists()
 
@@ -65,10 +65,10 @@ def test_a_server_that_is_away_is_found_before_prefect_starts(monkeypatch: pytes
     def started(store: Path) -> None:
         raise AssertionError("Prefect was started")
 
-    monkeypatch.setattr(job, "prefect_server", started)
+    monkeypatch.setattr(flow, "prefect_server", started)
     config = RetrainConfig(tracking_uri=TrackingUri("http://me:s3cret@127.0.0.1:9"), store=tmp_path / "store")
     with pytest.raises(TrackingError) as raised:
-        job.Job(lambda config: None, name="any")(config)
+        flow.StoreFlow(lambda config: None, name="any")(config)
     assert str(raised.value) == ("the tracking store must answer at http://127.0.0.1:9, got [Errno 111] Connection "
                                  "refused")
     assert not (tmp_path / "store").exists()

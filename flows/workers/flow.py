@@ -1,4 +1,4 @@
-"""A job: a Prefect flow that finds a server, or brings its own, which ends with it, and that opens the store.
+"""A flow with a store: a Prefect flow that finds a server, or brings its own, which ends with it, and opens the store.
 
 What can be known before any work is checked first: the trace is there, the tracking store answers, artifacts can be
 kept. Prefect's start and MLflow's database take half a minute on a busy machine."""
@@ -37,7 +37,7 @@ _taken: set[tuple[object, ...]] = set()
 """Reader, how it reads, and path, size and time of change of each file: traces that this process has read already."""
 
 
-class Job(Flow[P, R]):
+class StoreFlow(Flow[P, R]):
     """A flow of which the first argument is its settings, or several, of which the first name the store.
 
     is_writer: a run holds the lock of its settings' model, and is refused before Prefect starts if another one has it.
@@ -50,7 +50,7 @@ class Job(Flow[P, R]):
         several = settings if isinstance(settings, Sequence) else [settings]
         for each in several:
             if not isinstance(each, TraceSettings):
-                raise ValueError(f"a job's first argument must be its settings, got {each!r}")
+                raise ValueError(f"a flow's first argument must be its settings, got {each!r}")
             check_before_work(each)
         first: Any = several[0]
         with model_lock(first.store, first.registered_name) if self.is_writer else nullcontext():
@@ -70,16 +70,16 @@ class Job(Flow[P, R]):
             return run(given, *args[1:], **kwargs) if args else run(**{**kwargs, next(iter(kwargs)): given})
 
 
-def job(name: str, *, is_writer: bool = False,
-        ) -> Callable[[Callable[Concatenate[S, Tracker, P], R]], Job[Concatenate[S, P], R]]:
-    """A decorator: the function as a job of that name, which is called without its tracker.
+def store_flow(name: str, *, is_writer: bool = False,
+               ) -> Callable[[Callable[Concatenate[S, Tracker, P], R]], StoreFlow[Concatenate[S, P], R]]:
+    """A decorator: the function as a flow of that name, which is called without its tracker.
 
     The store is opened when a run begins, and its tracker handed in after the settings. is_writer: the run holds the
     lock of the settings' model, whose champion is then in `bundles`. TrackingError naming what to do if the tracking
     store goes away.
     """
 
-    def decorated(function: Callable[Concatenate[S, Tracker, P], R]) -> Job[Concatenate[S, P], R]:
+    def decorated(function: Callable[Concatenate[S, Tracker, P], R]) -> StoreFlow[Concatenate[S, P], R]:
         @wraps(function)
         def opened(settings: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
             first: Any = settings[0] if isinstance(settings, Sequence) else settings
@@ -94,7 +94,7 @@ def job(name: str, *, is_writer: bool = False,
         signature = inspect.signature(function, eval_str=True)  # Prefect would look for their names here
         own = [each for place, each in enumerate(signature.parameters.values()) if place != 1]
         opened.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        made = Job(opened, name=name, log_prints=False, persist_result=False)
+        made = StoreFlow(opened, name=name, log_prints=False, persist_result=False)
         made.is_writer = is_writer
         return made
 
@@ -137,7 +137,7 @@ def _check_trace(reader: str, trace: Path, reading: Mapping[str, Any], what: str
     if not is_of_requests or sum(map(_text_bytes, files)) > READ_UP_TO_BYTES:
         return
     state = (reader, repr(reading), *((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files))
-    if state not in _taken:  # a command and its job both ask
+    if state not in _taken:  # a command and its flow both ask
         read_trace(reader, trace, **reading)
         _taken.add(state)
 
