@@ -114,12 +114,12 @@ def _flat(metrics: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     return figures, arrays
 
 
-def replay(asked: tuple[Cell, str]) -> str | None:
+def run_cell(keyed: tuple[Cell, str]) -> str | None:
     """Replay a cell and keep its result under its key; returns why where it failed.
 
     A cell that is kept already is left alone; one whose key is another here is refused: code or libraries differ.
     """
-    cell, key = asked
+    cell, key = keyed
     if (own := cell.key()) != key:
         return f"its worker must have the code and libraries that asked for {key[:12]}, got those of {own[:12]}"
     store = CellStore(cell.workload.trace.store)

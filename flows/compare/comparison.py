@@ -24,7 +24,7 @@ from sojourn.flows.compare.cells import (
     keep_cut,
     kept_curves,
     migration_table,
-    replay,
+    run_cell,
     source_of,
     workload_of,
 )
@@ -116,7 +116,7 @@ def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell,
     n = sum(map(len, groups))
     with stage("replay") as report:
         report(0, n)
-        for done, ((cell, _), reason) in enumerate(run_grouped(groups, replay, workers), 1):
+        for done, ((cell, _), reason) in enumerate(run_grouped(groups, run_cell, workers), 1):
             report(done, n)
             if reason is not None:
                 failed[cell] = reason if isinstance(reason, str) else f"its worker died: {reason}"
