@@ -1,4 +1,4 @@
-"""The placement policies by name, and what is needed to write one."""
+"""The placement policies by name, and the parts of a policy."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ VARIANTS: Mapping[str, Policy] = MappingProxyType({
     "nilas-second": NILAS_SECOND,
     "nilas-unbucketed": NILAS_UNBUCKETED,
 })
-"""Policies with one rule changed, to see what it is worth; found by name too, but not among all policies."""
+"""Policies with one rule changed, to measure its effect; they have names, but are not in POLICIES."""
 
 KNOWN_POLICIES: Mapping[str, Policy] = MappingProxyType({**POLICIES, **VARIANTS})
-"""Both."""
+"""POLICIES and VARIANTS."""
 
 __all__ = [
     "KNOWN_POLICIES", "PACKING", "POLICIES", "UPPER_S", "VARIANTS", "DappRules", "Filter", "GroupRules", "Hooks",

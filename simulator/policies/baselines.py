@@ -1,18 +1,13 @@
-"""Best fit: the fullest host on which the request fits; the baseline of every comparison.
+"""Policies without predictions: best fit, first fit, worst fit, random and waste-min.
 
-First fit: the lowest-numbered host on which the request fits.
+Best fit is the baseline of every comparison. Worst fit spreads requests, as load balancers do. A
+policy must be better than random to be of use.
 
-Worst fit: the host that is left with most room, empty or not; it spreads requests, as load balancers do.
-
-Random: any host on which the request fits, each as likely; what a policy must beat to have a reason.
-
-Waste-min: the host on which least room becomes useless to the mix of requests seen so far; else best fit.
-
-Borg packs in several dimensions so that what is left stays useful (LAVA, section 2.2, which gives no formula). Here:
-fill a host's free room with requests of the mean shape of all that have been placed, until one resource is used up.
-What then remains of the others is its waste. A placement is scored by how much it adds to that of its host. (The waste
-that it leaves, in place of what it adds, favours hosts that fit the mix, that is emptier ones: it filled openb's pool
-until it rejected.)
+Waste-min follows Borg, which packs in several dimensions so that free room stays useful (LAVA,
+section 2.2, which gives no formula). Fill a host's free room with requests of the mean shape of all
+that have been placed, until one resource is used up. The rest of the other resources is the host's
+waste. The score of a placement is the waste that it adds. (The waste that it leaves, instead,
+favours emptier hosts, which fit the mix: on openb it filled the pool until requests were rejected.)
 """
 
 from __future__ import annotations
@@ -70,14 +65,15 @@ def draw(cluster: Cluster, host: int, request: Request, now: int) -> float:
 RANDOM = Policy("random", (draw,), about="any host on which the request fits, each as likely")
 
 MOST_RESOURCES = 62
-"""As many as the mask of what was short has bits for."""
+"""The bits of the mask of short resources."""
 STEPS = 50
-"""Wastes are compared in steps of 2 % of a host; ties go to the fullest. Finer ones left fewer hosts empty."""
+"""Wastes are compared in steps of 2 % of a host, then by best fit. Finer steps left fewer hosts
+empty."""
 
 
 class WasteState(NamedTuple):
-    """mix: int64 (at least n_resources,), what all requests placed so far needed. is_counted: int64 (n_requests,), 1
-    for those. deadline_s (n_hosts,): NEVER."""
+    """mix: int64 (at least n_resources,), the needs of all requests placed so far, summed.
+    is_counted: int64 (n_requests,), 1 for those. deadline_s (n_hosts,): NEVER."""
 
     mix: np.ndarray
     is_counted: np.ndarray
@@ -85,7 +81,7 @@ class WasteState(NamedTuple):
 
 
 def waste_state(n_hosts: int, n_requests: int) -> WasteState:
-    """Nothing seen.
+    """The state before the first request.
 
     >>> waste_state(2, 9).mix[:3].tolist()
     [0, 0, 0]
@@ -104,7 +100,7 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
 
 @kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """Nothing: the mix is of all that came."""
+    """Nothing: the mix holds all requests that have been placed."""
 
 
 @kernel
@@ -114,8 +110,8 @@ def unchanged(cluster: Cluster, host: int, now: int) -> None:
 
 @kernel
 def waste(cluster: Cluster, host: int, need: np.ndarray, n_more: int) -> float:
-    """Share of the host, 0..1, that the mix can't use once `n_more` such requests are on it; the largest of all
-    resources. 0 as long as nothing has been seen."""
+    """Share of the host, 0..1, that the mix can't use after `n_more` such requests; the largest of
+    all resources. 0 before the first request."""
     mix = cluster.state.mix
     n_mixes = np.inf
     for d in range(len(need)):

@@ -1,9 +1,10 @@
-"""Classify by departure time, First Fit within a class (Ren and Tang, SPAA 2016, "Clairvoyant Dynamic Bin Packing for
-Job Scheduling with Minimum Server Usage Time").
+"""Classify by departure time, First Fit within a class (Ren and Tang, SPAA 2016, "Clairvoyant
+Dynamic Bin Packing for Job Scheduling with Minimum Server Usage Time").
 
-A baseline of MinUsageTime bin packing. Time is cut into intervals of equal length. Requests that are to leave within
-one interval share hosts, and no others do, so that a host empties within an interval. A pool is finite, other than the
-paper's bins: where no empty host is left, a request goes to a host of another class.
+A baseline of MinUsageTime bin packing. Time is divided into intervals of equal length. Only
+requests that are to leave within the same interval share hosts, so a host empties within an
+interval. Unlike the paper's bins a pool is finite: if no empty host is left, a request goes to a
+host of another class.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def interval_state(n_hosts: int, n_requests: int) -> IntervalState:
 
 @kernel
 def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """The first request on a host gives it its interval."""
+    """The first request on a host sets its interval."""
     if cluster.state.interval[host] < 0:
         cluster.state.interval[host] = max(request.exit_s, now) // INTERVAL_S
 

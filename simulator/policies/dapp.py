@@ -1,20 +1,17 @@
-"""DAPP: requests go to hosts of their lifetime class or a longer one, by tags that are renewed once a day (DVLA,
-Alibaba, OSDI'26, sections 4.3 and 5).
+"""DAPP: requests go to hosts of their lifetime class or a longer one, by tags that are renewed once
+a day (DVLA, Alibaba, OSDI'26, sections 4.2, 4.3, 5 and appendix B, algorithm 1).
 
-A long request on a host of short ones keeps that host in use for its sake alone: a debt. So a host has a class, its
-tag, and a host of a shorter class than the request's has an affinity below 1. Rules and what is kept: `dapp_rules`.
+A long request on a host of short ones may alone keep that host in use later: a debt. So a host has
+a class, its tag, and a host of a shorter class than the request's has an affinity below 1.
 
-What DAPP's switches are, and the arrays that it keeps (DVLA, OSDI'26, sections 4.2 and 4.3).
+We know the paper's formulas only as prose. So each switch is a reading that the prose allows, or a
+part that the paper's ablation removes. Switches are data, so that all readings run in one compiled
+loop.
 
-The paper's formulas were known to us as prose, so each switch is a reading that it leaves open, or a part that its own
-ablation removes. Switches are data, so that all readings run in one compiled loop.
-
-DAPP's group of lifetime classes, and the detector that says when it is to change (DVLA, OSDI'26, section 4.2 and
-appendix B, algorithm 1).
-
-A day's shares are those of the classes of remaining time in the cores of all running requests. The error of a day is 1
-minus the cosine of its shares and their EWMA; its score is (error - EWMA of the error) / EWMA of the distance from it,
-at least 0. `models.drift.ClassShares` is the same detector for the pipeline; it stands in another part of the house.
+A detector changes the group of lifetime classes. A day's shares are those of the classes of
+remaining time in the cores of all running requests. The error of a day is 1 minus the cosine of its
+shares and their EWMA; its score is (error - EWMA of the error) / EWMA of the distance from it, at
+least 0. `models.drift.ClassShares` is the same detector for the pipeline.
 """
 
 from __future__ import annotations
@@ -31,8 +28,8 @@ from sojourn.simulator.jit import inner
 from sojourn.simulator.policies.policy import PACKING, Hooks, Policy, kernel
 
 DVLA_BOUNDS_S = (3_600, 86_400, 604_800, 2_592_000, 31_536_000)
-"""Upper bounds of classes 1 to 5, each in its class: an hour, a day, a week, a month, a year; what is longer is of
-class 6."""
+"""Upper bounds of classes 1 to 5, each in its class: an hour, a day, a week, a month, a year; class
+6 has all above."""
 SHORT_BOUNDS_S = (600, 3_600, 21_600, 86_400, 259_200)
 """The same for traces of a few weeks: 10 min, 1, 6, 24 and 72 h."""
 OFF, ALGORITHM_1, TIMER = range(3)
@@ -51,9 +48,9 @@ GROUPS = np.dtype([
     ("confirm", np.float64), ("alpha", np.float64), ("beta", np.float64), ("coverage", np.float64),
 ])  # fmt: skip
 POOL = np.dtype([
-    ("is_weighted", np.int64),  # the rule of tags now; else the longest class
+    ("is_weighted", np.int64),  # the present rule of tags; else the longest class
     ("next_midnight_s", np.int64), ("n_in_use", np.int64),
-    ("n_seen", np.int64),  # hosts whose midnight has been
+    ("n_seen", np.int64),  # hosts that have passed this midnight
     ("n_days", np.int64), ("n_in_window", np.int64), ("phase", np.int64), ("n_phase_days", np.int64),
     ("n_learnt", np.int64),  # -1: not even a first day
     ("n_updates", np.int64), ("error", np.float64), ("spread", np.float64),
@@ -62,13 +59,15 @@ POOL = np.dtype([
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """How the group of classes is kept up to date, once a day.
+    """How the group of classes is updated, once a day.
 
-    update: `off`, all classes; `algorithm-1`, when the paper's detector confirms a drift; `timer`, every timer_days.
-    With both, the first group comes at the end of warmup_days; it counts as no update. window_days: of an observation,
-    and whose mean shares make a group. alarm, confirm: thresholds of the score. alpha, beta: factors of the EWMA.
-    coverage: a group's share of the cores. n_least: classes in it. is_as_printed: the day of an alarm is learnt twice,
-    nothing is learnt in the cooldown, and averages begin at 0 without correction.
+    update: `off`, all classes; `algorithm-1`, when the paper's detector confirms a drift; `timer`,
+    every timer_days. In the last two the first group is chosen at the end of warmup_days; it is not
+    counted as an update. window_days: length of an observation, and the days whose mean shares make
+    a group. alarm, confirm: thresholds of the score. alpha, beta: factors of the EWMA. coverage: a
+    group's least share of the cores. n_least: its least number of classes. is_as_printed: the day
+    of an alarm is learnt twice, no day of the cooldown is learnt, and averages begin at 0 without
+    correction.
 
     >>> GroupRules(coverage=1.5)
     Traceback (most recent call last):
@@ -103,17 +102,20 @@ class GroupRules:
 class DappRules:
     """One reading of DAPP.
 
-    base: `one-sided`, only a request of a longer class than its host's is penalised; `symmetric`, one of a shorter
-        class as well.
-    tag_rule: of a host's class, from the classes of its requests: `weighted`, their mean by cores, to the nearest class
-        of the group; `max`, the longest; `switch-over`, max until the group is first updated, then weighted. A pool
-        that runs already when the replay begins is weighted from the start.
-    tags: when it is found anew: `paper`, when a host's first request comes, its last one goes or its last long one
-        migrates away, and once a day; `daily`, only the latter; `events`, only the former; `exact`, whenever it can
-        have changed.
-    empty: `last`, any host in use comes before an empty one; `scored`, an empty one's affinity is 0.15.
-    bounds_s: upper bounds of all classes but the last, ascending. long_class: requests of this class or above are long.
-    day_s: between two midnights, at which known classes are predicted anew.
+    base: `one-sided` penalises only a request of a longer class than its host's; `symmetric` also
+        one of a shorter class.
+    tag_rule: a host's tag from the classes of its requests: `weighted`, their mean by cores, to the
+        nearest class of the group; `max`, the longest; `switch-over`, max until the first update of
+        the group, then weighted. A pool that already runs when the replay begins is weighted from
+        the start.
+    tags: when the tag is computed: `events`, when a host's first request comes, its last one goes
+        or its last long one migrates away; `daily`, once a day; `paper`, both; `exact`, whenever it
+        can change.
+    empty: `last`, any host in use comes before an empty one; `scored`, an empty one's affinity is
+    0.15. bounds_s: upper bounds of all classes but the last, ascending. long_class: the lowest
+    class of long
+        requests. day_s: time between two midnights, at which the classes of requests are predicted
+        again.
 
     >>> DappRules(bounds_s=(60, 30))
     Traceback (most recent call last):
@@ -145,15 +147,17 @@ class DappRules:
 
 
 class DappState(NamedTuple):
-    """What DAPP keeps; int64 unless stated. K classes, numbered from 1; class c stands at c - 1.
+    """The state of DAPP; int64 unless stated. K classes, numbered from 1; class c has index c - 1.
 
-    Per host, (n_hosts,): tag, its class, 0 where it has none; deadline_s; change_s, when a known class next changes
-    (exact tags). cores, n_of (n_hosts, K): of its requests by known class. Per request, (n_requests,): class_of, the
-    class last known; cores_of; left_host, left_s: where and when it last left. pool_cores (K,): of all hosts. idx_cpu
-    (1,). rules, groups, pool (1,): RULES, GROUPS, POOL. bounds_s (K - 1,).
+    Per host, (n_hosts,): tag, its class, 0 if it has none; deadline_s; change_s, when the class of
+    a request next changes (exact tags). cores, n_of (n_hosts, K): cores and number of its requests
+    by class. Per request, (n_requests,): class_of, its last predicted class; cores_of; left_host,
+    left_s: where and when it last left. pool_cores (K,): sums over hosts. idx_cpu (1,). rules,
+    groups, pool (1,): RULES, GROUPS, POOL. bounds_s (K - 1,).
 
-    Groups, float64: shares (K,), means of the detector; sums (K,), of the warm-up's days, and then of a group's window;
-    window (window_days, K), the last days' shares in order of time. is_member (K,): classes of the group.
+    Groups, float64: shares (K,), means of the detector; sums (K,), over the warm-up's days, then
+    over a group's window; window (window_days, K), shares of the last days in order of time.
+    is_member (K,): classes of the group.
     """
 
     tag: np.ndarray
@@ -186,12 +190,12 @@ def dapp_state(rules: DappRules, n_hosts: int, n_requests: int) -> DappState:
     n_classes = len(rules.bounds_s) + 1
     by_class = np.zeros((2, n_hosts, n_classes), np.int64)
     by_request = np.zeros((3, n_requests), np.int64)
-    own, groups, pool = np.zeros(1, RULES), np.zeros(1, GROUPS), np.zeros(1, POOL)
-    own["is_symmetric"], own["is_exact"] = rules.base == "symmetric", rules.tags == "exact"
-    own["is_on_events"], own["is_daily"] = rules.tags in ("paper", "events"), rules.tags in ("paper", "daily")
-    own["is_switched"], own["long_class"] = rules.tag_rule == "switch-over", rules.long_class
-    own["day_s"], own["empty_cost"] = rules.day_s, 2.0 if rules.empty == "last" else 0.85
-    own["omega"], own["omega_long"] = 0.8, 0.2
+    switches, groups, pool = np.zeros(1, RULES), np.zeros(1, GROUPS), np.zeros(1, POOL)
+    switches["is_symmetric"], switches["is_exact"] = rules.base == "symmetric", rules.tags == "exact"
+    switches["is_on_events"], switches["is_daily"] = rules.tags in ("paper", "events"), rules.tags in ("paper", "daily")
+    switches["is_switched"], switches["long_class"] = rules.tag_rule == "switch-over", rules.long_class
+    switches["day_s"], switches["empty_cost"] = rules.day_s, 2.0 if rules.empty == "last" else 0.85
+    switches["omega"], switches["omega_long"] = 0.8, 0.2
     for name in ("window_days", "warmup_days", "cooldown_days", "timer_days", "n_least", "is_as_printed", "alarm",
                  "confirm", "alpha", "beta", "coverage"):
         groups[name] = getattr(rules.groups, name)
@@ -200,15 +204,15 @@ def dapp_state(rules: DappRules, n_hosts: int, n_requests: int) -> DappState:
     return DappState(
         np.zeros(n_hosts, np.int64), np.full(n_hosts, NEVER), np.full(n_hosts, NEVER), by_class[0], by_class[1],
         by_request[0], by_request[1], by_request[2], np.full(n_requests, NEVER_LEFT), np.zeros(n_classes, np.int64),
-        np.zeros(1, np.int64), own, groups, pool, np.array(rules.bounds_s, np.int64), np.zeros(n_classes),
+        np.zeros(1, np.int64), switches, groups, pool, np.array(rules.bounds_s, np.int64), np.zeros(n_classes),
         np.zeros(n_classes), np.zeros((rules.groups.window_days, n_classes)), np.ones(n_classes, np.int64),
     )  # fmt: skip
 
 
 @kernel
 def class_of_remaining(bounds_s: np.ndarray, remaining_s: int) -> int:
-    """Class from 1 of a remaining time: 1 and the number of bounds that it exceeds, as the paper's classifiers ask
-    (section 4.1). So a bound itself belongs to the shorter class.
+    """Class of a remaining time: 1 + the number of bounds that it exceeds, as in the paper's
+    classifiers (section 4.1). So a bound belongs to the shorter class.
 
     bounds_s: int64 (K - 1,), upper bounds of all classes but the last.
 
@@ -216,32 +220,34 @@ def class_of_remaining(bounds_s: np.ndarray, remaining_s: int) -> int:
     >>> [class_of_remaining(bounds_s, hours * 3600) for hours in (0, 1, 24, 168, 720, 8760, 8761)]
     [1, 1, 2, 3, 4, 5, 6]
     """
-    found = 1
-    while found <= len(bounds_s) and remaining_s > bounds_s[found - 1]:
-        found += 1
-    return found
+    number = 1
+    while number <= len(bounds_s) and remaining_s > bounds_s[number - 1]:
+        number += 1
+    return number
 
 
 @kernel
 def changes_at(bounds_s: np.ndarray, request: Request, now: int) -> int:
-    """When the request's class is next to be found anew: at the next breakpoint of its curve, when its prediction is
-    outlived, or in the first second at which its remaining time no longer exceeds its class's lower bound."""
-    found = request.exit_s
+    """When the request's class is next to be computed: at the next breakpoint of its curve, when
+    its prediction is outlived, or when its remaining time no longer exceeds its class's lower
+    bound."""
+    next_s = request.exit_s
     for k in range(len(request.uptimes_s)):
         if request.uptimes_s[k] > request.age_s:
-            found = min(found, now + request.uptimes_s[k] - request.age_s)
+            next_s = min(next_s, now + request.uptimes_s[k] - request.age_s)
             break
-    own = class_of_remaining(bounds_s, request.exit_s - now)
-    if own > 1:
-        found = min(found, request.exit_s - bounds_s[own - 2])
-    return max(found, now + 1)
+    number = class_of_remaining(bounds_s, request.exit_s - now)
+    if number > 1:
+        next_s = min(next_s, request.exit_s - bounds_s[number - 2])
+    return max(next_s, now + 1)
 
 
 @kernel
 def tag_of(state: DappState, host: int) -> int:
-    """The host's class by the known classes of its requests; 0 where it has none.
+    """The host's class by the classes of its requests; 0 if it has none.
 
-    By the weighted rule it is the class of the group that is nearest to the mean by cores, of two the longer.
+    The weighted rule takes the class of the group that is nearest to the mean by cores, of two the
+    longer.
     """
     highest, cores, weighted = 0, 0, 0
     for c in range(1, state.cores.shape[1] + 1):
@@ -261,7 +267,7 @@ def tag_of(state: DappState, host: int) -> int:
 
 @inner
 def count(state: DappState, host: int, row: int, sign: int) -> None:
-    """Add a request to its host's and the pool's cores of its known class, or take it away (-1)."""
+    """Add a request to its host's and the pool's cores of its class, or subtract it (-1)."""
     c = state.class_of[row] - 1
     state.n_of[host, c] += sign
     state.cores[host, c] += sign * state.cores_of[row]
@@ -279,8 +285,8 @@ def has_from(state: DappState, host: int, lowest: int) -> bool:
 
 @kernel
 def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """The request's class is known; the tag of a host that was empty is its class. If it comes from a host that it was
-    the last long request of, that host's tag is found anew."""
+    """Predict the request's class and count it; it tags a host that was empty. If it was the last
+    long request of a host that it migrates from, that host's tag is computed again."""
     state, row = cluster.state, request.row
     rules, pool = state.rules[0], state.pool[0]
     source = state.left_host[row]
@@ -294,11 +300,11 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
     if state.deadline_s[host] == NEVER:
         pool.n_in_use += 1
         if pool.n_in_use == 1:
-            if pool.next_midnight_s <= now:  # it has been a midnight of the empty pool, which no host waited for
+            if pool.next_midnight_s <= now:  # the pool was empty at midnight, so no host had a deadline
                 state.tag[:] = 0
             pool.next_midnight_s = (now // rules.day_s + 1) * rules.day_s
         state.deadline_s[host] = pool.next_midnight_s
-    if now == 0 and request.age_s > 0:  # the pool runs already: it is tagged once all that runs is in place
+    if now == 0 and request.age_s > 0:  # the pool already runs: hosts are tagged once all its requests are in place
         pool.is_weighted = max(pool.is_weighted, rules.is_switched)
         state.deadline_s[host] = min(state.deadline_s[host], 1)
     if rules.is_exact == 1:
@@ -309,7 +315,7 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
 
 @kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """The request counts no more; without requests the host has no class."""
+    """Uncount the request; a host without requests has no class."""
     state = cluster.state
     count(state, host, row, -1)
     state.left_host[row], state.left_s[row] = host, now
@@ -319,7 +325,7 @@ def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
 
 @kernel
 def emptied(cluster: Cluster, host: int, now: int) -> None:
-    """The host waits for no midnight any more."""
+    """The host has no deadline any more."""
     state = cluster.state
     if state.deadline_s[host] != NEVER:
         state.pool[0].n_in_use -= 1
@@ -328,7 +334,7 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 @kernel
 def resident(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """The class of a request that runs is found anew."""
+    """Predict the class of a running request again."""
     state = cluster.state
     count(state, host, request.row, -1)
     state.class_of[request.row] = class_of_remaining(state.bounds_s, request.exit_s - now)
@@ -338,7 +344,8 @@ def resident(cluster: Cluster, host: int, request: Request, now: int) -> None:
 
 @kernel
 def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """After all residents have been asked: the host's tag; with the last host of a midnight, the pool's day."""
+    """After the calls of `resident`: compute the host's tag; the last host of a midnight ends the
+    pool's day."""
     state = cluster.state
     rules, pool = state.rules[0], state.pool[0]
     if rules.is_daily == 1 or rules.is_exact == 1:
@@ -356,7 +363,7 @@ def at_deadline(cluster: Cluster, host: int, now: int) -> None:
 
 @inner
 def _end_day(state: DappState, now: int) -> None:
-    """The group may change, and every host's tag with it."""
+    """Update the group, and every host's tag."""
     rules, pool = state.rules[0], state.pool[0]
     pool.n_seen = 0
     pool.next_midnight_s = now + rules.day_s
@@ -385,10 +392,10 @@ def debt_cost(cluster: Cluster, host: int, request: Request, now: int) -> float:
     rules = state.rules[0]
     if cluster.n_running[host] == 0:
         return rules.empty_cost
-    own, n_classes = class_of_remaining(state.bounds_s, request.exit_s - now), len(state.bounds_s) + 1
-    gap, affinity = own - state.tag[host], 1.0
+    number, n_classes = class_of_remaining(state.bounds_s, request.exit_s - now), len(state.bounds_s) + 1
+    gap, affinity = number - state.tag[host], 1.0
     if gap > 0:
-        omega = rules.omega_long if own >= rules.long_class else rules.omega
+        omega = rules.omega_long if number >= rules.long_class else rules.omega
         affinity = omega * (1.0 - gap / n_classes)
     elif rules.is_symmetric == 1:
         affinity = 1.0 + gap / n_classes
@@ -442,8 +449,8 @@ LEAST_SPREAD = 1e-6
 
 @kernel
 def pass_day(state: DappState) -> bool:
-    """Take in the shares of a midnight; whether the group has been updated. The group at the end of the warm-up is no
-    update. A midnight without running requests is no day.
+    """Add the shares of a midnight; whether the group is updated. The first group, at the end of
+    the warm-up, is not an update. A midnight without running requests does not count.
 
     >>> from sojourn.simulator.policies.dapp import DappRules, GroupRules, dapp_state
     >>> always = GroupRules(window_days=14, alarm=-1.0, confirm=0.0)  # the constants of the paper's figure 9
@@ -488,7 +495,7 @@ def pass_day(state: DappState) -> bool:
 
 @inner
 def _push_day(state: DappState) -> bool:
-    """Today's shares at the end of the window; whether there are any."""
+    """Append today's shares to the window; False if no request runs."""
     pool, window = state.pool[0], state.window
     total = 0
     for c in range(len(state.pool_cores)):
@@ -540,25 +547,25 @@ def _enter(state: DappState, phase: int) -> None:
 @inner
 def distance(state: DappState, day: int) -> float:
     """1 minus the cosine of a day's shares, by its row in the window, and the detector's means."""
-    product, own, other = 0.0, 0.0, 0.0
+    product, day_square, mean_square = 0.0, 0.0, 0.0
     for c in range(len(state.shares)):
         product += state.window[day, c] * state.shares[c]
-        own += state.window[day, c] * state.window[day, c]
-        other += state.shares[c] * state.shares[c]
-    lengths = math.sqrt(own * other)
+        day_square += state.window[day, c] * state.window[day, c]
+        mean_square += state.shares[c] * state.shares[c]
+    lengths = math.sqrt(day_square * mean_square)
     return 1.0 - product / lengths if lengths > 0.0 else 0.0
 
 
 @inner
 def score(state: DappState, day: int) -> float:
-    """By how many mean distances the day's error lies above its mean, at least 0."""
+    """The day's error above its mean, in mean distances, at least 0."""
     pool = state.pool[0]
     return max(0.0, (distance(state, day) - pool.error) / max(pool.spread, LEAST_SPREAD))
 
 
 @inner
 def learn(state: DappState, day: int) -> None:
-    """The error against the old means first, then the means."""
+    """Update the means of the error, then those of the shares."""
     groups, pool = state.groups[0], state.pool[0]
     pool.n_learnt += 1
     if pool.n_learnt == 0:
@@ -566,7 +573,7 @@ def learn(state: DappState, day: int) -> None:
             state.shares[c] = state.window[day, c]
         return
     alpha, beta = groups.alpha, groups.beta
-    if groups.is_as_printed == 0:  # the mean of what there is, until there is more than an EWMA remembers
+    if groups.is_as_printed == 0:  # a plain mean, until there are more days than an EWMA covers
         alpha, beta = max(alpha, 1.0 / (pool.n_learnt + 1)), max(beta, 1.0 / pool.n_learnt)
     error = distance(state, day)
     pool.spread += beta * (abs(error - pool.error) - pool.spread)
@@ -577,7 +584,7 @@ def learn(state: DappState, day: int) -> None:
 
 @inner
 def _group_by_window(state: DappState) -> None:
-    """The group of the window's mean shares."""
+    """Choose the group by the window's mean shares."""
     n_days = state.pool[0].n_in_window
     for c in range(len(state.sums)):
         state.sums[c] = 0.0
@@ -588,9 +595,10 @@ def _group_by_window(state: DappState) -> None:
 
 @kernel
 def choose_group(state: DappState, n_days: int) -> None:
-    """Classes by their mean share, descending, until the group covers enough and has enough; of equal ones the longer.
+    """Add classes by falling mean share until the group has enough cores and classes; of equal ones
+    the longer.
 
-    n_days: whose shares are in `state.sums`.
+    n_days: the number of days in `state.sums`.
     """
     groups = state.groups[0]
     n_classes, covered = len(state.sums), 0.0

@@ -1,12 +1,14 @@
-"""The Hybrid Algorithm (Azar and Vainstein, SPAA 2017, "Tight Bounds for Clairvoyant Dynamic Bin Packing").
+"""The Hybrid Algorithm (Azar and Vainstein, SPAA 2017, "Tight Bounds for Clairvoyant Dynamic Bin
+Packing").
 
-A baseline of MinUsageTime bin packing with known lifetimes; up to a constant no algorithm has a better worst case. A
-request has a type: the class i of its lifetime, 2^(i - 1) to 2^i minutes, and the interval of 2^i minutes in which it
-came. As long as few requests of a type run, they share the general hosts with all others, by First Fit. Once those in
-general hosts would need more than 1 / (2 sqrt(i)) of a host, hosts of the type's own are opened. A pool is finite,
-other than the paper's bins: where no empty host is left, a request goes to any host.
+A baseline of MinUsageTime bin packing with known lifetimes; up to a constant no algorithm has a
+better worst case. A request has a type: the class i of its lifetime, 2^(i - 1) to 2^i minutes, and
+the interval of 2^i minutes in which it came. While few requests of a type run, they share the
+general hosts with all others, by First Fit. Once they would need more than 1 / (2 sqrt(i)) of a
+general host, the type gets its own hosts. Unlike the paper's bins a pool is finite: if no empty
+host is left, a request goes to any host.
 
-Of several resources, the binding one counts, against the first host's capacity.
+Only the binding resource counts, against the first host's capacity.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ UNUSED, GENERAL, OWN = range(3)
 
 
 class HybridState(NamedTuple):
-    """Per class, int64 (N_CLASSES,), of the latest interval: interval, its number; load, what its requests on general
-    hosts need of the binding resource; n_own, hosts of its own. Per host, int64 (n_hosts,): kind, UNUSED, GENERAL or
-    OWN; host_class, host_interval, the type of an own one. Per request, int64 (n_requests,):
-    class_of, interval_of, load_of, as it was counted on a general host; load_of is 0 where it was not."""
+    """Per class, int64 (N_CLASSES,), of the latest interval: interval, its number; load, the need
+    of its requests on general hosts of the binding resource; n_own, the type's own hosts. Per host,
+    int64 (n_hosts,): kind, UNUSED, GENERAL or OWN; host_class, host_interval, the type of an OWN
+    host. Per request, int64 (n_requests,): class_of, interval_of, load_of, as counted on a general
+    host; load_of is 0 on others."""
 
     interval: np.ndarray
     load: np.ndarray
@@ -61,32 +64,32 @@ def duration_class(lifetime_s: int) -> int:
     >>> [duration_class(seconds) for seconds in (-5, 0, 120, 121, 240, 241)]
     [1, 1, 1, 2, 2, 3]
     """
-    found, upper_s = 1, 2 * SHORTEST_S
+    number, upper_s = 1, 2 * SHORTEST_S
     while lifetime_s > upper_s:
-        found, upper_s = found + 1, 2 * upper_s
-    return found
+        number, upper_s = number + 1, 2 * upper_s
+    return number
 
 
 @kernel
-def interval_number(found: int, arrival_s: int) -> int:
-    """In which interval of a class a request came; below 0 before the replay.
+def interval_number(request_class: int, arrival_s: int) -> int:
+    """The interval of a class in which a request came; below 0 before the replay.
 
     >>> [interval_number(2, arrival_s) for arrival_s in (-1, 0, 239, 240)]
     [-1, 0, 0, 1]
     """
-    return arrival_s // (SHORTEST_S << found)
+    return arrival_s // (SHORTEST_S << request_class)
 
 
 @kernel
 def is_of_own(cluster: Cluster, request: Request, now: int) -> bool:
-    """Whether the request's type has hosts of its own, or is to have one."""
+    """Whether the request's type has its own hosts, or is to get one."""
     state = cluster.state
     arrival_s = now - request.age_s
-    found = duration_class(request.exit_s - arrival_s)
-    if state.interval[found] != interval_number(found, arrival_s):
-        return 2 * math.sqrt(found) * request.need[0] > cluster.capacity[0, 0]
-    load = state.load[found] - state.load_of[request.row] + request.need[0]  # of one that is to migrate once
-    return state.n_own[found] > 0 or 2 * math.sqrt(found) * load > cluster.capacity[0, 0]
+    request_class = duration_class(request.exit_s - arrival_s)
+    if state.interval[request_class] != interval_number(request_class, arrival_s):
+        return 2 * math.sqrt(request_class) * request.need[0] > cluster.capacity[0, 0]
+    load = state.load[request_class] - state.load_of[request.row] + request.need[0]  # once if it migrates
+    return state.n_own[request_class] > 0 or 2 * math.sqrt(request_class) * load > cluster.capacity[0, 0]
 
 
 @kernel
@@ -94,25 +97,25 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
     """An unused host becomes general or the type's own; on a general host the request counts."""
     state, row = cluster.state, request.row
     arrival_s = now - request.age_s
-    found = duration_class(request.exit_s - arrival_s)
-    number = interval_number(found, arrival_s)
+    request_class = duration_class(request.exit_s - arrival_s)
+    number = interval_number(request_class, arrival_s)
     is_own = is_of_own(cluster, request, now)
-    if number > state.interval[found]:
-        state.interval[found], state.load[found], state.n_own[found] = number, 0, 0
+    if number > state.interval[request_class]:
+        state.interval[request_class], state.load[request_class], state.n_own[request_class] = number, 0, 0
     if state.kind[host] == UNUSED:
         state.kind[host] = OWN if is_own else GENERAL
         if is_own:
-            state.host_class[host], state.host_interval[host] = found, number
-            state.n_own[found] += number == state.interval[found]
-    state.class_of[row], state.interval_of[row] = found, number
+            state.host_class[host], state.host_interval[host] = request_class, number
+            state.n_own[request_class] += number == state.interval[request_class]
+    state.class_of[row], state.interval_of[row] = request_class, number
     state.load_of[row] = request.need[0] if state.kind[host] == GENERAL else 0
-    if number == state.interval[found]:
-        state.load[found] += state.load_of[row]
+    if number == state.interval[request_class]:
+        state.load[request_class] += state.load_of[row]
 
 
 @kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """The request counts no more."""
+    """Subtract the request from its type's load."""
     state = cluster.state
     if state.interval_of[row] == state.interval[state.class_of[row]]:
         state.load[state.class_of[row]] -= state.load_of[row]
@@ -144,8 +147,9 @@ def kind_mismatch(cluster: Cluster, host: int, request: Request, now: int) -> fl
     if not is_of_own(cluster, request, now):
         return 0.0 if state.kind[host] == GENERAL else 2.0
     arrival_s = now - request.age_s
-    found = duration_class(request.exit_s - arrival_s)
-    is_type = state.host_class[host] == found and state.host_interval[host] == interval_number(found, arrival_s)
+    request_class = duration_class(request.exit_s - arrival_s)
+    number = interval_number(request_class, arrival_s)
+    is_type = state.host_class[host] == request_class and state.host_interval[host] == number
     return 0.0 if state.kind[host] == OWN and is_type else 2.0
 
 

@@ -1,29 +1,24 @@
-"""Extension and fit in one score; ours.
+"""Extension of the host's exit and free room in one score: joint-fit, joint-exact and aligned-fit;
+all ours.
 
-NILAS and its expected form ask for the least extension first, in ten buckets, and for the fullest host only among those
-that share a bucket. So a bucket's edge decides alone, however near to it two hosts are and however empty the better
-one is, while within a bucket half an hour and none are the same. Here both are weighed against each other: the
-logarithm makes the expected extension a matter of factors, as the buckets' edges do, and a host may be chosen that is
-extended a little longer but is much fuller.
+NILAS compares extensions first, in ten buckets, and free room only within a bucket. So the edge of
+a bucket alone decides between two hosts near to it, while within a bucket half an hour does not
+matter. joint-fit adds the logarithm of the expected extension, which compares factors as the
+buckets do, and the free share. It may choose a host that is extended a little longer but is much
+fuller.
 
-joint-fit by the host's whole distribution as well as by its predicted exit; ours.
+joint-fit treats the host's exit, the latest mean of its requests, as certain. But a host with many
+requests probably stays longer than each of them, and a host whose last request is short or very
+long may be empty tomorrow. joint-exact has the chances that a host is in use at times ahead, from
+the curves of its requests, and a second extension: the expected time in which only the new request
+runs there. It weighs both extensions more than joint-fit. The chances are cached: a new request is
+added at once; they are computed again a second after a request has left, and after 15 minutes.
 
-joint-fit takes the host's exit for certain: it is the latest of its requests' means. A host with many requests is
-likely to stay longer than each of them, and one whose last request is either short or very long may be empty tomorrow.
-Here a host has the chance to be in use at times ahead, from all its requests' curves, and a request has a second
-extension: the time in which it runs and nothing else on the host does. Both extensions are weighed, and more against
-room than in joint-fit.
-
-The host's chances are kept, not asked at each decision: they gain a request at once, and are found anew the second
-after one has left, and after 15 minutes.
-
-Extension, fit and the time that a request leaves unused on its host, in one score; ours, for sure predictions only.
-
-A request that leaves long before its host takes room there that one of the host's own length could have had, which
-then extends another host. NILAS does not see that: all hosts that outlast a request are the same to it. So the time
-between the two exits costs something here, too. It is worth as much as it is known: with perfect lifetimes it is the
-larger part of what can be gained, with a model's it does harm, since the hosts that seem to empty soon are those whose
-requests are yet to show how long they stay.
+aligned-fit adds a price of the time between the two exits; for certain predictions only. A request
+that leaves long before its host uses room that a request as long as the host could use, which then
+extends another host. To NILAS all hosts that outlast a request are equal. With perfect lifetimes
+this is the larger part of the gain; with a model's it does harm, since hosts that seem to empty
+soon are those whose requests have not run long enough to show how long they stay.
 """
 
 from __future__ import annotations
@@ -59,23 +54,24 @@ JOINT_FIT = Policy("joint-fit", (joint_cost, *PACKING), predictions="current", a
                    about="expected extension of the host's exit and room left, in one score; ours")
 
 WEIGHT = 2.0
-"""Of the logarithm of each extension, against the free share left of the host."""
+"""Weight of the logarithm of each extension, against 1 for the host's free share."""
 EDGES_S = (0, 900, *(1800 << k for k in range(10)), 3_686_400)
 """Edges of the cells of time ahead: 15 and 30 min, then doubling to 256 h, and 1,024 h."""
 N_CELLS = len(EDGES_S) - 1
 RENEWED_S = 900
 ONE = 1_000_000
-"""Logarithms of chances are whole millionths, so that their sums do not depend on an order."""
+"""Logarithms of chances are whole millionths, so that their sums do not depend on the order."""
 CERTAIN = 50 * ONE
 
 
 class ExactState(NamedTuple):
-    """edges_s: int64 (N_CELLS + 1,). gone: int64 (n_hosts, N_CELLS), of each cell minus the logarithm of the chance
-    that all requests on the host have left, in millionths. alone: float64, of the same shape, these chances. found: as
-    gone, while it is found anew. deadline_s (n_hosts,).
+    """edges_s: int64 (N_CELLS + 1,). gone: int64 (n_hosts, N_CELLS), minus the logarithm of the
+    chance that all requests on the host have left by the cell, in millionths. alone: float64, of
+    the same shape, these chances. found: as gone, while it is computed again. deadline_s
+    (n_hosts,).
 
-    asked: int64 (4,), whom own_s is of: row, time, predicted exit and age. own_s: float64 (N_CELLS,), the request's own
-    expected time in each cell: the same for all hosts that are scored for it.
+    own_s: float64 (N_CELLS,), a request's expected time in each cell, the same for all hosts.
+    asked: int64 (4,), the key of own_s: row, time, predicted exit and age.
     """
 
     edges_s: np.ndarray
@@ -93,21 +89,21 @@ def exact_state(n_hosts: int, n_requests: int) -> ExactState:
     >>> exact_state(2, 9).gone.shape
     (2, 12)
     """
-    gone, found = (np.zeros((n_hosts, N_CELLS), np.int64) for _ in range(2))
-    return ExactState(np.array(EDGES_S), gone, np.ones((n_hosts, N_CELLS)), found, np.full(n_hosts, NEVER),
+    gone, renewed = (np.zeros((n_hosts, N_CELLS), np.int64) for _ in range(2))
+    return ExactState(np.array(EDGES_S), gone, np.ones((n_hosts, N_CELLS)), renewed, np.full(n_hosts, NEVER),
                       np.full(4, -1), np.zeros(N_CELLS))
 
 
 @kernel
 def reached(request: Request) -> float:
-    """E[max(T - age, 0)] of a request, seconds; 0 where one lifetime alone is predicted."""
+    """E[max(T - age, 0)] of a request, seconds; 0 if only one lifetime is predicted."""
     return overhang_at(request, request.age_s) if len(request.overhang_s) > 0 else 0.0
 
 
 @kernel
 def left_after(request: Request, left_s: int, reached_s: float, ahead_s: int) -> float:
-    """E[max(remaining - ahead, 0)] of a request now, seconds. left_s: predicted remaining. reached_s: what `reached`
-    gives; both are the same for all cells.
+    """E[max(remaining - ahead, 0)] of a request now, seconds. left_s: its predicted remaining time.
+    reached_s: its `reached`; both are the same for all cells.
 
     >>> one = Request(0, np.array([2]), 80, 0, np.array([0, 100, 200]), np.array([80, 40, 20]))
     >>> [left_after(one, 80, reached(one), ahead_s) for ahead_s in (0, 50, 200)]
@@ -122,7 +118,7 @@ def left_after(request: Request, left_s: int, reached_s: float, ahead_s: int) ->
 
 @kernel
 def count(chances: np.ndarray, edges_s: np.ndarray, request: Request, now: int) -> None:
-    """Add a request to a host's chances, (N_CELLS,): of each cell its mean chance to have left."""
+    """Add a request to a host's chances, (N_CELLS,): its mean chance to have left, by cell."""
     left_s, reached_s = request.exit_s - now, reached(request)
     before_s, low, last = left_after(request, left_s, reached_s, 0), 0, len(request.overhang_s) - 1
     for k in range(len(chances)):
@@ -131,7 +127,7 @@ def count(chances: np.ndarray, edges_s: np.ndarray, request: Request, now: int) 
         ahead_s = edges_s[k + 1]
         if reached_s <= 0.0:
             after_s = float(max(left_s - ahead_s, 0))
-        else:  # as `left_after`, with the breakpoint found from that of the cell before
+        else:  # as `left_after`; the search begins at the breakpoint of the cell before
             while low < last and request.uptimes_s[low + 1] <= request.age_s + ahead_s:
                 low += 1
             after_s = overhang_from(request, request.age_s + ahead_s, low) / reached_s * left_s
@@ -143,18 +139,18 @@ def count(chances: np.ndarray, edges_s: np.ndarray, request: Request, now: int) 
 
 @kernel
 def weigh(state: ExactState, host: int) -> None:
-    """The chances of a host from their logarithms."""
+    """Compute the chances of a host from their logarithms."""
     for k in range(state.gone.shape[1]):
         state.alone[host, k] = np.rint(ONE * math.exp(-state.gone[host, k] / ONE)) / ONE
 
 
 @kernel
 def ask(state: ExactState, request: Request, now: int) -> None:
-    """Find a request's own expected time in each cell, if it is not of this request now already."""
-    asked = state.asked
-    if asked[0] == request.row and asked[1] == now and asked[2] == request.exit_s and asked[3] == request.age_s:
+    """Compute a request's expected time in each cell, unless `own_s` already holds it."""
+    key = state.asked
+    if key[0] == request.row and key[1] == now and key[2] == request.exit_s and key[3] == request.age_s:
         return
-    asked[0], asked[1], asked[2], asked[3] = request.row, now, request.exit_s, request.age_s
+    key[0], key[1], key[2], key[3] = request.row, now, request.exit_s, request.age_s
     left_s, reached_s = request.exit_s - now, reached(request)
     before_s = left_after(request, left_s, reached_s, 0)
     for k in range(len(state.own_s)):
@@ -165,7 +161,7 @@ def ask(state: ExactState, request: Request, now: int) -> None:
 
 @kernel
 def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """The host's chances gain the request."""
+    """Add the request to the host's chances."""
     state = cluster.state
     count(state.gone[host], state.edges_s, request, now)
     weigh(state, host)
@@ -174,13 +170,13 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
 
 @kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """The host's chances are found anew in a second."""
+    """The host's chances are computed again in a second."""
     cluster.state.deadline_s[host] = now + 1
 
 
 @kernel
 def emptied(cluster: Cluster, host: int, now: int) -> None:
-    """Nothing is to leave."""
+    """Reset the chances of an empty host."""
     cluster.state.gone[host, :] = 0
     cluster.state.alone[host, :] = 1.0
     cluster.state.deadline_s[host] = NEVER
@@ -188,13 +184,13 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 @kernel
 def resident(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """A request that runs counts with what is predicted now."""
+    """Add a running request with its present prediction."""
     count(cluster.state.found[host], cluster.state.edges_s, request, now)
 
 
 @kernel
 def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """After all residents have been asked: the host's chances."""
+    """After the calls of `resident`: replace the host's chances."""
     state = cluster.state
     for k in range(state.gone.shape[1]):
         state.gone[host, k] = state.found[host, k]
@@ -205,8 +201,8 @@ def at_deadline(cluster: Cluster, host: int, now: int) -> None:
 
 @kernel
 def exact_extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
-    """Expected seconds in which the request runs and no other on the host does: the sum over cells of its own expected
-    time in the cell x the chance that all others have left.
+    """Expected seconds in which only the request runs on the host: the sum over cells of its
+    expected time in the cell x the chance that all others have left.
 
     >>> state = exact_state(2, 9)
     >>> state.gone[0, :2] = CERTAIN, ONE  # in use for 15 min, then empty with chance 1 / e, then empty
@@ -241,7 +237,7 @@ JOINT_EXACT = Policy("joint-exact", (joint_exact_cost, *PACKING), predictions="c
                      about="as joint-fit, by the whole distribution of the host's exit, too; ours")
 
 SLACK_WEIGHT = 0.03
-"""What a second between the two exits costs, in seconds of extension."""
+"""Cost of a second between the two exits, in seconds of extension."""
 
 
 @kernel

@@ -1,7 +1,5 @@
-"""Lifetime alignment in classes that double, by initial predictions (LAVA, section 2.3).
-
-Lifetime alignment in two classes, short and long, by initial predictions (LAVA, section 2.3).
-"""
+"""Lifetime alignment by initial predictions, in classes that double or in two classes (LAVA,
+section 2.3)."""
 
 from __future__ import annotations
 
@@ -11,15 +9,15 @@ from sojourn.simulator.policies.policy import PACKING, Policy, kernel
 
 @kernel
 def doubling_class(remaining_s: int) -> int:
-    """Class i of a remaining time from 2^i to 2^(i + 1) hours; below 2 h, and where it has expired, 0.
+    """Class i of a remaining time from 2^i to 2^(i + 1) hours; 0 below 2 h, and if it has expired.
 
     >>> [doubling_class(hours * 3600) for hours in (-1, 0, 1, 2, 3, 4, 168)]
     [0, 0, 0, 1, 1, 2, 7]
     """
-    found, upper_s = 0, 2 * HOUR_S
+    number, upper_s = 0, 2 * HOUR_S
     while remaining_s >= upper_s:
-        found, upper_s = found + 1, 2 * upper_s
-    return found
+        number, upper_s = number + 1, 2 * upper_s
+    return number
 
 
 @kernel
@@ -43,7 +41,7 @@ LA = Policy("la", (doubling_class_mismatch, *PACKING), predictions="initial", ar
             about="a host of the lifetime class of the request; classes double (LAVA, section 2.3)")
 
 LONG_S = 2 * 3600
-"""A request with at least this left is long (LAVA, section 2.3: 2 h)."""
+"""A request with at least this remaining is long (LAVA, section 2.3: 2 h)."""
 
 
 @kernel

@@ -1,17 +1,18 @@
-"""LAVA: short requests fill the gaps between long ones, on hosts that are to empty in time (LAVA, section 4.3).
+"""LAVA: short requests fill the gaps between long ones, on hosts that are to empty in time (LAVA,
+section 4.3).
 
-Other readings of LAVA, where the paper leaves room (section 4.3); none of them is the one that `lava` takes.
+The paper's text allows other readings than `lava`:
 
-- `lava-from-opening`: "the total lifetime of a host does not exceed 1.1 x its original lifetime class". So the deadline
-  counts from the host's opening, and recycling does not begin it again. When it passes, the class rises, and the next
-  deadline is 1.1 x that class's upper bound from the opening, or from now where that is over. A class that falls begins
-  it again, as in `lava`: what is left is to go within the shorter time.
+- `lava-from-opening`: "the total lifetime of a host does not exceed 1.1 x its original lifetime
+  class". So the deadline counts from the host's opening, and recycling does not restart it. When it
+  passes, the class rises, and the next deadline is 1.1 x that class's upper bound from the opening,
+  or from now if that is over. A class that falls restarts it, as in `lava`: the rest is to leave
+  within the shorter time.
 - `lava-95`: a host recycles with more than 95 % in use instead of 90 %.
-- `lava-soft`: of the preference by class only "recycling hosts of a higher class first" stands above NILAS. Open hosts
-  of the class, other hosts in use and empty ones are left to NILAS and to packing. `lava-soft-expected` and
-  `lava-soft-joint` have the score of nilas-expected and of joint-fit in the place of NILAS's.
-
-`lava-any-class`, in lava.py, is one more: "at least one lifetime class lower", no matter how many.
+- `lava-soft`: only "recycling hosts of a higher class first" comes before NILAS; NILAS and packing
+  order all other hosts. `lava-soft-expected` and `lava-soft-joint` replace NILAS's score by that of
+  nilas-expected and of joint-fit.
+- `lava-any-class`: "at least one lifetime class lower", no matter how many.
 """
 
 from __future__ import annotations
@@ -29,19 +30,20 @@ EMPTY, OPEN, RECYCLING = range(3)
 """States of a host."""
 HIGHEST_CLASS = 4
 UPPER_S = (3_600, 36_000, 360_000, 3_600_000)
-"""Upper bounds of lifetime classes 1 to 4: 1, 10, 100 and 1,000 h; what is longer is of class 4."""
+"""Upper bounds of lifetime classes 1 to 4: 1, 10, 100 and 1,000 h; class 4 has all above."""
 DEADLINE_S = (3_960, 39_600, 396_000, 3_960_000)
-"""1.1 times each."""
+"""1.1 times each upper bound."""
 FULL_PCT = 90
 """An open host with more of its CPU or of its memory in use recycles."""
 
 
 class LavaState(NamedTuple):
-    """What LAVA keeps; int64.
+    """The state of LAVA; int64.
 
-    Per host, (n_hosts,): mode; lifetime_class, 1 to 4 (0 on an empty host); opened_s, when it last opened;
-    deadline_s, or NEVER; n_requests; n_residuals; epoch, how often its residuals were named. Per request,
-    (n_requests,): entered, its host's epoch when it came; below the present one it is a residual.
+    Per host, (n_hosts,): mode; lifetime_class, 1 to 4 (0 on an empty host); opened_s, when it last
+    opened; deadline_s, or NEVER; n_requests; n_residuals; epoch, how often its requests became
+    residuals. Per request, (n_requests,): entered, its host's epoch when it came; if the host's
+    epoch is now higher, it is a residual.
     """
 
     mode: np.ndarray
@@ -72,15 +74,15 @@ def lifetime_class(remaining_s: int) -> int:
     >>> [lifetime_class(seconds) for seconds in (0, 3599, 3600, 35_999, 36_000, 360_000, 10**9)]
     [1, 1, 2, 2, 3, 4, 4]
     """
-    found = 1
-    while found < HIGHEST_CLASS and remaining_s >= UPPER_S[found - 1]:
-        found += 1
-    return found
+    number = 1
+    while number < HIGHEST_CLASS and remaining_s >= UPPER_S[number - 1]:
+        number += 1
+    return number
 
 
 @kernel
 def is_fuller_than(cluster: Cluster, host: int, used_pct: int) -> bool:
-    """Whether more than so much of any of the host's resources is in use, %."""
+    """Whether more than used_pct of any of the host's resources is in use."""
     for dimension in range(cluster.free.shape[1]):
         if 100 * cluster.free[host, dimension] < (100 - used_pct) * cluster.capacity[host, dimension]:
             return True
@@ -98,15 +100,15 @@ def name_residuals(state: LavaState, host: int) -> None:
 def enter_host(cluster: Cluster, host: int, request: Request, now: int, full_pct: int, is_restarting: bool) -> None:
     """An empty host opens with the request's class; an open one recycles with more than full_pct in use.
 
-    is_restarting: whether its deadline begins again then.
+    is_restarting: whether its deadline then restarts.
     """
     state = cluster.state
     if state.mode[host] == EMPTY:
-        found = lifetime_class(request.exit_s - now)
+        number = lifetime_class(request.exit_s - now)
         state.mode[host] = OPEN
-        state.lifetime_class[host] = found
+        state.lifetime_class[host] = number
         state.opened_s[host] = now
-        state.deadline_s[host] = now + DEADLINE_S[found - 1]
+        state.deadline_s[host] = now + DEADLINE_S[number - 1]
     state.entered[request.row] = state.epoch[host]
     state.n_requests[host] += 1
     if state.mode[host] == OPEN and is_fuller_than(cluster, host, full_pct):
@@ -118,9 +120,10 @@ def enter_host(cluster: Cluster, host: int, request: Request, now: int, full_pct
 
 @kernel
 def leave_host(cluster: Cluster, host: int, row: int, now: int, n_down: int, is_restarting: bool) -> None:
-    """With its last residual gone, a host's class falls by n_down and what remains are its residuals.
+    """When a host's last residual leaves, its class falls by n_down and the remaining requests are
+    its residuals.
 
-    is_restarting: whether its deadline begins again then.
+    is_restarting: whether its deadline then restarts.
     """
     state = cluster.state
     state.n_requests[host] -= 1
@@ -136,25 +139,25 @@ def leave_host(cluster: Cluster, host: int, row: int, now: int, n_down: int, is_
 
 @kernel
 def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """As `enter_host`: full is more than 90 %, and the deadline begins again."""
+    """`enter_host`: a host is full above 90 %, and its deadline restarts."""
     enter_host(cluster, host, request, now, FULL_PCT, True)
 
 
 @kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """As `leave_host`: the class falls by one, and the deadline begins again."""
+    """`leave_host`: the class falls by one, and the deadline restarts."""
     leave_host(cluster, host, row, now, 1, True)
 
 
 @kernel
 def departed_without_falling(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """The same, but class and deadline stay."""
+    """`leave_host`: class and deadline stay."""
     leave_host(cluster, host, row, now, 0, False)
 
 
 @kernel
 def emptied(cluster: Cluster, host: int, now: int) -> None:
-    """The host is as at the start."""
+    """Reset the host to its state at the start."""
     state = cluster.state
     state.mode[host] = EMPTY
     state.lifetime_class[host] = 0
@@ -173,13 +176,13 @@ def _pass_deadline(cluster: Cluster, host: int, now: int, n_up: int) -> None:
 
 @kernel
 def at_deadline(cluster: Cluster, host: int, now: int) -> None:
-    """The host outlived its class: that rises by one, and all its requests are residuals."""
+    """The host outlived its class: the class rises by one, and all its requests are residuals."""
     _pass_deadline(cluster, host, now, 1)
 
 
 @kernel
 def at_deadline_without_rising(cluster: Cluster, host: int, now: int) -> None:
-    """The same, but the class stays; its deadline begins again."""
+    """As `at_deadline`, but the class stays; its deadline restarts."""
     _pass_deadline(cluster, host, now, 0)
 
 
@@ -195,10 +198,10 @@ def class_preference(cluster: Cluster, host: int, request: Request, now: int) ->
     [1.0, 5.0]
     """
     state = cluster.state
-    own, other = lifetime_class(request.exit_s - now), state.lifetime_class[host]
-    if state.mode[host] == RECYCLING and other > own:
-        return float(other - own - 1)
-    if state.mode[host] == OPEN and other == own:
+    request_class, host_class = lifetime_class(request.exit_s - now), state.lifetime_class[host]
+    if state.mode[host] == RECYCLING and host_class > request_class:
+        return float(host_class - request_class - 1)
+    if state.mode[host] == OPEN and host_class == request_class:
         return 3.0
     return 5.0 if cluster.n_running[host] == 0 else 4.0
 
@@ -211,7 +214,7 @@ def any_class_preference(cluster: Cluster, host: int, request: Request, now: int
 
 
 SAMPLED = ("mode", ("empty", "open", "recycling"))
-"""The array in `Result.samples`, and its values 0, 1 and 2 in words."""
+"""The array in `Result.samples`, and names of its values 0, 1 and 2."""
 _HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline, *SAMPLED)
 _CHAIN = (temporal_cost, *PACKING)
 LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
@@ -230,20 +233,20 @@ OTHER_FULL_PCT = 95
 
 @kernel
 def placed_until_95(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """As `lava.placed`, but full is more than 95 %."""
+    """As `placed`, but a host is full above 95 %."""
     enter_host(cluster, host, request, now, OTHER_FULL_PCT, True)
 
 
 @kernel
 def placed_from_opening(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """As `lava.placed`, but a host that recycles keeps its deadline."""
+    """As `placed`, but a host that recycles keeps its deadline."""
     enter_host(cluster, host, request, now, FULL_PCT, False)
 
 
 @kernel
 def at_deadline_from_opening(cluster: Cluster, host: int, now: int) -> None:
-    """The class rises by one, all requests are residuals, and the deadline is that of the class from the opening; from
-    now where that is over."""
+    """The class rises by one, all requests are residuals, and the deadline is that of the class
+    from the opening, or from now if that is over."""
     state = cluster.state
     state.mode[host] = RECYCLING
     state.lifetime_class[host] = min(state.lifetime_class[host] + 1, HIGHEST_CLASS)

@@ -1,8 +1,8 @@
 """Move To Front: the host that took a request last (Kamali and López-Ortiz, SOFSEM 2015, "Efficient Online Strategies
 for Renting Servers in the Cloud").
 
-A baseline of MinUsageTime bin packing, where bins cost as long as they are in use; it needs no lifetimes. Requests that
-come together stay together, and the hosts at the back are left to empty.
+A baseline of MinUsageTime bin packing, in which bins cost as long as they are in use; it needs no
+lifetimes. Requests that come together stay together, and hosts at the back become empty.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from sojourn.simulator.policies.policy import Hooks, Policy, kernel
 
 
 class FrontState(NamedTuple):
-    """n_placed: int64 (1,), placements so far. last: int64 (n_hosts,), the number of each host's last one."""
+    """n_placed: int64 (1,), placements so far. last: int64 (n_hosts,), number of each host's last
+    one."""
 
     n_placed: np.ndarray
     last: np.ndarray
 
 
 def front_state(n_hosts: int, n_requests: int) -> FrontState:
-    """Nothing placed.
+    """The state before the first placement.
 
     >>> front_state(2, 9).last.tolist()
     [0, 0]

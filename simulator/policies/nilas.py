@@ -1,13 +1,13 @@
-"""NILAS: least extension of the host's predicted exit, in buckets, then best fit (LAVA, section 4.2).
+"""NILAS: least extension of the host's predicted exit, in buckets, then best fit (LAVA, section
+4.2).
 
-Its variants: hosts' exits recomputed once a minute, as in the paper (section 5.1); never, by first predictions; without
-buckets; the lifetime level below that of opening a host, and below all of packing.
+Variants: hosts' exits recomputed once a minute, as in the paper (section 5.1); first predictions
+only; no buckets; the extension after the opening of a host, or after all of packing.
 
-NILAS by the expected extension of the host's exit, from the request's whole distribution; ours.
-
-NILAS asks by how much the mean outstays the host. A request that probably leaves within the hour and may stay a month
-has a mean of days: less than the exit of a host that is busy for a week, which it may yet outstay by three, and more
-than that of a host that empties tonight, which it probably leaves alone.
+nilas-expected, ours, takes the expected extension from the request's whole distribution. NILAS uses
+the mean lifetime alone. A request that probably leaves within the hour and may stay a month has a
+mean of days. Beside a host that is busy for a week that seems short, but it may stay three weeks
+longer; beside a host that empties tonight it seems long, but it probably leaves before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUCKET_S = (1800, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400, 604800)
 
 @kernel
 def bucket_of(extension_s: float) -> float:
-    """Bucket 0..10 of a host's extension in seconds; each is closed on the left.
+    """Bucket 0..10 of a host's extension in seconds; a bucket contains its lower edge.
 
     >>> [bucket_of(minutes * 60) for minutes in (-5, 29, 30, 70, 10**6)]
     [0.0, 0.0, 1.0, 2.0, 10.0]
@@ -93,7 +93,7 @@ def overhang_at(request: Request, uptime_s: int) -> float:
 
 @kernel
 def overhang_from(request: Request, uptime_s: int, low: int) -> float:
-    """`overhang_at`, where the last breakpoint at or before the uptime is known: low."""
+    """`overhang_at`, with the last breakpoint at or before the uptime: low."""
     uptimes_s, overhang_s = request.uptimes_s, request.overhang_s
     last = len(overhang_s) - 1
     value, beyond_s = float(overhang_s[low]), uptime_s - uptimes_s[low]
@@ -111,8 +111,8 @@ def overhang_from(request: Request, uptime_s: int, low: int) -> float:
 def expected_extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """Seconds by which the request is expected to extend the host's exit; an empty host's is now.
 
-    Where the predictor tells one lifetime only, that lifetime's overhang. For a request that has an age already the
-    overhang is what is expected given that it got so far.
+    If the predictor gives only one lifetime, its overhang. For a request that already runs, the
+    expectation given that it reached its age.
 
     >>> import numpy as np
     >>> two = Cluster(np.array([[8], [8]]), np.array([[4], [8]]), np.array([1, 0]), np.array([100, 0]))
@@ -128,7 +128,7 @@ def expected_extension(cluster: Cluster, host: int, request: Request, now: int) 
     if request.age_s == 0:
         return extension_s
     reached_s = overhang_at(request, request.age_s)
-    # the quotient first: at a great age both are near the smallest number there is
+    # the quotient first: at a great age both are near the smallest positive number
     return extension_s / reached_s * left_s if reached_s > 0.0 else float(max(left_s - host_left_s, 0))
 
 

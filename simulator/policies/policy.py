@@ -1,9 +1,8 @@
-"""What a policy is: a name, a filter, and scorers compared in order.
+"""A policy is a name, a filter, and scorers compared in order. The packing score is best fit.
 
-The packing score: non-empty hosts first, then the least free share left, binding resource first.
-
-These scorers end the chains of best-fit, la-binary and nilas. On hosts of one shape their order does not
-depend on the request, which is what lets the engine keep hosts sorted (simulator/loop/occupancy.py).
+The packing score puts hosts in use first, then the least free share after the placement, binding
+resource first. It ends the chains of best-fit, la-binary and nilas. On hosts of one shape its order
+does not depend on the request, so the engine can keep hosts sorted (simulator/loop/occupancy.py).
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from sojourn.simulator.jit import kernel
 __all__ = ["Filter", "Hooks", "HostScores", "PerResource", "Policy", "ResourceScorer", "Scorer", "kernel"]
 
 Scorer = Callable[[Cluster, int, Request, int], float]
-"""Score of one host for a request at `now`: finite, >= 0, lower is better, 0 the best there is. Compiled by
-numba; reads the arrays only, so hosts that are alike in them score alike."""
+"""Score of one host for a request at `now`: finite, >= 0, lower is better, 0 is the best. Compiled
+by numba; it reads only the arrays, so hosts that are equal in them have equal scores."""
 ResourceScorer = Callable[[Cluster, int, Request, int], float]
 """As a Scorer, but its last argument is the resource dimension instead of `now`."""
 Filter = Callable[[Cluster, int, Request, int], bool]
@@ -30,32 +29,34 @@ Filter = Callable[[Cluster, int, Request, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class PerResource:
-    """A scorer that is asked once per resource dimension, the binding one first."""
+    """A scorer that is called once per resource dimension, the binding one first."""
 
     scorer: ResourceScorer
 
 
 HostScores = Callable[[Cluster, Request, int], "np.ndarray | tuple[np.ndarray, ...]"]
-"""Scores of all hosts for a request at `now`, in NumPy: one array (n_hosts,), or several in order of importance. Lower
-is better, 0 or more; inf keeps a host out. Hosts without room, or closed, are left out whatever it says."""
+"""Scores of all hosts for a request at `now`, in NumPy: one array (n_hosts,), or several in order
+of importance. Lower is better, 0 or more; inf excludes a host. Hosts that are full or closed are
+excluded anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The state that a policy keeps of hosts, and the functions that update it, compiled by numba.
+    """A policy's state of hosts, and the functions that update it, compiled by numba.
 
-    state: the arrays for a number of hosts and of requests, a NamedTuple; scorers find them in `cluster.state`. With
-        at_deadline it needs a field `deadline_s` (n_hosts,): the time at which the engine calls it, or NEVER.
-    placed: (cluster, host, request, now), once the request has its room on the host.
-    departed: (cluster, host, row, now), when a request has left the host, or has begun to migrate away from it.
-    emptied: (cluster, host, now), when nothing holds room there any more.
-    at_deadline: (cluster, host, now), when the host's deadline has come; None = there are no deadlines.
-    sampled: a field of the state, int64 (n_hosts,), that is to be in `Result.samples`; "" = none. sampled_names: of its
-        values 0, 1, ...
-    resident: (cluster, host, request, now), for each request on the host just before at_deadline, with its prediction
-        at that time; None = not asked.
+    state: makes the arrays for a number of hosts and of requests, a NamedTuple; scorers read them
+        in `cluster.state`. With at_deadline it needs a field `deadline_s` (n_hosts,): the time at
+        which the engine calls at_deadline, or NEVER.
+    placed: (cluster, host, request, now), when the request has its room on the host. departed:
+    (cluster, host, row, now), when a request has left the host, or begins to migrate from it.
+    emptied: (cluster, host, now), when no request holds room there any more. at_deadline: (cluster,
+    host, now), when the host's deadline has come; None = no deadlines. sampled: a field of the
+    state, int64 (n_hosts,), for `Result.samples`; "" = none. sampled_names:
+        names of its values 0, 1, ...
+    resident: (cluster, host, request, now), for each request on the host just before at_deadline,
+        with its prediction at that time; None = not called.
 
-    A field `idx_cpu` of the state, int64 (1,), is set by the engine: which of the resources are cores.
+    The engine sets a field `idx_cpu` of the state, int64 (1,), to the index of the cores.
     """
 
     state: Callable[[int, int], Any]
@@ -72,32 +73,36 @@ class Hooks:
             raise ValueError("resident must come with at_deadline, got it alone")
 
     def given(self) -> dict[str, Callable[..., None]]:
-        """Its functions by name, those that it has."""
-        found = {"placed": self.placed, "departed": self.departed, "emptied": self.emptied,
+        """The functions that are not None, by name."""
+        hooks = {"placed": self.placed, "departed": self.departed, "emptied": self.emptied,
                  "at_deadline": self.at_deadline, "resident": self.resident}
-        return {name: function for name, function in found.items() if function is not None}
+        return {name: function for name, function in hooks.items() if function is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A way to choose a host: filter, then scorers compared lexicographically, ties to the lowest index.
+    """A way to choose a host: filter, then scorers compared lexicographically, ties to the lowest
+    index.
 
-    name: as configs, tables and figures show it.
+    name: its name in configs, tables and figures.
     scorers: in order of importance; none means the first host on which the request fits.
     filter: which of the hosts with room may be used; None = all.
-    predictions: what `exit_s` of hosts and requests holds: nothing, each request's first prediction, or the
-        prediction that is current at its uptime.
-    refresh_s: 0 keeps current predictions exact; else a host's is recomputed when a request comes or goes, when its
-        predicted exit has passed, and otherwise after so many seconds (LAVA, section 5.1: 60).
-    hooks: the state that it keeps of hosts; None = no state.
-    host_scores: a NumPy function in place of scorers and filter.
+    predictions: the kind of prediction in `exit_s` of hosts and requests: none, the first of each
+        request, or the current one at its uptime.
+    refresh_s: 0 keeps current predictions exact. Otherwise a host's is recomputed when a request
+        comes or goes, when its predicted exit has passed, and after this many seconds (LAVA,
+        section 5.1: 60).
+    hooks: its state of hosts; None = no state.
+    host_scores: a NumPy function that replaces scorers and filter.
     is_queueing: whether a request that fits nowhere waits until it does; else it is rejected.
-    above_share: its first scorer, where that never gives less than the free share left of the binding resource, so that
-        a ranked scan ends where that share alone is above the best score so far. None, or another function than the
-        first scorer: all hosts are scored.
-    are_empty_hosts_alike: whether its scorers give all empty hosts of one shape the same score, so that a ranked scan
-        ends at the first of them. They do if they use a host's index only to read the cluster's arrays.
-    about: which host it takes, one line for the docs.
+    above_share: its first scorer, if that score is never below the binding resource's free share
+    after
+        the placement. Then a ranked scan ends once that share is above the best score so far. None
+        or another function: all hosts are scored.
+    are_empty_hosts_alike: whether its scorers give all empty hosts of one shape the same score.
+        Then a ranked scan ends at the first of them. They do if they use a host's index only to
+        read arrays.
+    about: which host it chooses, one line for the docs.
 
     >>> Policy("any").predictions
     'none'

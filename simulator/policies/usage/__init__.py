@@ -1,4 +1,4 @@
-"""Policies of the event loop that score a host by what its requests use over the day; they are given profiles.
+"""Policies that score a host by the use of its requests over the day, from given profiles.
 
 May import: the policies around it.
 """

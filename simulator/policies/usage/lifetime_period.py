@@ -1,8 +1,8 @@
 """Lifetime and usage in one score; ours.
 
-`joint-fit` asks how much longer a host is kept and how much room is left; it does not see that the requests of a host
-are busy at the same hours. `violation-fit` sees only that. Here both are one sum: the weight says how much extension
-or room it is worth to keep a share of a request's use below the host's capacity.
+`joint-fit` weighs extension and room; it ignores that requests of a host are busy at the same
+hours. `violation-fit` considers only that. This policy adds both scores: the weight is how much
+extension or room it costs to keep a share of a request's use below the host's capacity.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def cost_64(cluster: Cluster, host: int, request: Request, now: int) -> float:
 
 
 _COSTS: MappingProxyType[int, Any] = MappingProxyType({1: cost_1, 4: cost_4, 16: cost_16, 64: cost_64})
-"""By weight. Each is a function of its own: a compiled loop is kept by the source of what it calls."""
+"""By weight. Each is a separate function: a compiled loop is cached by the source of its
+functions."""
 WEIGHTS = tuple(_COSTS)
-"""That there are, ascending."""
+"""The known weights, ascending."""
 
 
 def lifetime_period(profile: UsageProfile, weight: int = 16) -> Policy:

@@ -1,4 +1,4 @@
-"""Scores of a host by the profiles of what runs on it, and the policies that are made of one of them."""
+"""Scores of a host by the profiles of its requests, and the policies that use one of them."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def violating_share(cluster: Cluster, host: int, request: Request, now: int) -> 
     """Share of the request's use over the day that the host's capacity would not hold, 0 to 1."""
     state, row = cluster.state, request.row
     capacity = cluster.capacity[host, state.cpu[0]]
-    above, own = 0, 0
+    above, total = 0, 0
     for slot in range(state.load.shape[1]):
         use = state.profile[row, slot]
-        own += use
+        total += use
         above += min(max(state.load[host, slot] + use - capacity, 0), use)
-    return above / own if own > 0 else 0.0
+    return above / total if total > 0 else 0.0
 
 
 def squares(profile: UsageProfile) -> Policy:

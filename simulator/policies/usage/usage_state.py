@@ -1,4 +1,4 @@
-"""What policies by usage keep: each request's profile of a day, and each host's sum of them."""
+"""The state of policies by usage: each request's profile of a day, and each host's sum of them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from sojourn.simulator.policies.policy import Hooks, kernel
 
 
 class UsageState(NamedTuple):
-    """profile: int32 (n_requests, n_slots), expected use in milli-cores. load: int32 (n_hosts, n_slots), of what runs
-    on each host. total: int64 (n_slots,), of all hosts. cpu: int64 (1,), which resource the cores are. deadline_s:
-    int64 (n_hosts,), NEVER.
-    """
+    """profile: int32 (n_requests, n_slots), expected use in milli-cores. load: int32 (n_hosts,
+    n_slots), the sum of each host. total: int64 (n_slots,), of all hosts. cpu: int64 (1,), index of
+    the cores. deadline_s: int64 (n_hosts,), NEVER."""
 
     profile: np.ndarray
     load: np.ndarray
@@ -47,14 +46,15 @@ class UsageProfile:
             raise ValueError(f"milli_cores must be from 0 to {1 << 24}, got {values.min()} to {values.max()}")
 
     def state(self, n_hosts: int, n_requests: int) -> UsageState:
-        """All hosts empty; another number of requests (the loop compiles with none) has profiles of 0."""
+        """All hosts empty; profiles are 0 for another number of requests (the loop compiles with
+        none)."""
         n, n_slots = self.milli_cores.shape
         profile = self.milli_cores if n_requests == n else np.zeros((n_requests, n_slots))
         return UsageState(np.ascontiguousarray(profile, np.int32), np.zeros((n_hosts, n_slots), np.int32),
                           np.zeros(n_slots, np.int64), np.array([self.cpu]), np.full(n_hosts, NEVER))
 
     def hooks(self) -> Hooks:
-        """What keeps the sums up to date."""
+        """The functions that keep the sums up to date."""
         return Hooks(partial(_state, self), placed, departed, emptied, at_deadline)
 
 
@@ -64,13 +64,13 @@ def _state(profile: UsageProfile, n_hosts: int, n_requests: int) -> UsageState:
 
 @kernel
 def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """The request's profile is added to its host's."""
+    """Add the request's profile to its host's load."""
     _add(cluster, host, request.row, 1)
 
 
 @kernel
 def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """The request's profile is taken away."""
+    """Subtract the request's profile from its host's load."""
     _add(cluster, host, row, -1)
 
 

@@ -1,4 +1,4 @@
-"""Best fit until a time, another policy from then on: what a launch on a whole pool looks like."""
+"""Best fit until a time, another policy from then on, as in a launch on a whole pool."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from sojourn.simulator.policies.policy import PACKING, PerResource, Policy, Scor
 
 @functools.cache
 def switched(policy: Policy, from_s: int) -> Policy:
-    """The policy whose own scorers, those before PACKING, count from `from_s` on; best fit is what they leave before.
+    """The policy with scorers that count only from `from_s` on; before that it is best fit.
 
-    Predictions are asked for, and hooks are called, from the start. The scorers hold the time, so that the loop is
-    compiled anew in each process. ValueError for a policy that does not end in PACKING, has a filter, or scores per
-    resource before.
+    It predicts and calls hooks from the start. The scorers hold the time, so the loop is compiled
+    again in each process. ValueError for a policy that does not end in PACKING, has a filter, or
+    has a scorer per resource before PACKING.
 
     >>> from sojourn.simulator.policies.nilas import NILAS
     >>> switched(NILAS, 3600).name
     'nilas from 3600 s'
     """
-    own = policy.scorers[:-len(PACKING)]
-    is_scored = all(not isinstance(scorer, PerResource) for scorer in own)
+    scorers = policy.scorers[:-len(PACKING)]
+    is_scored = all(not isinstance(scorer, PerResource) for scorer in scorers)
     if policy.scorers[-len(PACKING):] != PACKING or policy.filter is not None or not is_scored:
         raise ValueError("policy must be scorers of whole hosts, then PACKING, and no filter, to be switched on, got "
                          f"{policy.name!r}")
-    waiting = tuple(_waiting(scorer, from_s) for scorer in own)
+    waiting = tuple(_waiting(scorer, from_s) for scorer in scorers)
     return replace(policy, name=f"{policy.name} from {from_s} s", scorers=(*waiting, *PACKING))
 
 

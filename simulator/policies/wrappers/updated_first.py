@@ -1,4 +1,4 @@
-"""Any policy during maintenance: hosts that have been updated before those that are still to be (LAVA, section 4.4)."""
+"""Any policy during maintenance: updated hosts come before the others (LAVA, section 4.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_outdated(cluster: Cluster, host: int, request: Request, now: int) -> floa
 
 
 def updated_first(policy: Policy) -> Policy:
-    """The policy with that as its first score.
+    """The policy with `is_outdated` as its first score.
 
     >>> updated_first(Policy("first-fit")).name
     'first-fit-updated-first'
