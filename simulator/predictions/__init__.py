@@ -1,7 +1,7 @@
-"""Predictions as a replay takes them: curves of predicted total lifetime, from oracles,
-held answers and flawed oracles.
+"""Predictions for a replay: curves of predicted total lifetime, from oracles, precomputed curves
+and flawed oracles.
 
-May import: `workloads`. Imports no model: whoever has one wraps it in a `LifetimeSource`.
+May import: `workloads`. It imports no model: a `LifetimeSource` wraps one.
 """
 
 from sojourn.simulator.predictions.sources import (

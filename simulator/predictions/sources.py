@@ -1,10 +1,7 @@
-"""Predictions as the simulator takes them: curves of predicted total lifetime against uptime.
+"""Sources of predictions: curves of predicted total lifetime against uptime.
 
-A source asked for the curves of a workload's requests, and what is said where it gives none that can be used.
-
-Only what a predictor says at a request's start.
-
-The oracle with flaws of known size: noise on every lifetime, or long requests taken for short ones.
+The sources are the oracle, precomputed curves, first predictions only, and the oracle with flaws of
+known size: noise on every lifetime, or long requests mistaken for short ones.
 """
 
 from __future__ import annotations
@@ -20,11 +17,11 @@ import pandas as pd
 from sojourn.simulator.workloads import Workload
 
 TOTAL_MAX_S = 2**52
-"""Longest total lifetime that is accepted, so that no sum of times overflows."""
+"""The longest total lifetime; no sum of times overflows up to it."""
 
 
 class BadCurve(ValueError):
-    """What `Curves` refuses; row: the first one that has the bad curve, or -1 where no row has."""
+    """The error of `Curves`; row: the first row with the bad curve, or -1 if no row has it."""
 
     def __init__(self, message: str, row: int = -1) -> None:
         super().__init__(message)
@@ -33,22 +30,26 @@ class BadCurve(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Predicted total lifetimes, held from one uptime to the next, as flat int64 arrays.
+    """Predicted total lifetimes as step functions of the uptime, in flat int64 arrays.
 
-    Curve c has the breakpoints offsets[c] to offsets[c + 1]. Its total at uptime u is total_s[k] for the last
-    k with uptime_s[k] <= u. After the last breakpoint a total that is not above the uptime doubles until it
-    is (a total of 0 doubles as 1 s). A longer total means a longer-lived request.
+    Curve c has the breakpoints offsets[c] to offsets[c + 1]. Its total at uptime u is total_s[k]
+    for the last k with uptime_s[k] <= u. After the last breakpoint a total that is not above the
+    uptime doubles until it is (a total of 0 doubles as 1 s). A longer total means a longer-lived
+    request.
 
     offsets: (n_curves + 1,), from 0, strictly increasing: each curve has at least one breakpoint.
     uptime_s: (n_breakpoints,), seconds; 0 at the start of each curve, then strictly increasing.
-    total_s: (n_breakpoints,), seconds, in 0..TOTAL_MAX_S; total_s[k] >= uptime_s[k + 1] within a curve, so that
-        a held prediction is never outlived before its next breakpoint.
-    index: (n_rows,), the curve of each row where rows share curves; None = row i has curve i.
-    overhang_s: (n_breakpoints,), seconds: how far a request is expected at its start to outlast each breakpoint's
-        uptime, E[max(T - u, 0)], not rising within a curve; for policies that weigh the whole distribution. None
-        where the predictor tells one lifetime and no more.
+    total_s: (n_breakpoints,), seconds, in 0..TOTAL_MAX_S; total_s[k] >= uptime_s[k + 1] within a
+    curve, so
+        no prediction is outlived before its next breakpoint.
+    index: (n_rows,), the curve of each row, if rows share curves; None = row i has curve i.
+    overhang_s: (n_breakpoints,), seconds: the expected time by which a request outlasts each
+    breakpoint's
+        uptime, E[max(T - u, 0)], as known at its start; never rising within a curve. For policies
+        that weigh the whole distribution; None if the predictor gives only one lifetime.
 
-    Refused with ValueError: anything else; BadCurve where a row has it, and the message names the first.
+    Everything else is refused with ValueError: BadCurve if a row has it; the message names the
+    first.
 
     >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
     >>> curves.total_at(0, 599), curves.total_at(0, 600), curves.total_at(0, 8000)
@@ -81,11 +82,11 @@ class Curves:
         return np.arange(len(self.offsets) - 1) if self.index is None else self.index
 
     def take(self, rows: np.ndarray) -> Curves:
-        """The curves of `rows`, int64 (k,), each in 0..len(self) - 1: these share their breakpoints with this, which
-        were checked when this was made."""
-        taken = copy(self)
-        object.__setattr__(taken, "index", self.curve_of()[rows])
-        return taken
+        """The curves of `rows`, int64 (k,), each in 0..len(self) - 1. They share the breakpoints,
+        so nothing is checked again."""
+        curves = copy(self)
+        object.__setattr__(curves, "index", self.curve_of()[rows])
+        return curves
 
     def total_at(self, row: int, uptime_s: int) -> int:
         """Predicted total lifetime of one row at an uptime >= 0, in seconds; above the uptime."""
@@ -145,9 +146,9 @@ class Curves:
         k = int(np.argmax(is_bad))
         curve = int(np.searchsorted(self.offsets, k, side="right")) - 1
         rows = np.flatnonzero(self.curve_of() == curve)
-        where = f"row {rows[0]}" if len(rows) else f"curve {curve}, which no row uses"
+        place = f"row {rows[0]}" if len(rows) else f"curve {curve}, which no row uses"
         value = getattr(self, name)[k]
-        raise BadCurve(f"{name} must be {rule}, got {value} ({where}, breakpoint {k - self.offsets[curve]})",
+        raise BadCurve(f"{name} must be {rule}, got {value} ({place}, breakpoint {k - self.offsets[curve]})",
                        int(rows[0]) if len(rows) else -1)
 
 
@@ -160,7 +161,7 @@ class LifetimeSource(Protocol):
 
 
 class HasTotals(Protocol):
-    """A workload, as far as the oracle needs it."""
+    """The part of a workload that the oracle reads."""
 
     @property
     def request_ids(self) -> pd.Index: ...
@@ -171,8 +172,8 @@ class HasTotals(Protocol):
 class Oracle:
     """The lifetimes that the replay itself uses, as one-step curves.
 
-    A request that is still running at the horizon has the seeded completion of its workload, which is the
-    same for all policies.
+    A request that still runs at the horizon has the seeded completion of its workload, the same for
+    all policies.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": ["a"], "arrival_s": [5], "departure_s": [65], "cpu_cores": [1.0],
@@ -195,7 +196,7 @@ class Oracle:
 
 
 class Held:
-    """Ready curves by request id: a model's answers computed beforehand, or a test's.
+    """Precomputed curves by request id: a model's answers, or a test's.
 
     request_ids: one per row of `curves`, unique.
 
@@ -231,14 +232,14 @@ def one_step(total_s: np.ndarray) -> Curves:
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:
-    """As int64; left as they are where some are not whole, so that it can be told which."""
+    """The values as int64; unchanged if some are not whole, so that the error can name one."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be int64, got {array.dtype}")
-    is_left = array.dtype.kind == "f" and not _is_whole(array).all()
-    return array if is_left else np.ascontiguousarray(array, np.int64)
+    is_fractional = array.dtype.kind == "f" and not _is_whole(array).all()
+    return array if is_fractional else np.ascontiguousarray(array, np.int64)
 
 
 def _is_whole(array: np.ndarray) -> np.ndarray:
@@ -246,24 +247,25 @@ def _is_whole(array: np.ndarray) -> np.ndarray:
 
 
 def asked_curves(workload: Workload, policy: str, source: LifetimeSource) -> Curves:
-    """One curve per request; else ValueError that names the policy, the first request without one, and its arrival."""
+    """The source's curves, one per request; ValueError names the policy and the first request
+    without one."""
     requests = workload.trace.requests
     try:
         curves = source.curves(requests)
     except Exception as error:
         row = error.row if isinstance(error, BadCurve) else _first_raising(source, requests)
-        raise ValueError(f"source must predict every request, but {_told(workload, policy, row)} it raised "
+        raise ValueError(f"source must predict every request, but {_place(workload, policy, row)} it raised "
                          f"{type(error).__name__}: {error}") from error
     if not isinstance(curves, Curves):
         raise ValueError(f"source must give Curves for policy {policy!r}, got {type(curves).__name__}")
     if len(curves) != len(requests):
         row = min(len(curves), len(requests) - 1)
         raise ValueError(f"curves must be one per request ({len(requests)}), got {len(curves)}: see "
-                         f"{_told(workload, policy, row)[:-1]}")
+                         f"{_place(workload, policy, row)[:-1]}")
     return curves
 
 
-def _told(workload: Workload, policy: str, row: int) -> str:
+def _place(workload: Workload, policy: str, row: int) -> str:
     if not 0 <= row < len(workload.placed_s):
         return f"for policy {policy!r}, asked for all requests together,"
     name = workload.request_ids[[row]].tolist()[0]
@@ -271,7 +273,7 @@ def _told(workload: Workload, policy: str, row: int) -> str:
 
 
 def _first_raising(source: LifetimeSource, requests: pd.DataFrame) -> int:
-    """The first row for which the source raises when asked for it alone, found by halves; -1 where there is none."""
+    """The first row for which alone the source raises, by bisection; -1 if there is none."""
     first, end = 0, len(requests)
     while end - first > 1:
         middle = (first + end) // 2
@@ -293,9 +295,9 @@ def _is_raising(source: LifetimeSource, requests: pd.DataFrame) -> bool:
 
 
 class OneShot:
-    """The prediction at uptime 0 of another source, never asked again; an outlived one doubles.
+    """The prediction at uptime 0 of another source, never updated; an outlived one doubles.
 
-    What it says there of the whole distribution (`overhang_s`) stays.
+    Its whole distribution (`overhang_s`) stays.
 
     >>> from sojourn.simulator.predictions.sources import Held
     >>> curves = Curves(np.array([0, 2]), np.array([0, 600]), np.array([900, 7200]))
@@ -304,8 +306,8 @@ class OneShot:
     """
 
     def __init__(self, source: LifetimeSource, *, is_distribution_kept: bool = True) -> None:
-        """is_distribution_kept: False leaves `overhang_s` out, for policies that do not read it: one breakpoint a
-        curve, and the same totals at every uptime."""
+        """is_distribution_kept: False drops `overhang_s`, for policies that do not read it: one
+        breakpoint a curve, and the same totals at every uptime."""
         self._source = source
         self._is_distribution_kept = is_distribution_kept
 
@@ -319,7 +321,8 @@ class OneShot:
 
 
 def _doubling(whole: Curves, overhang_s: np.ndarray) -> Curves:
-    """The distribution's breakpoints, and among them those at which the first total and its doubles are outlived."""
+    """Curves with the distribution's breakpoints, and those at which the first total and its
+    doubles are outlived."""
     first, last = whole.offsets[:-1], whole.offsets[1:] - 1
     total_s = np.maximum(whole.total_s[first], 1)
     n_outlived = _bit_length(np.maximum(whole.uptime_s[last] - 1, 0) // total_s)
@@ -328,23 +331,23 @@ def _doubling(whole: Curves, overhang_s: np.ndarray) -> Curves:
 
     curve = np.append(np.repeat(np.arange(len(first)), last - first + 1), outlived)
     uptime_s = np.append(whole.uptime_s, total_s[outlived] << power)
-    is_own = np.arange(len(curve)) < len(overhang_s)
-    order = np.lexsort((~is_own, uptime_s, curve))
-    curve, uptime_s, is_own = curve[order], uptime_s[order], is_own[order]
+    is_of_curve = np.arange(len(curve)) < len(overhang_s)
+    order = np.lexsort((~is_of_curve, uptime_s, curve))
+    curve, uptime_s, is_of_curve = curve[order], uptime_s[order], is_of_curve[order]
 
-    before = np.cumsum(is_own) - 1
+    before = np.cumsum(is_of_curve) - 1
     after = np.minimum(before + 1, len(overhang_s) - 1)
     span_s = np.maximum(whole.uptime_s[after] - whole.uptime_s[before], 1)
-    share = np.where(is_own, 0.0, (uptime_s - whole.uptime_s[before]) / span_s)
+    share = np.where(is_of_curve, 0.0, (uptime_s - whole.uptime_s[before]) / span_s)
     between_s = np.rint(overhang_s[before] - share * (overhang_s[before] - overhang_s[after])).astype(np.int64)
-    is_kept = np.append(True, (np.diff(curve) != 0) | (np.diff(uptime_s) != 0))
-    curve, uptime_s = curve[is_kept], uptime_s[is_kept]
+    is_new = np.append(True, (np.diff(curve) != 0) | (np.diff(uptime_s) != 0))
+    curve, uptime_s = curve[is_new], uptime_s[is_new]
     return Curves(np.searchsorted(curve, np.arange(len(first) + 1)), uptime_s,
-                  total_s[curve] << _bit_length(uptime_s // total_s[curve]), whole.index, between_s[is_kept])
+                  total_s[curve] << _bit_length(uptime_s // total_s[curve]), whole.index, between_s[is_new])
 
 
 def _bit_length(numbers: np.ndarray) -> np.ndarray:
-    """Of whole numbers from 0 to 2^53: the fewest doublings of 1 that exceed each, int64."""
+    """The fewest doublings of 1 that exceed each whole number from 0 to 2^53, int64."""
     return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
 
 
@@ -353,7 +356,8 @@ LONG_S = 7_200
 
 
 class NoisyOracle:
-    """True lifetimes times exp(sigma x a standard normal number), right in the median; one number per request.
+    """True lifetimes times exp(sigma x a standard normal number), one number per request; unbiased
+    in the median.
 
     The same seed gives the same flaws to every policy. An outlived prediction doubles.
 
@@ -379,11 +383,13 @@ class NoisyOracle:
 
 
 class LongAsShort:
-    """The oracle, but of the long requests only a share `recall` is known; the others get a short one's lifetime.
+    """The oracle that knows only a share `recall` of the long requests; the others get a short
+    one's lifetime.
 
-    long_s: from which lifetime on a request is long. The lifetimes of the mistaken ones are drawn from the workload's
-    short requests; ValueError where it has none. owners: numbers int64 (n,), below 0 = none: whole owners are known or
-    mistaken, in a drawn order, as a model knows some owners and not others; the share is then met to within one owner.
+    long_s: the least lifetime of a long request. The lifetimes of unknown ones are drawn from the
+    workload's short requests; ValueError if it has none. owners: numbers int64 (n,), below 0 =
+    none: then whole owners are known or unknown, in a random order, as a model knows some owners
+    and not others; the share is exact to within one owner.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [5, 6], "departure_s": [65, 80_006],
@@ -414,14 +420,14 @@ class LongAsShort:
 
 
 def _ranks_by_owner(owners: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """For each request how many stand before its owner's last one, int64 (n,), owners in a drawn order; a request
-    without an owner stands for itself.
+    """For each request the place of its owner's last one, int64 (n,), with owners in a random
+    order; a request without an owner is its own.
 
     >>> _ranks_by_owner(np.array([4, 4, 9, -1]), np.random.default_rng(0)).tolist()
     [2, 2, 3, 0]
     """
-    lone = owners < 0
-    units = np.where(lone, owners.max(initial=-1) + np.cumsum(lone), owners)
+    is_lone = owners < 0
+    units = np.where(is_lone, owners.max(initial=-1) + np.cumsum(is_lone), owners)
     _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
     order = rng.permutation(len(sizes))
     last = np.empty(len(sizes), np.int64)
@@ -430,7 +436,7 @@ def _ranks_by_owner(owners: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 class _Totals:
-    """Request ids and whole seconds, as the oracle reads them."""
+    """Request ids and whole seconds for the oracle."""
 
     def __init__(self, request_ids: pd.Index, total_s: np.ndarray) -> None:
         self.request_ids = request_ids

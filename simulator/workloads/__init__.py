@@ -1,4 +1,4 @@
-"""What is replayed: a trace made into requests and hosts, by seeded and named recipes.
+"""Workloads: seeded and named recipes turn a trace into requests and hosts to replay.
 
 May import: `cluster`, `jit`, and `features.trace`.
 """

@@ -1,6 +1,7 @@
-"""Which hosts a trace is replayed on where the user names none: a shape that holds its core-hours, and not too few.
+"""The shape of hosts for a trace if the user names none, and parts of jobs that span hosts.
 
-Jobs that span hosts, replayed as parts that each fit on one host.
+The shape holds most of the trace's core-hours and gives enough hosts. A job that spans hosts is
+divided into parts that each fit on one host.
 """
 
 from __future__ import annotations
@@ -26,37 +27,41 @@ from sojourn.simulator.workloads.workload import (
 )
 
 USUAL = {"cpu_cores": 96.0, "mem_gib": 384.0}
-"""A common server of today's clouds, which the recipes of synthetic and openb have as well."""
+"""A common server of today's clouds; the recipes of synthetic and openb use it as well."""
 USUAL_GPUS = 8.0
 GIB_PER_CORE = 4.0
-"""Memory of a host where the trace records none."""
+"""Memory of a host if the trace records none."""
 _HELD = ((8, 0.99), (4, 0.99), (2, 0.99), (1, 0.99), (0, 0.96))
-"""How many of the median request a host holds at least, and the share of the core-hours of those that it holds."""
+"""The least number of median requests that a host holds, and the share of core-hours of the
+requests that fit on it."""
 _HELD_IN_PARTS = ((0, 0.99), (0, 0.96))
-"""Likewise, where requests say on how many hosts they ran: a host is then as large as what ran on one."""
+"""The same if requests have a number of hosts: a host then holds the part of a request on one
+host."""
 _PARTS_OF_USUAL = (2, 4, 8, 16, 32, 96)
 
 
 @dataclass(frozen=True, slots=True)
 class HostShape:
-    """Size of one host by resource (cores, GiB, GPUs), and why it was chosen, for people to read."""
+    """Size of one host by resource (cores, GiB, GPUs), and the reason of the choice in words."""
 
     sizes: Mapping[str, float]
     why: str
 
 
 def host_shape(trace: Trace, load: float = 0.8) -> HostShape:
-    """The first of these shapes that holds 95 % of the core-hours and gives at least 10 hosts at `load`.
+    """The first of these shapes that holds 95 % of the core-hours and gives at least 10 hosts at
+    `load`.
 
-    1. The shapes of the trace's own hosts, the commonest first.
-    2. 96 cores and 384 GiB; with 8 GPUs where requests have any.
-    3. From the requests: for each resource the round size (1, 1.5, 2, 3, 4, 6, ...) that holds requests with 99 % of
-       the core-hours, and 8 of the median request by core-hours (4, 2 or 1 where 8 leave fewer than 10 hosts, and
-       then the size that holds 96 %).
+    1. The shapes of the trace's own hosts, the commonest first. 2. 96 cores and 384 GiB; with 8
+    GPUs if requests have any. 3. From the requests: for each resource the round size (1, 1.5, 2, 3,
+    4, 6, ...) that holds requests
+       with 99 % of the core-hours, and 8 of the median request by core-hours (4, 2 or 1 if 8 give
+       fewer than 10 hosts, and then the size that holds 96 %).
 
-    The last one is taken whatever it gives. Where requests may span hosts (`parts`), a shape holds those whose part on
-    one host it holds, and all of which the number of hosts is not known. After the first two come halves, quarters and
-    so on of the second, and where numbers of hosts are known, the size that holds parts with 99 % (96 %).
+    The last one is taken in any case. If requests may span hosts, a request fits if its part on one
+    host does, or if its number of hosts is not known. Then the first two shapes are followed by a
+    half, a quarter and so on of the second, and, if numbers of hosts are known, by the size that
+    holds parts with 99 % (96 %) of the core-hours.
 
     load: peak of the binding resource over capacity, above 0.
 
@@ -74,19 +79,19 @@ def host_shape(trace: Trace, load: float = 0.8) -> HostShape:
     shape = HostShape(USUAL, "")
     for shape in _candidates(trace, names):
         capacity = whole_amounts(pd.DataFrame([dict(shape.sizes)]), names)
-        is_kept = fits_in_parts(trace, shape.sizes) if spans_hosts else fits_somewhere(need, capacity)
-        if LeftOut.of(trace, is_kept).core_hour_share > LEFT_OUT_MAX:
+        is_fitting = fits_in_parts(trace, shape.sizes) if spans_hosts else fits_somewhere(need, capacity)
+        if LeftOut.of(trace, is_fitting).core_hour_share > LEFT_OUT_MAX:
             continue
-        if _n_hosts(trace, need, is_kept, capacity[0], load) >= MIN_HOSTS:
+        if _n_hosts(trace, need, is_fitting, capacity[0], load) >= MIN_HOSTS:
             return shape
     return shape
 
 
 def _candidates(trace: Trace, names: tuple[str, ...]) -> Iterator[HostShape]:
     if trace.hosts is not None:
-        own = trace.hosts[[name for name in names if name in trace.hosts]].value_counts()  # commonest first
-        for values in own.index:
-            sizes = {str(name): float(value) for name, value in zip(own.index.names, values, strict=True)}
+        shapes = trace.hosts[[name for name in names if name in trace.hosts]].value_counts()  # commonest first
+        for values in shapes.index:
+            sizes = {str(name): float(value) for name, value in zip(shapes.index.names, values, strict=True)}
             yield HostShape(sizes, "a shape of the trace's own hosts")
     usual = dict(USUAL)
     if "gpu" in names and (trace.requests["gpu"] > 0).any():
@@ -100,28 +105,28 @@ def _candidates(trace: Trace, names: tuple[str, ...]) -> Iterator[HostShape]:
     if not is_sized.any():
         return
     amounts, weight = on_one_host(trace)[is_sized], _weight(trace)[is_sized]
-    for n_requests, held in _HELD_IN_PARTS if spans_hosts else _HELD:
+    for n_requests, share in _HELD_IN_PARTS if spans_hosts else _HELD:
         sizes = {}
         for name in names:
             size = amounts[name].to_numpy()
             if (size > 0).any():
-                least = max(_weighted_quantile(size, weight, held),
+                least = max(_weighted_quantile(size, weight, share),
                             n_requests * _weighted_quantile(size, weight * (size > 0), 0.5))
                 sizes[name] = _round_size(max(least, size[size > 0].min()))
         sizes.setdefault("cpu_cores", 1.0)
         sizes.setdefault("mem_gib", GIB_PER_CORE * sizes["cpu_cores"])
         yield HostShape({name: sizes[name] for name in RESOURCES if name in sizes},
-                        f"chosen to hold requests with {held:.0%} of the core-hours")
+                        f"chosen to hold requests with {share:.0%} of the core-hours")
 
 
 def _round_size(least: float) -> float:
-    """The first of ..., 1, 1.5, 2, 3, 4, 6, ... that is not below; sizes that servers have."""
+    """The first of ..., 1, 1.5, 2, 3, 4, 6, ... that is not below; servers have such sizes."""
     power = 2.0 ** math.floor(math.log2(least))
     return next(size for size in (power, 1.5 * power, 2.0 * power) if size >= least)
 
 
 def _weight(trace: Trace) -> np.ndarray:
-    """What weighs a request: its core-hours; its hours alone where no request has a core."""
+    """The weight of each request: its core-hours, or its hours if no request has a core."""
     return core_hours(trace) if (trace.requests["cpu_cores"] > 0).any() else hours(trace)
 
 
@@ -133,28 +138,31 @@ def _weighted_quantile(value: np.ndarray, weight: np.ndarray, share: float) -> f
     return float(value[order][min(int(np.searchsorted(total, share * total[-1])), len(order) - 1)])
 
 
-def _n_hosts(trace: Trace, need: np.ndarray, is_kept: np.ndarray, capacity: np.ndarray, load: float) -> int:
-    """Hosts that keep the peak of what the trace shows at `load`."""
-    start = np.maximum(trace.start_s()[is_kept], 0)
-    peak = demand(start, trace.end_s()[is_kept], need[is_kept], trace.horizon_s).lasting_peak(trace.horizon_s)
+def _n_hosts(trace: Trace, need: np.ndarray, is_fitting: np.ndarray, capacity: np.ndarray, load: float) -> int:
+    """The number of hosts at which the trace's peak is `load` of their capacity."""
+    start = np.maximum(trace.start_s()[is_fitting], 0)
+    peak = demand(start, trace.end_s()[is_fitting], need[is_fitting], trace.horizon_s).lasting_peak(trace.horizon_s)
     return n_hosts_for(peak, capacity, load)
 
 
 SPANS_HOSTS = "spans_hosts"
-"""Key of a trace's `meta`: true where a request may run on several hosts at once, as the jobs of a batch system do."""
+"""Key of a trace's `meta`: true if a request may run on several hosts at once, as jobs of a batch
+system."""
 
 HOSTS_COLUMN = "hosts_column"
-"""Key of such a trace's `meta`: the column that says on how many hosts each request ran; missing = not known."""
+"""Key of such a trace's `meta`: the column with the number of hosts of each request; missing = not
+known."""
 
 _LAST_BITS = 1e-6
-"""A rest of less than this share of a host comes from rounding, and is no part of its own."""
+"""A rest of less than this share of a host is an effect of rounding, and not a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A trace in which every request fits on one host. job_of: int64 (n,), the row that each part had before.
+    """A trace in which every request fits on one host. job_of: int64 (n,), each part's row in the
+    trace before.
 
-    n_divided: requests that became more than one part.
+    n_divided: requests with more than one part.
     """
 
     trace: Trace
@@ -163,7 +171,7 @@ class Parts:
 
 
 def n_hosts_of(trace: Trace) -> np.ndarray:
-    """On how many hosts each request ran, float64 (n,), 1 or more; NaN where the trace does not say.
+    """The number of hosts of each request, float64 (n,), 1 or more; NaN if it is not known.
 
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": 0, "departure_s": 9, "cpu_cores": 4.0,
     ...                       "mem_gib": 1.0, "n_nodes": [2.0, None]})
@@ -178,13 +186,15 @@ def n_hosts_of(trace: Trace) -> np.ndarray:
 
 
 def on_one_host(trace: Trace) -> pd.DataFrame:
-    """What each request takes of one of its hosts, by resource; of all of them where their number is not known."""
+    """What each request uses of one of its hosts, by resource; of all if their number is not
+    known."""
     n_hosts = np.nan_to_num(n_hosts_of(trace), nan=1.0)
     return pd.DataFrame({name: trace.requests[name].to_numpy(np.float64) / n_hosts for name in trace.resources})
 
 
 def fits_in_parts(trace: Trace, sizes: Mapping[str, float]) -> np.ndarray:
-    """Whether each request can be replayed on such hosts, bool (n,); always where its number of hosts is not known.
+    """Whether each request can be replayed on such hosts, bool (n,); True if its number of hosts is
+    not known.
 
     sizes: of one host, by resource.
     """
@@ -195,11 +205,12 @@ def fits_in_parts(trace: Trace, sizes: Mapping[str, float]) -> np.ndarray:
 def in_parts(trace: Trace, sizes: Mapping[str, float]) -> Parts:
     """The trace with requests divided, so that each part fits on a host.
 
-    A request that ran on n hosts (`n_hosts_of`) is n equal parts. Where that is not known, one that is larger than a
-    host is divided: parts that fill a host, and one of the rest. All parts of a request arrive and leave together, and
-    take the same share of each of its resources. They are named `ID#1`, `ID#2` and so on. A host is full when its
-    scarcest resource is. sizes: of one host, by resource, above 0 for all that requests ask for; those of known numbers
-    of hosts must fit (`fits_in_parts`). Usage is dropped where a request is divided.
+    A request that ran on n hosts (`n_hosts_of`) becomes n equal parts. If n is not known, a request
+    larger than a host becomes parts that fill a host, and one for the rest. All parts of a request
+    arrive and leave together, and have the same share of each of its resources. Their ids are
+    `ID#1`, `ID#2` and so on. A host is full when one of its resources is. sizes: of one host, by
+    resource, above 0 for all that requests need; requests with a known number of hosts must fit
+    (`fits_in_parts`). If a request is divided, the trace loses its usage.
 
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": 0, "departure_s": 9, "cpu_cores": [4.0, 10.0],
     ...                       "mem_gib": [1.0, 5.0]})
@@ -208,7 +219,7 @@ def in_parts(trace: Trace, sizes: Mapping[str, float]) -> Parts:
     [['a', 4.0, 1.0], ['b#1', 4.0, 2.0], ['b#2', 4.0, 2.0], ['b#3', 2.0, 1.0]]
     """
     names = tuple(name for name in trace.resources if sizes.get(name, 0.0) > 0)
-    n_hosts = np.zeros(len(trace))  # as many as it fills, with a fraction
+    n_hosts = np.zeros(len(trace))  # hosts that it fills, with a fraction
     for name in names:
         n_hosts = np.maximum(n_hosts, trace.requests[name].to_numpy() / sizes[name])
     n_known = n_hosts_of(trace)
@@ -219,9 +230,9 @@ def in_parts(trace: Trace, sizes: Mapping[str, float]) -> Parts:
     if not is_divided.any():
         return Parts(trace, job_of, 0)
     part = np.arange(len(job_of)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-    is_last = part == n_parts[job_of] - 1  # with what is below _LAST_BITS, clipped away below
-    filled = np.maximum(n_hosts[job_of], 1.0)
-    share = np.where(is_last, filled - part, 1.0) / filled
+    is_last = part == n_parts[job_of] - 1  # with a rest of _LAST_BITS, which `clip` removes
+    n_filled = np.maximum(n_hosts[job_of], 1.0)
+    share = np.where(is_last, n_filled - part, 1.0) / n_filled
     requests = trace.requests.iloc[job_of].reset_index(drop=True)
     equal = on_one_host(trace)
     for name in trace.resources:

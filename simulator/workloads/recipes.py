@@ -46,14 +46,15 @@ def from_trace(
 ) -> Workload:
     """Any trace on hosts of a given shape, of a shape that fits it, or on its own hosts.
 
-    cpu_cores, mem_gib, gpu: the shape of every host. With none of them the trace's hosts table is used as it
-        is, and `load` and `n_hosts` do not apply; or, with is_fitted, the shape is chosen (`host_shape`).
-    load: whole-trace peak of the binding resource over capacity, which fixes the number of hosts unless
-        `n_hosts` does. Demand of less than a minute that is above twice the rest is no peak.
-    Requests larger than every host are left out and counted. Those of a trace whose `meta` says that they may span
-    hosts are replayed in parts (`in_parts`), and left out where their part on one host is larger than a host. A given
-    shape has no further resources (those that the trace's roles declare), so they are not replayed, and the
-    description says so.
+    cpu_cores, mem_gib, gpu: the shape of every host. Without them the trace's hosts table is used,
+        and `load` and `n_hosts` do not apply; or, with is_fitted, `host_shape` chooses the shape.
+    load: whole-trace peak of the binding resource over capacity. It fixes the number of hosts
+        unless `n_hosts` does. Demand of less than a minute that is above twice the rest is not a
+        peak.
+    Requests larger than every host are left out and counted. If requests may span hosts (the
+    trace's `meta`), they are replayed in parts (`in_parts`), and left out if a part is larger than
+    a host. A given shape has no further resources (those that the trace's roles declare), so they
+    are not replayed; the description states this.
 
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 40],
     ...                       "cpu_cores": [64.0, 200.0], "mem_gib": [8.0, 8.0]})
@@ -62,39 +63,39 @@ def from_trace(
     (2, 1)
     """
     shape = {"cpu_cores": cpu_cores, "mem_gib": mem_gib, "gpu": gpu}
-    given = {name: float(value) for name, value in shape.items() if value is not None}
+    sizes = {name: float(value) for name, value in shape.items() if value is not None}
     why = ""
-    if is_fitted and not given:
+    if is_fitted and not sizes:
         fitted = host_shape(trace, load)
-        given, why = dict(fitted.sizes), fitted.why
-    if not given and trace.hosts is None:
+        sizes, why = dict(fitted.sizes), fitted.why
+    if not sizes and trace.hosts is None:
         raise ValueError("cpu_cores and mem_gib must be given for a trace without hosts, got none")
-    for name, size in given.items():
+    for name, size in sizes.items():
         if not 0 <= size < math.inf or (name == "cpu_cores" and size == 0):
             raise ValueError(f"a host's {name} must be finite and above 0, got {size!r}")
-    if given and not {"cpu_cores", "mem_gib"} <= given.keys():
-        raise ValueError(f"a host shape must have cpu_cores and mem_gib, got {', '.join(given)}")
+    if sizes and not {"cpu_cores", "mem_gib"} <= sizes.keys():
+        raise ValueError(f"a host shape must have cpu_cores and mem_gib, got {', '.join(sizes)}")
     rng = np.random.default_rng(seed)
-    table = trace.hosts if trace.hosts is not None and not given else pd.DataFrame([given])
-    not_replayed = tuple(name for name in trace.roles.resources if given and name not in given)
+    table = trace.hosts if trace.hosts is not None and not sizes else pd.DataFrame([sizes])
+    not_replayed = tuple(name for name in trace.roles.resources if sizes and name not in sizes)
     whole = _without(trace, not_replayed)
-    if given and trace.meta.get(SPANS_HOSTS):
-        is_kept = fits_in_parts(whole, given)
-        kept, left_out = whole.select(is_kept), LeftOut.of(whole, is_kept)
-        parts = in_parts(kept, given)
-        total_s = true_totals(kept, rng)[parts.job_of]
-        hosts = _alike(parts.trace, total_s, given, load, n_hosts)
+    if sizes and trace.meta.get(SPANS_HOSTS):
+        is_fitting = fits_in_parts(whole, sizes)
+        fitting, left_out = whole.select(is_fitting), LeftOut.of(whole, is_fitting)
+        parts = in_parts(fitting, sizes)
+        total_s = true_totals(fitting, rng)[parts.job_of]
+        hosts = _alike(parts.trace, total_s, sizes, load, n_hosts)
         description = _description("trace", parts.trace, hosts, left_out, why)
         if parts.n_divided:
             description += f"; {parts.n_divided:,} of {len(trace):,} jobs span hosts and are replayed in parts"
         return Workload("trace", parts.trace, hosts, total_s, warmup_s, left_out, description, job_of=parts.job_of)
-    kept, left_out = _fitting(whole, table)
-    total_s = true_totals(kept, rng)
-    hosts = _alike(kept, total_s, given, load, n_hosts) if given else table
-    description = _description("trace", kept, hosts, left_out, why)
+    fitting, left_out = _fitting(whole, table)
+    total_s = true_totals(fitting, rng)
+    hosts = _alike(fitting, total_s, sizes, load, n_hosts) if sizes else table
+    description = _description("trace", fitting, hosts, left_out, why)
     if not_replayed:
         description += f"; {', '.join(not_replayed)} not replayed, since the hosts' shape has none"
-    return Workload("trace", kept, hosts, total_s, warmup_s, left_out, description)
+    return Workload("trace", fitting, hosts, total_s, warmup_s, left_out, description)
 
 
 def synthetic(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_s: int | None = None,
@@ -114,7 +115,7 @@ def azure_flavors(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None
                   seed: int = 0) -> Workload:
     """Azure's VMs of 2017 by flavor (the part with lifetimes) on hosts of 64 cores and 256 GiB; 1.75 days of warm-up.
 
-    VMs that were there before the trace are not in it, so that the pool fills from nothing.
+    The trace lacks VMs that ran before it, so the pool starts empty.
     """
     shape = {"cpu_cores": 64.0, "mem_gib": 256.0}
     return _one_shape("azure-flavors", trace, shape, load, n_hosts, warmup_s, seed)
@@ -129,23 +130,23 @@ def dlrm(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, warmup_
 def _one_shape(name: str, trace: Trace, shape: Mapping[str, float], load: float, n_hosts: int | None, warmup_s: int,
                seed: int) -> Workload:
     plain = _cpu_and_memory(trace)
-    kept, left_out = _fitting(plain, pd.DataFrame([shape]))
-    total_s = true_totals(kept, np.random.default_rng(seed))
-    hosts = _alike(kept, total_s, shape, load, n_hosts)
-    return Workload(name, kept, hosts, total_s, warmup_s, left_out, _description(name, kept, hosts, left_out))
+    fitting, left_out = _fitting(plain, pd.DataFrame([shape]))
+    total_s = true_totals(fitting, np.random.default_rng(seed))
+    hosts = _alike(fitting, total_s, shape, load, n_hosts)
+    return Workload(name, fitting, hosts, total_s, warmup_s, left_out, _description(name, fitting, hosts, left_out))
 
 
 def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copies: int = OPENB_COPIES,
           n_laps: int = 3, seed: int = 0) -> Workload:
     """The busy end of the openb trace, multiplied: pods after day 116.5, CPU and memory only.
 
-    Each lap of 32.8 days holds ten copies of the pods, each shifted cyclically by a time of its own and with
-    lifetimes times U(0.9, 1.1); hosts have 96 cores and 384 GiB; the first lap is the warm-up. On its own
-    nodes the trace peaks under 1 % of the CPU, where nothing can be gained.
-    A pod that runs to the trace's end counts as leaving there: a lap's end is not the workload's, and a
-    completion drawn for these few (0.5 %) would let them outweigh all others.
+    Each lap of 32.8 days holds ten copies of the pods, each shifted cyclically by another time and
+    with lifetimes times U(0.9, 1.1); hosts have 96 cores and 384 GiB; the first lap is the warm-up.
+    On its own nodes the trace peaks under 1 % of the CPU, so no gain is possible. A pod that runs
+    to the trace's end counts as leaving there: a lap's end is not the workload's, and drawn
+    completions of these few (0.5 %) would outweigh all others.
 
-    trace: as the openb reader gives it: `arrival_s` scheduled, pods that never ran left out.
+    trace: from the openb reader: `arrival_s` scheduled, without pods that never ran.
 
     >>> table = pd.DataFrame({"request_id": ["a"], "arrival_s": [OPENB_START_S], "departure_s":
     ...                       [OPENB_START_S + 100], "cpu_cores": [64.0], "mem_gib": [8.0]})
@@ -171,18 +172,18 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
     total_s = (table["departure_s"] - table["arrival_s"]).to_numpy(np.int64)
     table["departure_s"] = table["departure_s"].astype("Int64").mask(table["departure_s"] > horizon_s)
     repeated = Trace(table, horizon_s, base.roles, meta=base.meta)
-    is_kept = _is_fitting(repeated, pd.DataFrame([USUAL]))
-    kept, total_s = repeated.select(is_kept), total_s[is_kept]
-    hosts = _alike(kept, total_s, USUAL, load, n_hosts)
-    left_out = LeftOut.of(repeated, is_kept)
-    return Workload("openb", kept, hosts, total_s, lap_s if n_laps > 1 else 0, left_out,
-                    _description("openb", kept, hosts, left_out))
+    is_fitting = _is_fitting(repeated, pd.DataFrame([USUAL]))
+    fitting, total_s = repeated.select(is_fitting), total_s[is_fitting]
+    hosts = _alike(fitting, total_s, USUAL, load, n_hosts)
+    left_out = LeftOut.of(repeated, is_fitting)
+    return Workload("openb", fitting, hosts, total_s, lap_s if n_laps > 1 else 0, left_out,
+                    _description("openb", fitting, hosts, left_out))
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A function of a trace and options. is_drawn: its seed draws requests of the trace, again and again, so that each
-    seed is another workload and every one begins empty."""
+    """A function of a trace and options. is_drawn: its seed draws copies of the trace's requests,
+    so that each seed is another workload and each begins with an empty pool."""
 
     make: Callable[..., Workload]
     is_drawn: bool = False
@@ -218,13 +219,14 @@ def _is_fitting(trace: Trace, hosts: pd.DataFrame) -> np.ndarray:
 
 
 def _fitting(trace: Trace, hosts: pd.DataFrame) -> tuple[Trace, LeftOut]:
-    is_kept = _is_fitting(trace, hosts)
-    return trace.select(is_kept), LeftOut.of(trace, is_kept)
+    is_fitting = _is_fitting(trace, hosts)
+    return trace.select(is_fitting), LeftOut.of(trace, is_fitting)
 
 
 def _alike(trace: Trace, total_s: np.ndarray, shape: Mapping[str, float], load: float,
            n_hosts: int | None) -> pd.DataFrame:
-    """Hosts of one shape, as many as keep the peak at `load`; a moment's demand is no peak (`Demand.lasting_peak`)."""
+    """Hosts of one shape, as many as keep the peak at `load`; a short demand is no peak
+    (`Demand.lasting_peak`)."""
     if n_hosts is None:
         if not 0 < load < math.inf:
             raise ValueError(f"load must be finite and above 0, got {load!r}")
@@ -249,7 +251,7 @@ def _without(trace: Trace, resources: tuple[str, ...]) -> Trace:
 
 
 def _cpu_and_memory(trace: Trace) -> Trace:
-    """The trace without its GPUs and what else it has, and without usage and hosts, which a replay does not read."""
+    """The trace with CPU and memory only, without usage and hosts, which a replay does not read."""
     requests = trace.requests.drop(columns=[name for name in trace.resources if name not in RESOURCES[:2]])
     return Trace(requests, trace.horizon_s, replace(trace.roles, resources=()), meta=trace.meta)
 
@@ -264,6 +266,6 @@ def _description(name: str, trace: Trace, hosts: pd.DataFrame, left_out: LeftOut
             text += f" / {shapes['gpu'].iloc[0]:g} GPUs"
     if why:
         text += f" ({why})"
-    if left_out.n_requests:  # what is compared is then not the whole trace
+    if left_out.n_requests:  # the comparison is then not of the whole trace
         text += f"; {left_out.text()}"
     return text

@@ -1,14 +1,8 @@
-"""What is replayed: a trace, the hosts it runs on, and the truth about its lifetimes.
+"""A workload: a trace, the hosts it runs on, and the true lifetimes.
 
-Requests and hosts as whole amounts, the order of the resources, and demand over time.
-
-Rules besides room: which hosts a request may use, what it may not share one with, and whether it may migrate.
-
-Seeded completions of censored lifetimes, so that oracle and replay share one truth.
-
-From which lifetime on a request of a workload counts as long, and what such requests hold.
-
-What a replay leaves out, in requests and in core-hours: a gain is of the rest alone.
+Amounts are whole numbers. Constraints bind requests to hosts, keep them apart or pin them. Censored
+lifetimes get seeded completions, so that oracle and replay use the same lifetimes. Requests larger
+than every host are left out, so a gain is of the others only.
 """
 
 from __future__ import annotations
@@ -25,9 +19,9 @@ from sojourn.features.trace import Trace
 UNITS_PER = {"cpu_cores": 1000, "mem_gib": 1024, "gpu": 1000}
 """Milli-cores, MiB and milli-GPU in one of the trace's units; thousandths of all other resources."""
 MOMENT_S = 60
-"""Demand that lasts for less is a moment's."""
+"""Demand that lasts for less does not count as a peak."""
 LARGEST = 2**40
-"""Amount of one request or host that is accepted, so that no sum overflows."""
+"""The largest amount of one request or host; no sum overflows up to it."""
 
 
 def whole_amounts(table: pd.DataFrame, resources: tuple[str, ...]) -> np.ndarray:
@@ -63,10 +57,11 @@ class Demand:
         return self.amount.max(axis=0, initial=0)
 
     def lasting_peak(self, horizon_s: int) -> np.ndarray:
-        """The peak, but for moments in which far more is asked for than at any other time, int64 (n_resources,).
+        """The peak without very short and very high demand, int64 (n_resources,).
 
-        Where the peak is more than twice the highest demand that lasts for a minute in all, that demand: in a log of
-        real jobs, dozens that each take the whole machine start in one second and fail at once.
+        If the peak is more than twice the highest demand that lasts for a minute in all, the result
+        is that demand. In logs of real jobs dozens that each need the whole machine start in one
+        second and fail.
 
         >>> Demand(np.array([0, 50, 51]), np.array([[3], [90], [3]])).lasting_peak(500).tolist()
         [3]
@@ -75,15 +70,15 @@ class Demand:
         peaks = self.peak()
         for idx, peak in enumerate(peaks.tolist()):
             order = np.argsort(-self.amount[:, idx], kind="stable")
-            held_s = np.cumsum(lasting_s[order])
-            if len(order) and held_s[-1] >= MOMENT_S:
-                held = int(self.amount[order[int(np.searchsorted(held_s, MOMENT_S))], idx])
-                peaks[idx] = held if 0 < held * 2 < peak else peak
+            upto_s = np.cumsum(lasting_s[order])
+            if len(order) and upto_s[-1] >= MOMENT_S:
+                lasting = int(self.amount[order[int(np.searchsorted(upto_s, MOMENT_S))], idx])
+                peaks[idx] = lasting if 0 < lasting * 2 < peak else peak
         return peaks
 
 
 def demand(arrival_s: np.ndarray, departure_s: np.ndarray, need: np.ndarray, horizon_s: int) -> Demand:
-    """What all requests ask for together, from 0 up to and including the horizon.
+    """The demand of all requests together, from 0 up to and including the horizon.
 
     >>> steps = demand(np.array([0, 10]), np.array([20, 99]), np.array([[2], [3]]), 60)
     >>> steps.time_s.tolist(), steps.amount[:, 0].tolist()
@@ -91,15 +86,16 @@ def demand(arrival_s: np.ndarray, departure_s: np.ndarray, need: np.ndarray, hor
     """
     time = np.concatenate([arrival_s, departure_s])
     change = np.concatenate([need, -need])
-    is_kept = time <= horizon_s
-    order = np.argsort(time[is_kept], kind="stable")
-    time, level = time[is_kept][order], np.cumsum(change[is_kept][order], axis=0)
+    is_within = time <= horizon_s
+    order = np.argsort(time[is_within], kind="stable")
+    time, level = time[is_within][order], np.cumsum(change[is_within][order], axis=0)
     is_last = np.append(np.diff(time) > 0, True)[: len(time)]
     return Demand(time[is_last], level[is_last])
 
 
 def n_hosts_for(peak: np.ndarray, room: np.ndarray, load: float) -> int:
-    """Hosts of one shape that keep a peak at `load`, at least 1; a resource of which a host has none does not count.
+    """Hosts of one shape that keep a peak at `load`, at least 1; resources that a host lacks do not
+    count.
 
     peak, room: int64 (n_resources,), of all requests and of one host. load: above 0.
 
@@ -119,7 +115,7 @@ def binding_order(load: np.ndarray) -> np.ndarray:
 
 
 def shares(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """amount / total, 0 where there is none; float64.
+    """amount / total, 0 if the total is 0; float64.
 
     >>> shares(np.array([1, 0]), np.array([4, 0])).tolist()
     [0.25, 0.0]
@@ -128,10 +124,11 @@ def shares(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 
 class ConstraintArrays(NamedTuple):
-    """Constraints as whole numbers; int64, None where there is no such rule.
+    """Constraints as whole numbers; int64, None if there is no such rule.
 
-    host_kind (n_hosts,) and kind (n,): a request of kind k >= 0 needs a host of that kind. group (n,): no two requests
-    of a group >= 0 on one host. is_pinned (n,): 1 for a request that can't migrate.
+    host_kind (n_hosts,) and kind (n,): a request of kind k >= 0 needs a host of that kind. group
+    (n,): a host never holds two requests of a group >= 0. is_pinned (n,): 1 for a request that
+    can't migrate.
     """
 
     host_kind: np.ndarray | None
@@ -142,12 +139,11 @@ class ConstraintArrays(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Columns of a workload that bind its placements; None = no such rule.
+    """Columns of a workload that restrict its placements; None = no such rule.
 
-    host_type: a column of requests and of hosts; a request with a value needs a host with the same one.
-    apart_by: a column of requests; two with the same value are never on one host.
-    pinned_by: a boolean column of requests; where True, the request can't migrate.
-    A missing value is no rule.
+    host_type: a column of requests and of hosts; a request with a value needs a host with the same
+    value. apart_by: a column of requests; two with the same value are never on one host. pinned_by:
+    a boolean column of requests; if True, the request can't migrate. A missing value sets no rule.
 
     >>> hosts = pd.DataFrame({"host_id": [0, 1], "machine": ["n1", "n2"]})
     >>> requests = pd.DataFrame({"request_id": [7, 8], "machine": ["n2", None]})
@@ -186,9 +182,9 @@ NO_CONSTRAINTS = Constraints()
 def true_totals(trace: Trace, rng: np.random.Generator) -> np.ndarray:
     """Total lifetime of each request from its start, int64 seconds, shape (n,).
 
-    Observed lifetimes are kept; a request is on its host for at least 1 s, so a shorter one counts up to 1 s
-    after its placement. A request still running at the horizon gets a completion drawn from the trace's
-    Kaplan-Meier curve given its age, which always ends past the horizon.
+    Observed lifetimes stay; a request is on its host for at least 1 s, so a shorter one counts up
+    to 1 s after its placement. A request that still runs at the horizon gets a completion past it,
+    drawn from the trace's Kaplan-Meier curve given its age.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 70], "departure_s": [50, None],
@@ -211,7 +207,8 @@ def true_totals(trace: Trace, rng: np.random.Generator) -> np.ndarray:
 def kaplan_meier(total_s: np.ndarray, is_event: np.ndarray, entry_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Event times (ascending) and the survival just after each (Kaplan and Meier 1958).
 
-    entry_s: age at which each request came under observation; it is at risk only above it (left truncation).
+    entry_s: age at which the observation of each request began; it is at risk only above (left
+    truncation).
 
     >>> times, survival = kaplan_meier(np.array([1, 2, 3]), np.array([True, False, True]), np.zeros(3))
     >>> times.tolist(), survival.round(3).tolist()
@@ -229,8 +226,8 @@ def draw_beyond(
 ) -> np.ndarray:
     """One total lifetime above each age, int64 seconds, drawn from the curve given that age.
 
-    Where the draw falls beyond the last event, or the age does, the total is twice the larger of the two
-    (the rule for an outlived prediction); Kaplan-Meier says nothing there.
+    If the draw or the age is beyond the last event, where Kaplan-Meier is not defined, the total is
+    twice the larger of the two, as for an outlived prediction.
 
     >>> draw_beyond(np.array([2, 9]), np.array([1, 3]), np.array([0.7, 0.0]), np.random.default_rng(0)).tolist()
     [3, 18]
@@ -252,32 +249,32 @@ def draw_beyond(
 THRESHOLDS_S = (2_592_000, 604_800, 86_400)
 """A month (DVLA, OSDI'26, section 2), and for shorter traces a week and a day; the last is the default."""
 SHARE_MIN = 0.9
-"""Of the core-hours, that long requests are to hold; in DVLA's clusters it is 93 %."""
+"""The least share of the core-hours that long requests hold; in DVLA's clusters it is 93 %."""
 _KINDS_OF_WORK = ("shape", "batch", "vm", "job", "job_name", "executable", "controller", "deployment", "task_name")
-"""Owners that tell what runs, and not for whom."""
+"""Owners that name a program, and not a user."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongLived:
-    """threshold_s: a request is long from this lifetime on. core_hours_pct: what such requests hold after the warm-up,
-    % of all core-hours.
-    """
+    """threshold_s: the least lifetime of a long request. core_hours_pct: core-hours of such
+    requests after the warm-up, % of all."""
 
     threshold_s: int
     core_hours_pct: float
 
 
 def long_lived(workload: Workload) -> LongLived:
-    """The longest of THRESHOLDS_S from which on requests hold SHARE_MIN of the core-hours; a day where none does.
+    """The longest of THRESHOLDS_S above which requests hold SHARE_MIN of the core-hours; a day if
+    none does.
 
-    By true lifetimes, of what is asked for between warm-up and horizon, placed or not.
+    By true lifetimes, and by demand between warm-up and horizon, placed or not.
 
     >>> import pandas as pd
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [700_000, 70_000],
     ...                       "cpu_cores": [4.0, 4.0], "mem_gib": [4.0, 4.0]})
-    >>> found = long_lived(sim.build_workload("trace", sim.Trace(table, 800_000), cpu_cores=8, mem_gib=8, n_hosts=1))
-    >>> found.threshold_s, round(found.core_hours_pct, 1)
+    >>> long = long_lived(sim.build_workload("trace", sim.Trace(table, 800_000), cpu_cores=8, mem_gib=8, n_hosts=1))
+    >>> long.threshold_s, round(long.core_hours_pct, 1)
     (604800, 90.9)
     """
     from_s, to_s = workload.warmup_s, workload.trace.horizon_s
@@ -290,10 +287,11 @@ def long_lived(workload: Workload) -> LongLived:
 
 
 def owner_numbers(workload: Workload) -> np.ndarray:
-    """Each request's owner as a number from 0, int64 (n,); -1 for none, and throughout where the trace names none.
+    """Each request's owner as a number from 0, int64 (n,); -1 for none, and everywhere if the trace
+    has no owners.
 
-    The owner `user` where the trace has it, else the coarsest that is not a kind of work: who would be hit by the
-    failure of a host.
+    The owner is `user` if the trace has it, else the coarsest that is not a kind of work: the
+    failure of a host hits such an owner.
     """
     table, owners = workload.trace.requests, workload.trace.roles.owners
     named = [name for name in owners if name not in _KINDS_OF_WORK]
@@ -304,11 +302,11 @@ def owner_numbers(workload: Workload) -> np.ndarray:
 
 
 LEFT_OUT_MAX = 0.05
-"""Above this share of the core-hours, what is replayed is no longer the trace, and commands warn."""
+"""Above this share of the core-hours the replay does not represent the trace, and commands warn."""
 
 
 def hours(trace: Trace) -> np.ndarray:
-    """How long each request runs between 0 and the horizon, float64 hours, shape (n,)."""
+    """Hours that each request runs between 0 and the horizon, float64 (n,)."""
     return np.asarray((trace.end_s() - np.maximum(trace.start_s(), 0)) / 3600.0)
 
 
@@ -319,7 +317,8 @@ def core_hours(trace: Trace) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Requests that are larger than every host, and their core-hours; of how many. Core-hours end at the horizon.
+    """Requests larger than every host, and their core-hours; and those of all. Core-hours end at
+    the horizon.
 
     >>> LeftOut(1, 4, 30.0, 120.0).text()
     '1 (25.0%) of the requests with 25.0% of the core-hours are larger than every host and left out'
@@ -338,18 +337,18 @@ class LeftOut:
 
     @property
     def core_hour_share(self) -> float:
-        """Of all core-hours; of the requests where there are no core-hours. 0 to 1."""
+        """Share of all core-hours, or of the requests if there are no core-hours; 0 to 1."""
         if self.core_hours_all > 0:
             return self.core_hours / self.core_hours_all
         return self.request_share
 
     @property
     def request_share(self) -> float:
-        """Of all requests, 0 to 1."""
+        """Share of all requests, 0 to 1."""
         return self.n_requests / self.n_all if self.n_all else 0.0
 
     def text(self) -> str:
-        """Empty where nothing is left out."""
+        """A sentence; "" if nothing is left out."""
         if not self.n_requests:
             return ""
         return (f"{self.n_requests:,} ({_percent(self.request_share)}) of the requests with "
@@ -360,29 +359,32 @@ NOTHING_LEFT_OUT = LeftOut()
 
 
 def _percent(share: float) -> str:
-    """A share above 0 is never written as 0."""
+    """The share in %; one above 0 is never written as 0."""
     return f"{share:.1%}" if share >= 0.0005 else "under 0.1%"
 
 
 MIN_HOSTS = 10
-"""With fewer hosts one host is more than 10 pp of the pool, and a placement can save little."""
+"""With fewer hosts one host is more than 10 pp of the pool, and a policy can save little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A trace with hosts to replay it on; resources are in order of load, the binding one first.
 
-    name: the recipe. description: one line for tables and figures.
-    trace: every request fits on at least one empty host. A replay's clock begins at 0: a dated trace is moved there.
-    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and the trace's further resources; one that it lacks is
-        absent on every host.
-    total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored requests.
-    warmup_s: metrics begin here. left_out: requests larger than every host. constraints: rules besides room.
-    job_of: int64 (n,), equal for parts of one job, which move together in replicas; None = each request by itself.
+    name: the recipe. description: one line for tables and figures. trace: every request fits on at
+    least one empty host. A replay's clock begins at 0, so a dated trace is
+        shifted.
+    hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and the trace's further resources;
+        every host has 0 of a missing one.
+    total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored
+    requests. warmup_s: metrics begin here. left_out: requests larger than every host. constraints:
+    rules besides room. job_of: int64 (n,), equal for parts of one job, which move together in
+    replicas; None = no parts.
 
-    Derived: resources; need (n, n_resources) and capacity (n_hosts, n_resources), int64 milli-cores, MiB,
-    milli-GPU and the like; start_s (unknown = 0), placed_s (at least 0) and departure_s, int64 (n,); demand over time;
-    load, the whole-trace peak of the binding resource over the cluster's capacity (above 1 = can't all fit).
+    Derived: resources; need (n, n_resources) and capacity (n_hosts, n_resources), int64
+    milli-cores, MiB, milli-GPU and the like; start_s (unknown = 0), placed_s (at least 0) and
+    departure_s, int64 (n,); demand over time; load, the whole-trace peak of the binding resource
+    over the cluster's capacity (above 1 = not all requests fit).
 
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [40], "cpu_cores": [6.0],
     ...                       "mem_gib": [8.0]})
@@ -448,7 +450,7 @@ class Workload:
             object.__setattr__(self, name, value)
 
     def doubts(self) -> list[str]:
-        """What makes gains on this workload hard to read, a line each; none where nothing does."""
+        """Reasons to doubt gains on this workload, a line each; [] if there are none."""
         lines = []
         if self.left_out.core_hour_share > LEFT_OUT_MAX:
             lines.append(f"check: {self.left_out.text()}; gains are of the others alone. Give larger hosts with "
@@ -469,7 +471,7 @@ class Workload:
 
 
 def fits_somewhere(need: np.ndarray, capacity: np.ndarray) -> np.ndarray:
-    """True where an empty host has room for the request, bool (n,).
+    """Whether some empty host has room for each request, bool (n,).
 
     >>> fits_somewhere(np.array([[2, 9], [9, 1]]), np.array([[8, 8], [4, 16]])).tolist()
     [True, False]
