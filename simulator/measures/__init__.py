@@ -1,4 +1,4 @@
-"""What is computed from a finished replay: stranded resources, real use, maps of hosts.
+"""Measures of a finished replay: stranded resources, real use, placement debt, maps of hosts.
 
 May import: `engine` and what lies below it.
 """

@@ -1,4 +1,5 @@
-"""Fills a cluster, compiled, until no draw fits any more. Slow twin: tests/simulator/measures/test_stranding.py."""
+"""Compiled: fills a cluster until no draw fits. Slow twin:
+tests/simulator/measures/test_stranding.py."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def best_ranked_host(cluster: Cluster, order: Ranking, need: np.ndarray) -> int:
 
 @inner
 def best_host(cluster: Cluster, need: np.ndarray) -> int:
-    """The host with room that has the least packing score, or -1."""
+    """The host with room and the lowest packing score, or -1."""
     request = Request(0, need, 0, 0, need, need)
     best = -1
     for host in range(len(cluster.free)):

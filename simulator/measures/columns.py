@@ -1,4 +1,4 @@
-"""The columns of a comparison's tables in their order: of the engine's metrics, of gains, and of every measure."""
+"""The columns of a comparison's tables in their order: engine metrics, gains, and every measure."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ COLUMNS: Mapping[str, Column] = MappingProxyType({
     "events_per_s": Column("speed", "events/s", "higher", 0),
     "n_seeds": Column("seeds", digits=0),
 })
-"""By name in a summary; those that a comparison lacks are left out."""
+"""By their name in a summary; tables omit those that a comparison lacks."""

@@ -1,7 +1,8 @@
-"""Placement debt: what long requests cost by lying thinly on many hosts (DVLA, OSDI'26, sections 2.4, 6.1 and 6.4).
+"""Placement debt: the cost of long requests spread over many hosts (DVLA, OSDI'26, sections 2.4,
+6.1 and 6.4).
 
-The paper's formulas were known as prose, so these are a reading of them. A request counts as long while its true
-remaining time is above the threshold of `long_lived`.
+We know the paper's formulas only as prose, so these are a reading of them. A request counts as long
+while its true remaining time is above the threshold of `long_lived`.
 """
 
 from __future__ import annotations
@@ -16,30 +17,39 @@ from sojourn.simulator.measures.measure import Column, Measure
 from sojourn.simulator.workloads import Workload, long_lived
 
 OTHER_TARGET = 0.9
-"""Density that long requests are to reach where hosts differ, so that the bound's is not known."""
+"""Target density of long requests if hosts differ, since the bound's density is then not known."""
 FALL_MIN = 0.01
-"""Of all cores, by which those of long requests must fall for a sensitivity."""
+"""The least fall of long requests' share of all cores for a sensitivity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Debt:
-    """Over the samples from the end of the warm-up on, or the last one before it; NaN where nothing is to be measured.
+    """Placement debt over the samples from the end of the warm-up on; NaN if a figure is not
+    defined.
 
-    long_lived_h: a request is long while it stays longer than so many hours from then on, in truth.
-    long_lived_core_hours_pct: what requests with such a lifetime hold of all core-hours.
-    bound_packing_density_pct: the density if at each time the fewest hosts that total demand needs were in use; where
-        hosts differ it is not known.
-    long_packing_density_pct: PD_L, cores of long requests in those of the hosts that have one; higher is better.
-    long_debt_hosts: L_debt, the hosts that long requests could leave if PD_L rose to the bound's density (to 90 % where
-        hosts differ): hosts with a long request, mean over time, times 1 - PD_L / target, at least 0; lower is better.
-    stranded_hosts_pct: of the hosts in use, those with a long request whose long requests hold less than half of the
-        cores; stranded_hosts_whole_pct: those on which all requests together do. Lower is better, as below.
+    long_lived_h: a request is long while it really stays longer than this many hours from then on.
+    long_lived_core_hours_pct: core-hours of requests with such a lifetime, of all.
+    bound_packing_density_pct: the density if at each time the fewest hosts that total demand needs
+    were in
+        use; not known if hosts differ.
+    long_packing_density_pct: PD_L, cores of long requests, of the cores of hosts that have one;
+        higher is better.
+    long_debt_hosts: L_debt, the hosts that long requests could leave if PD_L rose to the bound's
+        density (to 90 % if hosts differ): hosts with a long request, mean over time, times 1 - PD_L
+        / target, at least 0; lower is better.
+    stranded_hosts_pct: of the hosts in use, those with long requests that hold less than half of
+        the cores; stranded_hosts_whole_pct: those with a long request on which all requests
+        together hold less than half. Lower is better, as below.
     single_long_hosts_pct: of the hosts in use, those with exactly one long request.
-    density_sensitivity_pct: by how much the density falls, of what long requests' share of all cores falls: the median
-        over all runs of days on which that share falls, by 1 pp in all at least. A sample's day is the mean over it.
+    density_sensitivity_pct: the fall of the density over the fall of long requests' share of all
+    cores: the
+        median over all runs of days on which that share falls, by at least 1 pp in all; of daily
+        means.
     density_sensitivity_mean_pct: their mean, weighted by the fall of the share.
-    exposed_requests_pct: VRAR, of the requests that have an owner those with more than 2 of its requests on their host.
-    host_h, bound_host_h: host-hours in use, and the fewest; lower is better.
+    exposed_requests_pct: VRAR, of the requests with an owner those whose owner has more than 2
+    requests on
+        their host.
+    host_h, bound_host_h: host-hours in use, and those of the bound; lower is better.
     """
 
     long_lived_h: float
@@ -58,7 +68,8 @@ class Debt:
 
 
 def debt(workload: Workload, result: Result) -> Debt:
-    """The placement debt of a replay, with or without migrations; ValueError for a result of another workload.
+    """The placement debt of a replay, with or without migrations; ValueError for a result of
+    another workload.
 
     >>> import pandas as pd
     >>> import sojourn.simulator as sim
@@ -66,8 +77,8 @@ def debt(workload: Workload, result: Result) -> Debt:
     ...                       "cpu_cores": [2.0, 8.0], "mem_gib": [4.0, 4.0]}).astype({"departure_s": "Int64"})
     >>> hosts = pd.DataFrame({"host_id": [1, 2, 3], "cpu_cores": 8.0, "mem_gib": 8.0})
     >>> workload = sim.Workload("trace", sim.Trace(table, 200_000), hosts, np.full(2, 900_000))
-    >>> found = debt(workload, sim.simulate(workload))  # 10 cores on two hosts of 8, and the bound needs two as well
-    >>> found.long_packing_density_pct, found.stranded_hosts_pct, found.long_debt_hosts
+    >>> result = debt(workload, sim.simulate(workload))  # 10 cores on two hosts of 8, and the bound needs two as well
+    >>> result.long_packing_density_pct, result.stranded_hosts_pct, result.long_debt_hosts
     (62.5, 50.0, 0.0)
     """
     samples, cpu = result.samples, workload.resources.index("cpu_cores")
@@ -112,12 +123,13 @@ def _bound(workload: Workload, result: Result, cpu: int) -> tuple[float, float]:
     if (workload.capacity != workload.capacity[0]).any():
         return float("nan"), hours
     stay_s = np.clip(workload.departure_s, from_s, to_s) - np.clip(workload.placed_s, from_s, to_s)
-    asked_h = float((workload.need[:, cpu].astype(np.float64) * stay_s).sum()) / 3600
-    return min(_ratio(asked_h, hours * float(workload.capacity[0, cpu])), 1.0), hours
+    demand_h = float((workload.need[:, cpu].astype(np.float64) * stay_s).sum()) / 3600
+    return min(_ratio(demand_h, hours * float(workload.capacity[0, cpu])), 1.0), hours
 
 
 def _sensitivity(time_s: np.ndarray, density: np.ndarray, share: np.ndarray) -> tuple[float, float]:
-    """Median, and mean weighted by the fall, of the density's fall in that of the share, over runs of falling days."""
+    """Fall of the density over that of the share, in runs of falling days: median and weighted
+    mean."""
     days, day = np.unique(time_s // DAY_S, return_inverse=True)
     n_samples = np.bincount(day, minlength=len(days))
     density, share = (np.round(np.bincount(day, values, len(days)) / n_samples, 12) for values in (density, share))

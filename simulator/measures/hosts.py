@@ -1,9 +1,5 @@
-"""The hosts of a replay over time, by lifetime class and by the policy's own state.
-
-The hosts of a replay over time, as arrays.
-
-What a rectifier's migrations freed, beside what they were expected to free.
-"""
+"""The hosts of a replay over time, by lifetime class and by the policy's state; and figures of a
+rectifier."""
 
 from __future__ import annotations
 
@@ -21,8 +17,8 @@ from sojourn.simulator.workloads import Workload
 def host_map(workload: Workload, result: Result) -> HostMap:
     """Each host's lifetime class by the longest true remaining time on it, at the result's samples.
 
-    0 on an empty host, else 1 to 4 as in LAVA (section 4.3): below 1 h, 10 h, 100 h, and longer. With the policy's own
-    state where it names one. ValueError for a result of another workload.
+    0 on an empty host, else 1 to 4 as in LAVA (section 4.3): below 1 h, 10 h, 100 h, and longer.
+    With the policy's state if the result has it. ValueError for a result of another workload.
 
     >>> import pandas as pd
     >>> import sojourn.simulator as sim
@@ -38,8 +34,8 @@ def host_map(workload: Workload, result: Result) -> HostMap:
         raise ValueError(f"result must be of this workload ({len(workload.capacity)} hosts), got "
                          f"{samples.n_running.shape[1]}")
     remaining_s = samples.last_end_s - samples.time_s[:, None]
-    found = 1 + np.searchsorted(UPPER_S[:-1], remaining_s, side="right")
-    classes = np.where(samples.n_running > 0, found, 0).astype(np.int8)
+    number = 1 + np.searchsorted(UPPER_S[:-1], remaining_s, side="right")
+    classes = np.where(samples.n_running > 0, number, 0).astype(np.int8)
     if samples.state is None:
         return HostMap(samples.time_s, classes)
     return HostMap(samples.time_s, classes, samples.state.astype(np.int8), samples.state_names)
@@ -47,12 +43,12 @@ def host_map(workload: Workload, result: Result) -> HostMap:
 
 @dataclass(frozen=True, slots=True)
 class HostMap:
-    """The hosts of one replay at k moments.
+    """The hosts of one replay at k times.
 
-    time_s: int64 (k,), seconds from the replay's start, warm-up included.
-    lifetime_class: int8 (k, n_hosts), 0 = empty, 1..4 = LC1..LC4 of the request that stays longest from then on.
-    state: int8 (k, n_hosts), the policy's own state of each host as an index into state_names, or None where it
-        keeps none. state_names: LAVA's (section 4.3) unless stated.
+    time_s: int64 (k,), seconds from the replay's start, warm-up included. lifetime_class: int8 (k,
+    n_hosts), 0 = empty, 1..4 = LC1..LC4 of the request that stays longest. state: int8 (k,
+    n_hosts), the policy's state of each host as an index into state_names; None if it has
+        none. state_names: by default LAVA's (section 4.3).
 
     >>> HostMap(np.array([0, 60]), np.array([[0, 3], [4, 0], [1, 1]], np.int8))
     Traceback (most recent call last):
@@ -70,7 +66,7 @@ class HostMap:
                 raise ValueError(f"{name} must have {len(self.time_s)} rows, got shape {array.shape!r}")
 
     def by_use(self) -> np.ndarray:
-        """The hosts' indices, those that are empty least often first, int64 (n_hosts,).
+        """The hosts' indices, the least often empty first, int64 (n_hosts,).
 
         >>> HostMap(np.array([0, 60]), np.array([[0, 3, 0], [4, 1, 0]], np.int8)).by_use().tolist()
         [1, 0, 2]
@@ -79,16 +75,18 @@ class HostMap:
 
 
 def migration_figures(workload: Workload, result: Result) -> dict[str, float]:
-    """Of a rectifier's migrations that were planned after the warm-up; {} for a replay without one.
+    """Figures of a rectifier's migrations planned after the warm-up; {} for a replay without a
+    rectifier.
 
-    migrations_a_day: those that began, a day. n_dropped: planned, and never begun. n_freed_host, n_freed_none: begun,
-    and the host that the request left was empty, or not, before the day was over. moved_expected_h, moved_freed_h:
-    host-hours that all groups of which some began were expected to free, and did (see `Result.migrations`).
+    migrations_a_day: those that began, a day. n_dropped: planned, and never begun. n_freed_host,
+    n_freed_none: begun, and the source became empty within a day, or not. moved_expected_h,
+    moved_freed_h: host-hours that groups with a begun migration were expected to free, and freed
+    (see `Result.migrations`).
     """
     if result.migrations is None or result.rectifier is None:
         return {}
-    own = result.migrations[result.migrations["planner"] == result.rectifier]
-    table = own[own["planned_s"] >= workload.warmup_s]
+    migrations = result.migrations[result.migrations["planner"] == result.rectifier]
+    table = migrations[migrations["planned_s"] >= workload.warmup_s]
     begun = table[table["begun_s"].notna()]
     groups = begun.drop_duplicates("group")
     days = (workload.trace.horizon_s - workload.warmup_s) / DAY_S
@@ -103,4 +101,4 @@ def migration_figures(workload: Workload, result: Result) -> dict[str, float]:
 
 
 MIGRATIONS = Measure(migration_figures, {})
-"""Its figures stand on the page of a comparison, in a section of their own."""
+"""The page of a comparison shows its figures in a separate section."""

@@ -1,7 +1,5 @@
-"""What a measure is: figures of a finished replay, and how tables show them.
-
-How much of the possible gain a policy has, over one replay or several.
-"""
+"""A measure gives figures of a finished replay, with their columns in tables; and the gap that a
+policy closes."""
 
 from __future__ import annotations
 
@@ -20,12 +18,12 @@ _UNITS = {"pct": "%", "pp": "pp", "us": "us", "s": "s", "h": "h"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure as tables show it.
+    """How tables show one figure.
 
-    title, unit: on the page of a comparison. better: which value is. digits: on the page; sign: "+" = with its sign.
-    table: where text tables have it too: beside the gains, among the further measures, or there where it is known;
-    or in the table of placement debt.
-    text_digits: in these, None = as on the page. words: sentences of their captions.
+    title, unit: on the page of a comparison. better: the better direction. digits: on the page;
+    sign: "+" = with its sign. table: the text table that has it: beside the gains, among the
+    further measures (always, or if it is known), or placement debt; "" = none. text_digits: digits
+    there, None = as on the page. words: sentences of the table's caption.
     """
 
     title: str
@@ -53,9 +51,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """of: the figures of a replay of a workload by name, units in the names; {} where it can't tell. columns: by name,
-    of the figures that tables show; a comparison logs the others too. over_time: series over the bins of the result's
-    own series, by name, float64 (n_bins,); {} where it can't tell, None = it has none."""
+    """of: the figures of a replay of a workload by name, units in the names; {} if they are not
+    known. columns: by name, of the figures that tables show; a comparison logs all figures.
+    over_time: series over the bins of `Result.series`, by name, float64 (n_bins,); {} if they are
+    not known, None = the measure has none."""
 
     of: Callable[[Workload, Result], Mapping[str, float]]
     columns: Mapping[str, Column]
@@ -63,11 +62,12 @@ class Measure:
 
 
 def gap_closed_pct(gain_pp: ArrayLike, best_fit_pct: ArrayLike, bound_pct: ArrayLike) -> float:
-    """The mean gain as a share of best-fit's mean distance to the bound, %; NaN where that is not above 0.
+    """The mean gain as a share of best-fit's mean distance to the bound, %; NaN if that is not
+    above 0.
 
-    Higher = better. gain_pp: over best-fit on the same workload, float64 (n_replays,) or one number, as best_fit_pct
-    and bound_pct: the empty hosts of best-fit and of the bound there, %. A ratio of means: the mean of each replay's
-    ratio would be decided by the replays whose distance happens to be small.
+    Higher = better. gain_pp: over best-fit on the same workload, float64 (n_replays,) or one
+    number; so are best_fit_pct and bound_pct, the empty hosts of best-fit and of the bound, %. It
+    is a ratio of means: a mean of ratios would depend mainly on replays with a small distance.
 
     >>> gap_closed_pct([1.0, 1.0], best_fit_pct=[20.0, 29.5], bound_pct=[30.0, 30.0])  # replay by replay: 10 and 200 %
     19.047619047619047

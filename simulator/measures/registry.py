@@ -17,4 +17,4 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
     "debt": DEBT,
     "migrations": MIGRATIONS,
 })
-"""What every replay of a comparison is measured by, besides the engine's own metrics; a new one stands last."""
+"""The measures of every replay of a comparison, besides the engine's metrics; a new one goes last."""

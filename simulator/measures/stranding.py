@@ -1,4 +1,5 @@
-"""Stranded resources: what is still free once a cluster has been filled with more of what it has seen (inflation)."""
+"""Stranded resources: the free room after a cluster is filled with more requests of its own mix
+(inflation)."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from sojourn.simulator.workloads import Workload, shares
 
 @dataclass(frozen=True, slots=True)
 class Stranding:
-    """Free share of the cluster's capacity after inflation at k moments, percent; lower is better.
+    """Free share of the cluster's capacity after inflation at k times, percent; lower is better.
 
-    time_s: int64 (k,). at_misfit_pct, when_full_pct: float64 (k, n_resources), when for the first time a draw fit on no
-    host, and when nothing fit any more; resources: their order.
+    time_s: int64 (k,). at_misfit_pct, when_full_pct: float64 (k, n_resources), when a draw first
+    fits on no host, and when no draw fits; resources: their order.
 
     >>> Stranding(np.array([5]), np.array([[40.0]]), np.array([[25.0]]), ("mem_gib",)).columns()
     {'stranded_mem_gib_pct': 25.0, 'stranded_mem_gib_at_misfit_pct': 40.0}
@@ -32,19 +33,22 @@ class Stranding:
     resources: tuple[str, ...]
 
     def columns(self) -> Mapping[str, float]:
-        """Means over the moments, as a comparison's table names them; `stranded_cpu_cores_pct` is when nothing fits."""
+        """Means over the times, by their names in a comparison; `stranded_cpu_cores_pct` is when no
+        draw fits."""
         means = {"": self.when_full_pct.mean(axis=0), "_at_misfit": self.at_misfit_pct.mean(axis=0)}
         return {f"stranded_{name}{when}_pct": float(mean[self.resources.index(name)])
                 for when, mean in means.items() for name in sorted(self.resources)}
 
 
 def stranding(workload: Workload, result: Result, *, seed: int = 0, n_moments: int = 8) -> Stranding:
-    """How much no request could use if the cluster were filled with its own mix (LAVA, section 2.3).
+    """The room that no request could use if the cluster were filled with its own mix (LAVA, section
+    2.3).
 
-    At each of `n_moments` of the result's samples, evenly from the warm-up's end on, the hosts as they were take the
-    requests that had arrived by then in a drawn order, again and again, by best fit; a shape that fits nowhere is not
-    asked for again. It is over when none is left. The order is of the seed and the moment, the same for every policy.
-    Rules besides room, and hosts that are closed, are left out of account.
+    It starts from the hosts at each of `n_moments` of the result's samples, evenly from the end of
+    the warm-up on. The requests that had arrived by then are placed again and again in a random
+    order, by best fit. A shape that fits nowhere is dropped; the filling ends when none is left.
+    The order depends on the seed and the time, and is the same for every policy. Rules besides room
+    and closed hosts are ignored.
 
     Refused with ValueError: n_moments below 1, a result of another workload.
 
@@ -64,19 +68,19 @@ def stranding(workload: Workload, result: Result, *, seed: int = 0, n_moments: i
                          f"{len(result.host)} requests")
     last = len(samples.time_s) - 1
     first = min(int(np.searchsorted(samples.time_s, workload.warmup_s)), last)
-    chosen = np.unique(np.linspace(first, last, n_moments).round().astype(np.int64))
+    idx_samples = np.unique(np.linspace(first, last, n_moments).round().astype(np.int64))
     order = ranking(workload.capacity, workload.need)
     shapes, shape_of = np.unique(workload.need, axis=0, return_inverse=True)
     total = workload.capacity.sum(axis=0)
-    left = np.zeros((len(chosen), 2, workload.capacity.shape[1]))
-    for k, moment in enumerate(chosen.tolist()):
+    left = np.zeros((len(idx_samples), 2, workload.capacity.shape[1]))
+    for k, moment in enumerate(idx_samples.tolist()):
         rng = np.random.default_rng([seed, moment])
         arrived = shape_of.reshape(-1)[workload.placed_s <= samples.time_s[moment]]
-        drawn = rng.permutation(arrived[shapes[arrived].any(axis=1)])  # what needs nothing always fits
+        drawn = rng.permutation(arrived[shapes[arrived].any(axis=1)])  # a request without needs always fits
         left[k] = 100 * shares(inflated(workload.capacity, samples.free[moment], samples.n_running[moment], order,
                                         shapes, drawn), total)
-    left[:, :, ~workload.need.any(axis=0)] = np.nan  # it is not stranded: nobody asks for it
-    return Stranding(samples.time_s[chosen], left[:, 0], left[:, 1], workload.resources)
+    left[:, :, ~workload.need.any(axis=0)] = np.nan  # no request needs it, so it is not stranded
+    return Stranding(samples.time_s[idx_samples], left[:, 0], left[:, 1], workload.resources)
 
 
 STRANDING = Measure(lambda workload, result: stranding(workload, result).columns(), {
@@ -94,10 +98,12 @@ STRANDING = Measure(lambda workload, result: stranding(workload, result).columns
 
 def inflated(capacity: np.ndarray, free: np.ndarray, n_running: np.ndarray, order: Ranking | None, shapes: np.ndarray,
              drawn: np.ndarray) -> np.ndarray:
-    """Free amounts over all hosts at the first misfit and once nothing fits, int64 (2, n_resources); copies the state.
+    """Free amounts over all hosts at the first misfit and when nothing fits, int64 (2,
+    n_resources); copies the state.
 
-    capacity, free: int64 (n_hosts, n_resources). n_running: (n_hosts,). order: see Ranking, or None. shapes: int64
-    (n_shapes, n_resources), none of those drawn all 0. drawn: indices of shapes, taken in this order again and again.
+    capacity, free: int64 (n_hosts, n_resources). n_running: (n_hosts,). order: see Ranking, or
+    None. shapes: int64 (n_shapes, n_resources), none of the drawn ones all 0. drawn: indices of
+    shapes, in the repeated order.
 
     >>> state = np.array([[8, 8]]), np.array([[5, 8]]), np.array([1]), None
     >>> inflated(*state, np.array([[4, 2], [1, 1]]), np.array([0, 1, 0])).tolist()

@@ -1,9 +1,4 @@
-"""What requests really use of their hosts, and where they use more than there is, for traces with usage series.
-
-Hosts above their capacity over time, for traces with usage series.
-
-Use of each host over time by what its requests really use, as a step function.
-"""
+"""Real use of hosts, and hosts above their capacity, for traces with usage series."""
 
 from __future__ import annotations
 
@@ -19,15 +14,18 @@ from sojourn.simulator.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class UsageMetrics:
-    """Use of cores by the requests that have a usage series, from the end of the warm-up to the horizon.
+    """Use of cores by the requests that have a usage series, from the end of the warm-up to the
+    horizon.
 
-    used_cpu_pct: core-seconds used, of all hosts' capacity; higher is better.
-    covered_pct: core-seconds allocated to requests that have a series, of all allocated; the rest counts as using none.
-    violation_rate_pct: share of all hosts' time in which a host's requests use more cores than it has (seed paper,
-        section III-B); lower is better.
-    request_violation_rate_pct: the same share of a request's own time on its host, mean over requests (section IV-B).
-    violation_severity_pct: core-seconds above capacity, of those used (section III-B: the aggregate severity over the
-        total workload); lower is better.
+    used_cpu_pct: core-seconds used, of all hosts' capacity; higher is better. covered_pct:
+    core-seconds allocated to requests with a series, of all allocated; the others count as
+        using none.
+    violation_rate_pct: share of all hosts' time in which a host's requests use more cores than it
+        has (seed paper, section III-B); lower is better.
+    request_violation_rate_pct: this share of a request's time on its host, mean over requests
+        (section IV-B).
+    violation_severity_pct: core-seconds above capacity, of those used (section III-B: the aggregate
+        severity over the total workload); lower is better.
     """
 
     used_cpu_pct: float
@@ -40,53 +38,54 @@ class UsageMetrics:
 def usage_metrics(workload: Workload, result: Result, usage: pd.DataFrame | None = None) -> UsageMetrics:
     """Use and violations of a replay in which every request stayed on its first host.
 
-    usage: `request_id`, `time_s`, `cpu_frac` (of the request's cores) on the workload's clock; None = the trace's own
-        (recipes other than `trace` drop it). A sample holds until the next one of its request, the first also before
-        it, the last to the end.
+    usage: `request_id`, `time_s`, `cpu_frac` (of the request's cores) on the workload's clock; None
+        = the usage of the trace (recipes other than `trace` drop it). A sample holds until the next
+        one of its request, the first also before it, the last to the end.
 
-    Refused with ValueError: no usage, or of none of the requests placed; a time twice in one series; a share that is
-    negative or not finite; a replay with migrations, waiting or failures, whose placements are not all known.
+    Refused with ValueError: no usage of placed requests; a time twice in one series; a share that
+    is negative or not finite; a replay with migrations, waiting or failures, as its result does not
+    hold all placements.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [50], "cpu_cores": [8.0],
     ...                       "mem_gib": [8.0]})
     >>> usage = pd.DataFrame({"request_id": [1, 1], "time_s": [0, 40], "cpu_frac": [0.5, 2.0]})
     >>> workload = sim.build_workload("trace", sim.Trace(table, 100, usage=usage), cpu_cores=8, mem_gib=8, n_hosts=1)
-    >>> found = usage_metrics(workload, sim.simulate(workload))
-    >>> found.used_cpu_pct, found.violation_rate_pct, found.violation_severity_pct
+    >>> use = usage_metrics(workload, sim.simulate(workload))
+    >>> use.used_cpu_pct, use.violation_rate_pct, use.violation_severity_pct
     (40.0, 10.0, 25.0)
     """
     from_s, to_s = workload.warmup_s, workload.trace.horizon_s
     span_s = to_s - from_s
     cpu = workload.resources.index("cpu_cores")
     steps = host_use(workload, result, usage)
-    held_s = np.clip(steps.end_s(), from_s, to_s) - np.clip(steps.time_s, from_s, to_s)
+    step_s = np.clip(steps.end_s(), from_s, to_s) - np.clip(steps.time_s, from_s, to_s)
     excess = steps.excess(workload)
-    violated_s = np.where(excess > 0, held_s, 0)
-    used = float((steps.load * held_s).sum(dtype=np.float64))  # of all hosts it may pass 2^63
+    violated_s = np.where(excess > 0, step_s, 0)
+    used = float((steps.load * step_s).sum(dtype=np.float64))  # of all hosts it may pass 2^63
     capacity = int(workload.capacity[:, cpu].sum()) * UNITS_PER_MILLI * span_s
     stay_s = np.maximum(np.clip(workload.departure_s, from_s, to_s) - np.clip(workload.placed_s, from_s, to_s), 0)
     allocated = np.where(result.host >= 0, workload.need[:, cpu] * stay_s, 0)
     is_there = (stay_s > 0) & (result.host >= 0)
     from_start_s, from_end_s = (_violated_before(workload, result, moment_s, steps, violated_s)
                                 for moment_s in (workload.placed_s, workload.departure_s))
-    suffered = ((from_end_s - from_start_s) / np.maximum(stay_s, 1))[is_there]
+    violated_share = ((from_end_s - from_start_s) / np.maximum(stay_s, 1))[is_there]
     return UsageMetrics(
         used_cpu_pct=100 * used / max(capacity, 1),
         covered_pct=float(100 * allocated[steps.is_covered].sum() / max(allocated.sum(), 1)),
         violation_rate_pct=float(100 * violated_s.sum() / (span_s * len(workload.capacity))),
-        request_violation_rate_pct=float(100 * suffered.sum() / max(len(suffered), 1)),
-        violation_severity_pct=float(100 * (excess * held_s).sum(dtype=np.float64) / max(used, 1.0)),
+        request_violation_rate_pct=float(100 * violated_share.sum() / max(len(violated_share), 1)),
+        violation_severity_pct=float(100 * (excess * step_s).sum(dtype=np.float64) / max(used, 1.0)),
     )
 
 
 def _of_known_usage(workload: Workload, result: Result) -> dict[str, float]:
-    """Nothing where the trace has no usage of these requests."""
+    """The usage metrics; {} if the trace has no usage of these requests."""
     return asdict(usage_metrics(workload, result)) if has_usage(workload) else {}
 
 
 def _over_time(workload: Workload, result: Result) -> dict[str, np.ndarray]:
-    """The same over time."""
+    """Violations over time; {} if the trace has no usage of these requests."""
     if not has_usage(workload):
         return {}
     series = usage_series(workload, result)
@@ -107,7 +106,8 @@ USAGE = Measure(_of_known_usage, {
 
 def _violated_before(workload: Workload, result: Result, time_s: np.ndarray, steps: HostUse,
                      violated_s: np.ndarray) -> np.ndarray:
-    """Seconds up to a time of each request's own in which its host was above capacity, warm-up left out."""
+    """Seconds up to one time per request in which its host was above capacity, without the
+    warm-up."""
     host, step_s = steps.host, steps.time_s
     reach = max(int(step_s.max(initial=0)), int(time_s.max(initial=0))) + 1
     upto = np.append(0, np.cumsum(violated_s))
@@ -119,24 +119,26 @@ def _violated_before(workload: Workload, result: Result, time_s: np.ndarray, ste
 
 
 VIOLATION_SERIES = ("violated_hosts_pct", "excess_pct")
-"""What a comparison keeps of a replay over time."""
+"""The series over time that a comparison keeps of a replay."""
 
 
 def usage_series(workload: Workload, result: Result, usage: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Violations of a replay over the bins of `result.series`, warm-up included; means over a bin, lower is better.
+    """Violations of a replay over the bins of `result.series`, warm-up included; means over a bin,
+    lower is better.
 
-    Columns: `time_s` (start of the bin), `violated_hosts_pct` (hosts whose requests use more cores than it has, of all
-    hosts), `excess_pct` (cores used above the hosts' capacity, of all hosts' capacity).
+    Columns: `time_s` (start of the bin), `violated_hosts_pct` (hosts whose requests use more cores
+    than it has, of all hosts), `excess_pct` (cores used above the hosts' capacity, of all hosts'
+    capacity).
 
-    usage, and what is refused: see `usage_metrics`. Requests without a series count as using none.
+    For usage and for refusals see `usage_metrics`. Requests without a series count as using none.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [60], "cpu_cores": [8.0],
     ...                       "mem_gib": [8.0]})
     >>> usage = pd.DataFrame({"request_id": [1, 1], "time_s": [0, 40], "cpu_frac": [0.5, 2.0]})
     >>> workload = sim.build_workload("trace", sim.Trace(table, 100, usage=usage), cpu_cores=8, mem_gib=8, n_hosts=2)
-    >>> found = usage_series(workload, sim.simulate(workload)).set_index("time_s")
-    >>> found.loc[[39, 40, 59, 60], "excess_pct"].tolist(), found.at[40, "violated_hosts_pct"].item()
+    >>> series = usage_series(workload, sim.simulate(workload)).set_index("time_s")
+    >>> series.loc[[39, 40, 59, 60], "excess_pct"].tolist(), series.at[40, "violated_hosts_pct"].item()
     ([0.0, 50.0, 50.0, 0.0], 50.0)
     """
     steps = host_use(workload, result, usage)
@@ -147,16 +149,16 @@ def usage_series(workload: Workload, result: Result, usage: pd.DataFrame | None 
     capacity = int(workload.capacity[:, cpu].sum()) * UNITS_PER_MILLI
     return pd.DataFrame({
         "time_s": begin_s,
-        "violated_hosts_pct": 100 * _held(excess > 0, steps.time_s, end_s, edges) / (span_s * len(workload.capacity)),
-        "excess_pct": 100 * _held(excess, steps.time_s, end_s, edges) / (span_s * max(capacity, 1)),
+        "violated_hosts_pct": 100 * _binned(excess > 0, steps.time_s, end_s, edges) / (span_s * len(workload.capacity)),
+        "excess_pct": 100 * _binned(excess, steps.time_s, end_s, edges) / (span_s * max(capacity, 1)),
     })
 
 
-def _held(value: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _binned(value: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Sum of value x seconds in each bin; value holds over from_s <= t < to_s. float64 (n_bins,)."""
-    is_held = (value > 0) & (to_s > from_s)
-    change = value[is_held].astype(np.int64)
-    time_s = np.concatenate([edges, from_s[is_held], to_s[is_held]])
+    is_positive = (value > 0) & (to_s > from_s)
+    change = value[is_positive].astype(np.int64)
+    time_s = np.concatenate([edges, from_s[is_positive], to_s[is_positive]])
     change = np.concatenate([np.zeros(len(edges), np.int64), change, -change])
     order = np.argsort(time_s, kind="stable")
     time_s, level = time_s[order], np.cumsum(change[order])
@@ -173,8 +175,8 @@ UNITS_PER_MILLI = 1000
 class HostUse:
     """Steps of all hosts, ordered by host and time; int64 (n_steps,).
 
-    host: row. time_s: from when. load: micro-cores in use from then until the host's next step; 0 at its last.
-    is_covered: bool (n_requests,), which requests have a usage series and were placed.
+    host: row. time_s: begin. load: micro-cores in use until the host's next step; 0 at its last.
+    is_covered: bool (n_requests,), placed requests with a usage series.
     """
 
     host: np.ndarray
@@ -183,7 +185,7 @@ class HostUse:
     is_covered: np.ndarray
 
     def end_s(self) -> np.ndarray:
-        """When each step ends; a host's last ends when it begins."""
+        """The end of each step; a host's last step ends when it begins."""
         is_followed = np.append(self.host[1:] == self.host[:-1], False)
         return np.where(is_followed, np.append(self.time_s[1:], 0), self.time_s)
 
@@ -194,7 +196,8 @@ class HostUse:
 
 
 def host_use(workload: Workload, result: Result, usage: pd.DataFrame | None) -> HostUse:
-    """Steps of a replay in which every request stayed on its first host; `usage_metrics` says what is refused."""
+    """Steps of a replay in which every request stayed on its first host; for refusals see
+    `usage_metrics`."""
     if result.is_disturbed:
         raise ValueError("result must be of a replay in which requests are placed when they arrive and stay there, got "
                          f"one of policy {result.policy!r} with migrations, waiting or failures")
