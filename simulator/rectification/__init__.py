@@ -1,6 +1,7 @@
-"""A few moves a day that free hosts: what a planner sees of a pool, and the planners.
+"""A few migrations a day that free hosts: the planners, and their view of a pool.
 
-May import: `workloads` and what lies below it. A planner knows nothing of the loop that carries out its moves.
+May import: `workloads` and what lies below it. Planners do not depend on the loop that carries out
+their moves.
 """
 
 from sojourn.simulator.rectification.planners import RECTIFIERS, Planner

@@ -1,6 +1,7 @@
-"""Chances that requests have ended and that hosts are empty, over cells of time to come; compiled.
+"""Compiled: chances that requests have ended and that hosts are empty, over cells of future time.
 
-Cells are the spans between edges. Every function has a slow twin in `tests/naive_rectification.py`, with equal bits.
+Cells are the spans between edges. Every function has a slow twin in `tests/naive_rectification.py`,
+with equal bits.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ def _overhang(breakpoint_s: np.ndarray, overhang_s: np.ndarray, start: int, end:
 @kept_kernel
 def fill_ended(ended: np.ndarray, edge_s: np.ndarray, left_s: np.ndarray, uptime_s: np.ndarray, curve_start: np.ndarray,
                curve_end: np.ndarray, breakpoint_s: np.ndarray, overhang_s: np.ndarray) -> None:
-    """Fill in the chance that each request has ended, as a mean over each cell, given that it runs now.
+    """Fill in the chance that each request has ended, as a mean over each cell, given that it runs
+    now.
 
-    ended: float64 (n, n_cells). edge_s: int64 (n_cells + 1,), from now. left_s: int64 (n,), predicted remaining.
-    overhang_s empty: each ends when it is predicted to. Else the chance that it still runs is by how much its overhang
-    falls over the cell, scaled so that what is left now is left_s; it never rises again.
+    ended: float64 (n, n_cells). edge_s: int64 (n_cells + 1,), from now. left_s: int64 (n,),
+    predicted remaining time. If overhang_s is empty, each request ends at its prediction. Else the
+    chance that it still runs is the fall of its overhang over the cell, scaled so that the overhang
+    now is left_s; it never rises.
     """
     for r in range(len(ended)):
         scale = 0.0
@@ -64,12 +67,13 @@ def fill_ended(ended: np.ndarray, edge_s: np.ndarray, left_s: np.ndarray, uptime
 @kept_kernel
 def fill_values(values: np.ndarray, empty: np.ndarray, ended: np.ndarray, order: np.ndarray, host: np.ndarray,
                 weight_s: np.ndarray) -> None:
-    """Fill in how long each host is expected to be empty if the first k of its requests were gone, for each k.
+    """Fill in how long each host is expected to be empty without the first k of its requests, for
+    each k.
 
-    order: int64 (n,), requests host by host, in the order in which they would go. values: float64 (n,), at a request's
-    place in it the expected empty seconds without those before it on its host; so at a host's first, as things are.
-    empty: float64 (n_hosts, n_cells), ones; the chance that the host is empty, as things are. weight_s: float64
-    (n_cells,), seconds of the cells.
+    order: int64 (n,), requests host by host, in the order in which they would go. values: float64
+    (n,), at a request's place in it the expected empty seconds without those before it on its host.
+    empty: float64 (n_hosts, n_cells), ones; becomes the chance that the host is empty with all its
+    requests. weight_s: float64 (n_cells,), seconds of the cells.
     """
     for place in range(len(order) - 1, -1, -1):
         request = order[place]

@@ -1,10 +1,10 @@
-"""The planners of moves, by name.
+"""The planners of moves, by name; PDRE is DVLA's planner (OSDI'26, section 4.4).
 
-PDRE, DVLA's own list of moves: long requests leave hosts on which they hold little (OSDI'26, section 4.4).
-
-The paper gives a greedy list and no objective; what follows is a reading of it. A host is stranded where requests
-predicted to stay long hold less than half of its cores. They go, all of a host or none, to hosts where long requests
-hold at least as many cores, so that long requests come together and the host empties when the short ones have ended.
+With PDRE long requests leave hosts on which they hold little. The paper gives a greedy list and no
+objective; this is a reading of it. A host is stranded if requests that are predicted to stay long
+hold less than half of its cores. All of them or none go to hosts on which long requests hold at
+least as many cores. So long requests come together, and the host empties when the short ones have
+ended.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from sojourn.simulator.rectification.value import value
 
 
 def pdre(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
-    """Hosts to be rid of their long requests: those with the fewest first, then by index; at most `budget` moves.
+    """Long requests leave stranded hosts: those with the fewest first, then by index; at most
+    `budget` moves.
 
-    Left alone are hosts with a long request that can't migrate, hosts whose moves exceed what is left of the budget,
-    and those for one of whose requests there is no target. On a host the longest predicted remaining time goes first.
-    Targets: the most cores of long requests first, then the least room left, then by index; never an empty host.
+    A host is passed over if one of its long requests can't migrate or finds no target, or if its
+    moves exceed the rest of the budget. On a host the longest predicted remaining time goes first.
+    Targets: the most cores of long requests first, then the least room left, then by index; never
+    an empty host.
     """
     n_hosts, remaining_s = len(view.capacity), view.remaining_s()
     is_long = remaining_s > long_s
@@ -32,7 +34,7 @@ def pdre(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
     is_stuck = np.bincount(view.host[is_long & view.is_fixed], minlength=n_hosts) > 0
     is_source = (n_long > 0) & (2 * long_cores < view.capacity[:, view.cpu]) & ~is_stuck & view.is_open
     sources = np.flatnonzero(is_source)
-    free, found, n_left = view.free.copy(), [], budget
+    free, groups, n_left = view.free.copy(), [], budget
     is_target, is_done = np.zeros(n_hosts, bool), np.zeros(n_hosts, bool)
     positions = np.flatnonzero(is_long)
     positions = positions[np.argsort(view.host[positions], kind="stable")]
@@ -41,33 +43,33 @@ def pdre(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
         if n_long[source] > n_left:
             break
         if is_target[source]:
-            continue  # it holds more now than when it was looked at
-        own = positions[np.searchsorted(hosts, source):np.searchsorted(hosts, source, side="right")]
-        own = own[np.lexsort((own, -remaining_s[own]))]
-        targets = _targets(view, own, int(long_cores[source]), long_cores, free, is_done)
+            continue  # it has more long requests now than were counted
+        leaving = positions[np.searchsorted(hosts, source):np.searchsorted(hosts, source, side="right")]
+        leaving = leaving[np.lexsort((leaving, -remaining_s[leaving]))]
+        targets = _targets(view, leaving, int(long_cores[source]), long_cores, free, is_done)
         if targets is None:
             continue
-        for position, target in zip(own.tolist(), targets, strict=True):
+        for position, target in zip(leaving.tolist(), targets, strict=True):
             free[target] -= view.need[position]
             long_cores[target] += view.need[position, view.cpu]
             is_target[target] = True
         is_done[source] = True
-        n_left -= len(own)
-        found.append(MigrationGroup(source, tuple(own.tolist()), tuple(targets), float("nan")))
-    return found
+        n_left -= len(leaving)
+        groups.append(MigrationGroup(source, tuple(leaving.tolist()), tuple(targets), float("nan")))
+    return groups
 
 
-def _targets(view: PoolView, own: np.ndarray, at_least: int, long_cores: np.ndarray, free: np.ndarray,
+def _targets(view: PoolView, leaving: np.ndarray, at_least: int, long_cores: np.ndarray, free: np.ndarray,
              is_done: np.ndarray) -> list[int] | None:
-    """A host for each request, each seeing what those before it take; None where one finds none."""
+    """A target for each request, with the room that those before it leave; None if one finds none."""
     free, cores = free.copy(), long_cores.copy()
     targets: list[int] = []
     groups: set[tuple[int, int]] = set()
-    for position in own.tolist():
-        may = view.may_take(position, free) & (cores >= at_least) & ~is_done
+    for position in leaving.tolist():
+        is_candidate = view.may_take(position, free) & (cores >= at_least) & ~is_done
         group = int(view.group[position])
-        may[[target for of_group, target in groups if of_group == group]] = False
-        hosts = np.flatnonzero(may)
+        is_candidate[[target for of_group, target in groups if of_group == group]] = False
+        hosts = np.flatnonzero(is_candidate)
         if len(hosts) == 0:
             return None
         left = free[hosts, 0] - view.need[position, 0]
@@ -81,7 +83,7 @@ def _targets(view: PoolView, own: np.ndarray, at_least: int, long_cores: np.ndar
 
 
 Planner = Callable[[PoolView, int, int], list[MigrationGroup]]
-"""The day's moves of a pool, the first to go first: of a view, with at most so many moves, and the seconds from which
-on a remaining time is long."""
+"""From a view, a budget of moves, and the least long remaining time in seconds, to the day's moves
+in order."""
 RECTIFIERS: Mapping[str, Planner] = MappingProxyType({"pdre": pdre, "value": value})
-"""By name."""
+"""The planners by name."""

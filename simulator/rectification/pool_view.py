@@ -1,10 +1,8 @@
-"""What a planner of moves sees of a pool at a moment: hosts, and the requests that run. Nothing of their ends.
+"""A planner's view of a pool at one time, its plan, and refills of hosts.
 
-What a plan is made of: requests that leave a host together, and where each goes.
-
-Cells of time to come over which chances are told, and what an hour in each counts for.
-
-How soon other requests take what is left or freed: what a pool has shown so far.
+The view has hosts and running requests, without their ends. A plan has groups of requests that
+leave a host together, each with its target. Chances are means over cells of future time. Refills
+say how soon other requests come to hosts, as counted in the pool so far.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class MigrationGroup:
-    """Requests that leave a host together: moving only some of them would be of little use.
+    """Requests that leave a host together: to move only some of them is of little use.
 
-    source: the host. requests: their positions in the view, in the order in which they go. targets: host of each.
-    gain_s: host-seconds that all moves together are expected to free, less what they cost; NaN where the planner does
-        not weigh them. Higher is better.
+    source: the host. requests: their positions in the view, in the order in which they go. targets:
+    host of each. gain_s: host-seconds that all moves together are expected to free, less their
+    cost; NaN if the planner does not compute it. Higher is better.
     """
 
     source: int
@@ -35,19 +33,19 @@ class MigrationGroup:
 
 
 MIGRATION_S = 1_200
-"""A migration takes so long if nothing else is said, and holds room on both hosts (LAVA, section 4.4). Cells begin
-here: what is freed before counts for nothing."""
+"""Default length of a migration, which holds room on both hosts (LAVA, section 4.4). Cells begin
+here: room freed before does not count."""
 N_AT_ONCE = 3
-"""Migrations at a time if nothing else is said (LAVA, section 4.4), in the order of the plan."""
+"""Default number of migrations at a time (LAVA, section 4.4), in the order of the plan."""
 HORIZON_S = 86_400
-"""What is freed later than this counts for nothing: by then the pool is another, and migrations are planned anew.
+"""Room freed later does not count: by then the pool has changed, and migrations are planned again.
 Chosen on four synthetic seeds and openb (docs/simulator/rectification.md)."""
 N_CELLS = 24
 
 
 def edges_s() -> np.ndarray:
-    """Edges of the cells, seconds from now, int64 (N_CELLS + 1,): from MIGRATION_S to the horizon, each by the same
-    factor longer.
+    """Edges of the cells, seconds from now, int64 (N_CELLS + 1,): from MIGRATION_S to the horizon,
+    in a geometric series.
 
     >>> edges_s()[[0, 1, -1]].tolist()
     [1200, 1434, 86400]
@@ -56,8 +54,8 @@ def edges_s() -> np.ndarray:
 
 
 def knots_s() -> np.ndarray:
-    """Seconds after a host became empty at which it is asked whether it is empty, int64 (N_CELLS + 2,): 0 and the
-    edges."""
+    """Seconds after a host became empty at which it is checked again, int64 (N_CELLS + 2,): 0 and
+    the edges."""
     return np.append(0, edges_s())
 
 
@@ -68,20 +66,20 @@ def share_after(time_s: int) -> np.ndarray:
 
 
 N_DAYS = 14
-"""Days that are remembered."""
+"""Days of the counts."""
 SAMPLE_S = 6 * 3_600
-"""So far apart are the moments of a day at which the hosts in use are looked at."""
+"""Time between two samples of the hosts in use."""
 _MOST = 2_000
-"""Hosts that became empty in a day; of more, every second or every third and so on is asked."""
+"""The most emptied hosts of a day that are checked; of more, only every second, third and so on."""
 _TOGETHER = 4
-"""Cells that are counted together, since single ones hold few hosts."""
+"""Cells that are counted together, since single ones have few hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spells:
     """Spells in which hosts were empty, by host and then by time; int64 (n,).
 
-    host: of each. since_s, until_s: from when and to when; one that lasts ends now.
+    host: of each. since_s, until_s: begin and end; an open one ends now.
     """
 
     host: np.ndarray
@@ -91,11 +89,12 @@ class Spells:
 
 @dataclass(frozen=True, slots=True)
 class Refill:
-    """What a pool has shown of its hosts.
+    """How soon other requests come to the hosts of a pool.
 
-    left_empty: float64 (N_CELLS + 1,), never rising: the chance that a host is empty when the last of the requests that
-    run on it now has left, that being `edges_s()` from now; else others have come. still_empty: float64 (N_CELLS + 2,),
-    the chance that a host that became empty is empty `knots_s()` later, whether in between it was in use or not.
+    left_empty: float64 (N_CELLS + 1,), never rising: the chance that a host is empty when the last
+    of its present requests leaves, `edges_s()` from now; else others have come. still_empty:
+    float64 (N_CELLS + 2,), the chance that a host that became empty is empty `knots_s()` later, in
+    use between or not.
     """
 
     left_empty: np.ndarray
@@ -103,8 +102,8 @@ class Refill:
 
 
 class RefillRecord:
-    """Counts of a pool's last N_DAYS days, a day at a time; each is counted when the day after it is over, so that what
-    became of a host within HORIZON_S is known of all."""
+    """Counts of a pool's last N_DAYS days; a day is counted when the next is over, as HORIZON_S
+    must have passed."""
 
     def __init__(self) -> None:
         self._left: deque[np.ndarray] = deque(maxlen=N_DAYS)
@@ -116,7 +115,8 @@ class RefillRecord:
         self._still.append(still)
 
     def refill(self) -> Refill:
-        """By all that was counted, and one more host for each number that was empty, so that few say little."""
+        """The shares of all counts, with one more empty host in each, so that few hosts change
+        little."""
         n_cells = N_CELLS // _TOGETHER
         left = np.sum([np.ones((n_cells, 2)), *self._left], axis=0)
         still = np.sum([np.ones((N_CELLS + 2, 2)), *self._still], axis=0)
@@ -125,29 +125,29 @@ class RefillRecord:
 
 
 def count_still(spells: Spells, from_s: int, now_s: int) -> np.ndarray:
-    """Of the hosts that became empty from a time on and until HORIZON_S before now: how many were empty `knots_s()`
-    later, and how many there were; int64 (N_CELLS + 2, 2).
+    """Of the hosts that became empty from from_s on, up to HORIZON_S before now: how many were
+    empty `knots_s()` later, and how many there are; int64 (N_CELLS + 2, 2).
 
     >>> spells = Spells(np.array([0]), np.array([0]), np.array([1_300]))
     >>> count_still(spells, 0, 86_400)[:4].tolist()
     [[1, 1], [1, 1], [0, 1], [0, 1]]
     """
-    asked = np.flatnonzero((spells.since_s >= from_s) & (spells.since_s <= now_s - HORIZON_S))
-    asked = asked[::max(-(-len(asked) // _MOST), 1)]
-    at_s = spells.since_s[asked] + knots_s()[:, None]
-    far_s = now_s + 1  # keeps hosts apart
+    idx_emptied = np.flatnonzero((spells.since_s >= from_s) & (spells.since_s <= now_s - HORIZON_S))
+    idx_emptied = idx_emptied[::max(-(-len(idx_emptied) // _MOST), 1)]
+    at_s = spells.since_s[idx_emptied] + knots_s()[:, None]
+    far_s = now_s + 1  # separates hosts
     key = spells.host * far_s + spells.since_s
-    place = np.searchsorted(key, spells.host[asked] * far_s + at_s, side="right") - 1  # the last that began by then
+    place = np.searchsorted(key, spells.host[idx_emptied] * far_s + at_s, side="right") - 1  # the last begun
     n_empty = ((at_s < spells.until_s[place]) | (spells.until_s[place] == now_s)).sum(axis=1)
-    return np.stack([n_empty, np.full(len(n_empty), len(asked))], axis=1)
+    return np.stack([n_empty, np.full(len(n_empty), len(idx_emptied))], axis=1)
 
 
 def count_left(host: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, at_s: int) -> np.ndarray:
-    """Of the hosts that were in use at a time, and that all who ran there then had left within HORIZON_S: on how many
-    nobody else was when the last of them left, and how many there were, by when that was; int64
-    (N_CELLS / 4, 2).
+    """Of the hosts in use at at_s whose requests of then all left within HORIZON_S: how many were
+    empty when the last of them left, and how many there are, by when that was; int64 (N_CELLS / 4,
+    2).
 
-    host, from_s, to_s: int64 (n,), stays, by host; all that began within HORIZON_S of the time.
+    host, from_s, to_s: int64 (n,), stays, by host; all that began within HORIZON_S of at_s.
     """
     n_hosts = int(host.max(initial=-1)) + 1
     was_there = (from_s <= at_s) & (to_s > at_s)
@@ -163,12 +163,13 @@ def count_left(host: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, at_s: int
 
 
 def weights_s(refill: Refill | None) -> np.ndarray:
-    """How long a host is expected to be empty for each cell in which nothing that runs there now is left, seconds,
-    float64 (N_CELLS,).
+    """The weight of each cell in which all present requests of a host have left: seconds that the
+    host is expected to be empty, float64 (N_CELLS,).
 
-    refill: None = nobody comes. If the last of them leaves in x, the host is expected to be empty for G(x) before the
-    horizon: the chance that it is empty then, times how long it is from then on. By parts, the mean of G over when they
-    leave is the chance that they have left, weighed in each cell by how much G falls over it.
+    refill: None = no requests come. If the last request leaves in x, the host is expected to be
+    empty for G(x) before the horizon: the chance that it is empty then, times how long it stays so.
+    Integrated by parts, the mean of G over x is the chance that they have left, weighted in each
+    cell by the fall of G over it.
 
     >>> bool((weights_s(None) == np.diff(edges_s())).all())
     True
@@ -183,19 +184,20 @@ def weights_s(refill: Refill | None) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """A pool at a moment. Positions of requests are 0..n-1, of hosts 0..n_hosts-1; arrays are int64 unless it is said.
+    """A pool at one time. Positions of requests are 0..n-1, of hosts 0..n_hosts-1; arrays are int64
+    unless stated.
 
-    capacity, free: (n_hosts, n_resources), in the same whole units. cpu: which resource is the cores.
-    is_open: bool (n_hosts,), hosts that take requests. n_holding: (n_hosts,), requests that hold room there, those that
-        migrate away included. host_kind: (n_hosts,).
-    host: (n,), where each request runs. need: (n, n_resources). uptime_s: (n,), 0 or more. is_fixed: bool (n,), can't
-        migrate, does so already or is about to. kind: (n,), of host that it needs, -1 = any. group: (n,), no two of a
-        group on one host, -1 = none.
-    curve_start, curve_end: (n,), each request's curve in the flat arrays breakpoint_s, total_s and overhang_s (empty
-        where the predictor tells one lifetime alone); see `predictions.Curves`.
-    refill: how soon others take what is left or freed, by what the pool has shown so far; None where that is not known,
-        and then nobody comes.
-    migration_s, n_at_once: how long a migration takes, seconds, and how many go at a time.
+    capacity, free: (n_hosts, n_resources), in the same whole units. cpu: index of the cores.
+    is_open: bool (n_hosts,), hosts that take requests. n_holding: (n_hosts,), requests that hold
+    room there,
+        those that migrate away included. host_kind: (n_hosts,).
+    host: (n,), the host of each request. need: (n, n_resources). uptime_s: (n,), 0 or more.
+        is_fixed: bool (n,), it can't migrate, migrates already or is about to. kind: (n,), kind of
+        host that it needs, -1 = any. group: (n,), a host never holds two of a group, -1 = none.
+    curve_start, curve_end: (n,), each request's curve in the flat arrays breakpoint_s, total_s and
+        overhang_s (empty if the predictor gives one lifetime only); see `predictions.Curves`.
+    refill: how soon others come to hosts, as counted so far; None = no requests come.
+    migration_s, n_at_once: length of a migration, seconds, and how many go at a time.
     """
 
     capacity: np.ndarray
@@ -220,18 +222,19 @@ class PoolView:
     n_at_once: int = N_AT_ONCE
 
     def done_s(self, k: int) -> int:
-        """When the k-th migration of a plan is done, from 0, seconds from now; they go in the order of the plan."""
+        """When the k-th migration of a plan ends, k from 0, seconds from now; they go in the order
+        of the plan."""
         return self.migration_s * (k // self.n_at_once + 1)
 
     def remaining_s(self) -> np.ndarray:
         """Predicted remaining time of each request at its uptime, seconds, int64 (n,), above 0: higher = stays longer.
 
-        What `Curves.total_at` says less the uptime; a total that is outlived doubles.
+        It is `Curves.total_at` less the uptime; a total that is outlived doubles.
         """
         if len(self.host) == 0:
             return np.zeros(0, np.int64)
         low, high = self.curve_start.copy(), self.curve_end.copy()
-        while (high - low > 1).any():  # halves of each curve at once
+        while (high - low > 1).any():  # bisects all curves at once
             middle = (low + high) // 2
             is_reached = (self.breakpoint_s[np.minimum(middle, len(self.breakpoint_s) - 1)] <= self.uptime_s) & (
                 high - low > 1)
@@ -243,20 +246,21 @@ class PoolView:
         return np.asarray(total - self.uptime_s)
 
     def only(self, positions: np.ndarray) -> PoolView:
-        """The same pool with some of its requests, in that order; hosts and what is free on them stay as they are."""
+        """The same pool with some of its requests, in that order; hosts and their free room do not
+        change."""
         return replace(self, **{name: getattr(self, name)[positions] for name in (
             "host", "need", "uptime_s", "is_fixed", "kind", "group", "curve_start", "curve_end")})
 
     def may_take(self, position: int, free: np.ndarray) -> np.ndarray:
-        """Hosts that are open and in use, have room for a request and break no rule, bool (n_hosts,); its own is not
-        among them.
+        """Hosts that are open and in use, have room for a request and break no rule, without its
+        own; bool (n_hosts,).
 
-        free: of the hosts, as it is to be counted.
+        free: free amounts of the hosts, in place of the view's.
         """
-        may = self.is_open & (self.n_holding > 0) & (free >= self.need[position]).all(axis=1)
+        is_candidate = self.is_open & (self.n_holding > 0) & (free >= self.need[position]).all(axis=1)
         if self.kind[position] >= 0:
-            may &= self.host_kind == self.kind[position]
+            is_candidate &= self.host_kind == self.kind[position]
         if self.group[position] >= 0:
-            may[self.host[self.group == self.group[position]]] = False
-        may[self.host[position]] = False
-        return may
+            is_candidate[self.host[self.group == self.group[position]]] = False
+        is_candidate[self.host[position]] = False
+        return is_candidate

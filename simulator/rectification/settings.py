@@ -1,4 +1,4 @@
-"""How a pool is rectified: by which planner, with how many moves, when, and what can't be moved."""
+"""Settings of rectification: the planner, moves a day, the hour, and requests that can't be moved."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from sojourn.simulator.whole_numbers import is_whole
 from sojourn.simulator.workloads import Workload, owner_numbers
 
 BUDGET_MAX = 1_000_000
-"""Migrations a day, at most."""
+"""The most migrations a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rectify:
     """A few live migrations a day that free hosts.
 
-    planner: a name in RECTIFIERS. budget: moves a day in the whole pool; 0 = none. hour: of the trace's days, at which
-    the day's moves are planned, 0..23. non_migratable_share: of all requests, drawn by `seed`, that can't be moved; in
-    DVLA's clusters 40 % (OSDI'26, section 4.4). is_by_owner: whole owners are drawn in place of single requests.
-    long_s: a request that is predicted to stay longer than this is long, for planners that ask.
+    planner: a name in RECTIFIERS. budget: moves a day in the whole pool; 0 = none. hour: hour of
+    the trace's days at which the day's moves are planned, 0..23. non_migratable_share: share of all
+    requests, drawn by `seed`, that can't be moved; in DVLA's clusters 40 % (OSDI'26, section 4.4).
+    is_by_owner: whole owners are drawn instead of single requests. long_s: a request that is
+    predicted to stay longer is long, for planners that use it.
 
     >>> Rectify("pdre", 5).hour
     0
@@ -62,18 +63,18 @@ class Rectify:
 
 
 def non_migratable(workload: Workload, rectify: Rectify) -> np.ndarray:
-    """Which requests are drawn as not to be moved, bool (n,); the same for every policy and planner.
+    """Drawn requests that can't be moved, bool (n,); the same for every policy and planner.
 
-    By owner, owners are taken in a drawn order until they have the share of the requests; requests without an owner
-    stand for themselves.
+    By owner, owners are drawn until they have the share of the requests; a request without an owner
+    is its own.
     """
     n, rng = len(workload.placed_s), np.random.default_rng(rectify.seed)
     if not rectify.is_by_owner:
         return np.asarray(rng.random(n) < rectify.non_migratable_share)
     owners = owner_numbers(workload)
     n_owners = int(owners.max(initial=-1)) + 1
-    lone = np.cumsum(owners < 0) - 1 + n_owners
-    _, unit, sizes = np.unique(np.where(owners < 0, lone, owners), return_inverse=True, return_counts=True)
+    of_lone = np.cumsum(owners < 0) - 1 + n_owners
+    _, unit, sizes = np.unique(np.where(owners < 0, of_lone, owners), return_inverse=True, return_counts=True)
     order = rng.permutation(len(sizes))
     before = np.cumsum(sizes[order]) - sizes[order]
     is_drawn = np.zeros(len(sizes), bool)

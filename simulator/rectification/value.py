@@ -1,9 +1,10 @@
-"""Migrations by what they are expected to free; ours.
+"""The planner `value`: migrations by their expected gain; ours.
 
-A host is empty by t with the chance that all of its requests have ended by then. Requests that leave raise that chance,
-and lower it where they go. What a set of migrations is worth is the host-time that the source is expected to gain, less
-what the targets lose; it is told by whole curves, without a threshold of long. Moving one of two long requests frees
-nothing, so requests that leave a host together are weighed together, by gain per migration.
+A host is empty by t with the chance that all of its requests have ended by then. Requests that
+leave raise that chance on the source, and lower it on the target. The gain of a set of migrations
+is the host-time that the source is expected to gain, less the loss of the targets; it uses whole
+curves, without a threshold of long. To move one of two long requests frees no host, so the gain is
+of all requests that leave together, per migration.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from sojourn.simulator.rectification.pool_view import (
 SHORTEST_S = 6 * MIGRATION_S
 """A request predicted to end within this is not moved."""
 LEAST_GAIN_S = 7 * 3_600
-"""Host-seconds that a migration must be expected to free, of a host that would stay empty to the horizon; less as an
-emptied host is refilled. Chosen with HORIZON_S."""
+"""The least expected gain of a migration, host-seconds, if an emptied host stayed empty to the
+horizon; lower as it is refilled. Chosen with HORIZON_S."""
 _SAME_LOSS_S = 60
-"""Targets that lose the same but for this are alike; then the fuller host is taken."""
-_MOST_LOOKED_AT = 2_000
-"""Sets of requests that are weighed with their targets, besides as many again for each migration of the budget."""
+"""Losses of targets are compared in steps of this; the fuller of equal hosts is taken."""
+_MOST_SETS = 2_000
+"""The most sets whose targets are searched, and as many again for each migration of the budget."""
 _MOST_LATE = 50
-"""Sets in a row that would free too little since they would begin late; then no more are looked at."""
+"""The search ends after so many sets in a row that free too little because they would begin late."""
 
 
 def chances(view: PoolView) -> np.ndarray:
@@ -46,17 +47,20 @@ def chances(view: PoolView) -> np.ndarray:
 
 
 def value(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
-    """Sets of requests that leave a host together, the largest expected gain per migration first; at most `budget`.
+    """Sets of requests that leave a host together, the largest expected gain per migration first;
+    at most `budget`.
 
-    Of a host's requests those go that are predicted to stay longest. A request stays that can't migrate or ends within
-    SHORTEST_S. Targets: the least expected loss (to the minute), then the least room left, then by index; never an
-    empty host, and none that is emptied. Each set is weighed with what was planned before it. long_s is not asked.
+    From a host the requests go that are predicted to stay longest, without those that can't migrate
+    or end within SHORTEST_S. Targets: the least expected loss (to the minute), then the least room
+    left, then by index; never an empty host or a source. Each gain counts the migrations planned
+    before. long_s is not used.
     """
     return _Plan(view).groups(budget) if budget > 0 and len(view.host) > 0 else []
 
 
 class _Plan:
-    """The greedy choice: what is free and how likely each host is empty, with the migrations chosen so far."""
+    """The greedy choice: free room and chances that hosts are empty, with the migrations chosen so
+    far."""
 
     def __init__(self, view: PoolView) -> None:
         n_hosts = len(view.capacity)
@@ -72,9 +76,9 @@ class _Plan:
         fill_values(self.values, self.empty, self.ended, self.order, view.host, self.weight_s)
 
     def groups(self, budget: int) -> list[MigrationGroup]:
-        """The chosen sets. A set's gain without what its targets lose is at least its gain, so sets are weighed with
-        their targets only while that promises more than the best of those weighed."""
-        found: list[MigrationGroup] = []
+        """The chosen sets. The gain without the targets' loss is an upper bound, so targets are
+        searched only for sets whose bound exceeds the best gain so far."""
+        chosen: list[MigrationGroup] = []
         heap = self._promises(budget)
         heapq.heapify(heap)
         n_left, n_late = budget, 0
@@ -83,24 +87,24 @@ class _Plan:
             source = int(self.view.host[self.order[first]])
             if n > n_left or self.is_source[source] or self.is_target[source]:
                 continue
-            if group is None or n_chosen < len(found):
-                group = self._weighed(first, n, 0)  # all begin later together: that changes no order
+            if group is None or n_chosen < len(chosen):
+                group = self._with_targets(first, n, 0)  # a later begin of all changes no order
                 if group is not None and group.gain_s >= n * self.least_s:
-                    heapq.heappush(heap, (-group.gain_s / n, first, n, len(found), group))
+                    heapq.heappush(heap, (-group.gain_s / n, first, n, len(chosen), group))
                 continue
             if budget - n_left + n > self.view.n_at_once:
-                group = self._weighed(first, n, budget - n_left)
+                group = self._with_targets(first, n, budget - n_left)
                 if group is None or group.gain_s < n * self.least_s:
                     n_late += 1
                     continue
             self._take(group)
-            found.append(group)
+            chosen.append(group)
             n_left, n_late = n_left - n, 0
-        return found
+        return chosen
 
     def _promises(self, budget: int) -> list[tuple[float, int, int, int, MigrationGroup | None]]:
-        """What sets of each host's first requests would gain if their targets lost nothing: minus gain per migration,
-        the first one's place in the order, and how many."""
+        """The gains of sets of each host's first requests without the targets' loss: minus gain per
+        migration, the first one's place in the order, and how many."""
         host = self.view.host[self.order]
         is_first = np.append(True, host[1:] != host[:-1])
         place = np.arange(len(host))
@@ -110,30 +114,30 @@ class _Plan:
         gain = (without - self.values[first]) / n
         is_set = ~self.is_staying[self.order] & (n <= budget) & (gain >= self.least_s)
         places = np.flatnonzero(is_set)
-        places = places[np.argsort(-gain[places], kind="stable")][:_MOST_LOOKED_AT * (1 + budget)]
+        places = places[np.argsort(-gain[places], kind="stable")][:_MOST_SETS * (1 + budget)]
         return [(-float(gain[at]), int(first[at]), int(n[at]), -1, None) for at in places]
 
-    def _weighed(self, first: int, n: int, n_before: int) -> MigrationGroup | None:
-        """The set of a host's first n requests with a target for each and what they gain together, after n_before other
-        migrations; None where one finds none."""
+    def _with_targets(self, first: int, n: int, n_before: int) -> MigrationGroup | None:
+        """The set of a host's first n requests with their targets and gain, after n_before other
+        migrations; None if one finds no target."""
         view, requests = self.view, self.order[first:first + n]
         source, free = int(view.host[requests[0]]), self.free.copy()
         gain = self._gain(first, n, view.done_s(n_before + n - 1))
         empty: dict[int, np.ndarray] = {}
         targets: list[int] = []
         for k, position in enumerate(requests.tolist()):
-            may = view.may_take(position, free) & ~self.is_source
+            is_candidate = view.may_take(position, free) & ~self.is_source
             group = int(view.group[position])
-            may[[target for other, target in zip(requests.tolist(), targets, strict=False)
+            is_candidate[[target for other, target in zip(requests.tolist(), targets, strict=False)
                  if group >= 0 and view.group[other] == group]] = False
-            hosts = np.flatnonzero(may)
+            hosts = np.flatnonzero(is_candidate)
             if len(hosts) == 0:
                 return None
             begun_s = view.done_s(n_before + k) - view.migration_s
             still = self.weight_s * share_after(begun_s) * (1.0 - self.ended[position])
             chance = self.empty[hosts]
-            for target, own in empty.items():
-                chance[hosts == target] = own
+            for target, known in empty.items():
+                chance[hosts == target] = known
             loss = (chance * still).sum(axis=1)
             left = free[hosts, 0] - view.need[position, 0]
             best = int(np.lexsort((hosts, left, np.floor(loss / _SAME_LOSS_S)))[0])
@@ -145,8 +149,8 @@ class _Plan:
         return MigrationGroup(source, tuple(requests.tolist()), tuple(targets), gain)
 
     def _gain(self, first: int, n: int, from_s: int) -> float:
-        """Seconds for which a host is expected to be empty without its first n requests from a time on, less those for
-        which it is with them."""
+        """Seconds for which a host is expected to be empty without its first n requests from from_s
+        on, less those with them."""
         source = int(self.view.host[self.order[first]])
         if from_s <= MIGRATION_S:
             without = self.values[first + n] if self._is_followed(first + n, source) else self.weight_s.sum()

@@ -1,4 +1,4 @@
-"""What planned migrations are worth: which host they free, when, and with what chance."""
+"""The worth of planned migrations: the host that they free, when, and with what chance."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sojourn.simulator.rectification.pool_view import MigrationGroup, PoolView, 
 from sojourn.simulator.rectification.value import chances
 
 STEP_S = 600
-"""Chances from curves are means over so long."""
+"""Chances from curves are means over this time."""
 Ended = Callable[[int, float], float]
-"""The chance that the request at a position has ended so many seconds from now, given that it runs now."""
+"""The chance that the request at a position has ended after some seconds, given that it runs now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Of one group of migrations, with those before it.
+    """The worth of one group of migrations, after those before it.
 
-    chance, chance_without: that all who run on the source now have left it a day from now, with the migrations and
-    without them, 0..1. likely_s: when all its migrations are done and that is first at least as likely as not, seconds
-    from now; NaN where that is not within a day. gain_h: host-hours that the source is expected to gain within a day,
-    less what the targets lose, by the view's refill.
+    chance, chance_without: chance that all present requests of the source have left it a day from
+    now, with and without the migrations, 0..1. likely_s: when all its migrations are done and that
+    chance is first 1/2 or more, seconds from now; NaN if not within a day. gain_h: host-hours that
+    the source is expected to gain within a day, less the loss of the targets, by the view's refill.
     """
 
     chance: float
@@ -36,17 +36,18 @@ class Worth:
 
 
 def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Ended | None = None) -> list[Worth]:
-    """The worth of each group, in their order; whoever planned them.
+    """The worth of each group, in their order, from any planner.
 
-    ended: None = as the view's curves say, to STEP_S. A request is on its target from its migration's begin on, and
-    holds its source to the migration's end.
+    ended: None = by the view's curves, to STEP_S. A request is on its target from the begin of its
+    migration, and holds its source to the end.
     """
     touched = {at for group in groups for at in (group.source, *group.targets)}
     positions = np.flatnonzero(np.isin(view.host, list(touched)))
-    seen, host = view.only(positions), view.host[positions]
+    touched_view, host = view.only(positions), view.host[positions]
     place = {position: k for k, position in enumerate(positions.tolist())}
-    holds, found, n_before = 1.0 - chances(seen), [], 0  # the chance that a request holds its host, over each cell
-    ended = ended or _by_curves(seen, place)
+    holds = 1.0 - chances(touched_view)  # the chance that a request holds its host, over each cell
+    result, n_before = [], 0
+    ended = ended or _by_curves(touched_view, place)
     weight_s = weights_s(view.refill)
     for group in groups:
         hosts = dict.fromkeys([group.source, *group.targets])
@@ -62,17 +63,17 @@ def worth(view: PoolView, groups: Sequence[MigrationGroup], ended: Ended | None 
         after[group.source] *= (1.0 - still).prod(axis=0)
         gain_s = sum(float((weight_s * (after[at] - before[at])).sum()) for at in hosts)
         gone_s = dict(zip(group.requests, ends_s, strict=True))
-        found.append(Worth(_empty(ended, without, gone_s, DAY_S), _empty(ended, without, {}, DAY_S),
+        result.append(Worth(_empty(ended, without, gone_s, DAY_S), _empty(ended, without, {}, DAY_S),
                            _likely_s(ended, without, gone_s), gain_s / 3_600))
-    return found
+    return result
 
 
-def _by_curves(seen: PoolView, place: dict[int, int]) -> Ended:
-    """Chances by the curves of a view. place: of a position in it."""
+def _by_curves(view: PoolView, place: dict[int, int]) -> Ended:
+    """Chances by the curves of a view. place: index in it of each position."""
     edges = np.arange(0, DAY_S + 1, STEP_S)
-    cells = np.zeros((len(seen.host), len(edges) - 1))
-    fill_ended(cells, edges, seen.remaining_s(), seen.uptime_s, seen.curve_start, seen.curve_end, seen.breakpoint_s,
-               seen.overhang_s)
+    cells = np.zeros((len(view.host), len(edges) - 1))
+    fill_ended(cells, edges, view.remaining_s(), view.uptime_s, view.curve_start, view.curve_end, view.breakpoint_s,
+               view.overhang_s)
 
     def ended(position: int, after_s: float) -> float:
         return float(cells[place[position], min(int(after_s // STEP_S), cells.shape[1] - 1)])
@@ -88,7 +89,7 @@ def _empty(ended: Ended, positions: Sequence[int], gone_s: dict[int, int], at_s:
 def _likely_s(ended: Ended, positions: Sequence[int], gone_s: dict[int, int]) -> float:
     """The first whole second from the last migration's end to a day from now at which the chance is 1/2; NaN if none.
 
-    The chance never falls, so halves of the time find it.
+    The chance never falls, so bisection finds it.
     """
     low, high = max(gone_s.values()) - 1, DAY_S
     if low >= high or _empty(ended, positions, gone_s, high) < 0.5:
