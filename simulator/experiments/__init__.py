@@ -1,4 +1,5 @@
-"""Several replays beside each other: policies and predictors, A/B in one pool, orders of migration; caveats of a gain.
+"""Comparisons of several replays: policies and predictors, A/B in one pool, orders of migration;
+caveats of a gain.
 
 May import: `measures` and what lies below it.
 """

@@ -1,9 +1,8 @@
-"""A/B in one pool: hosts split at random into two halves, one under another policy (LAVA, section 5.2).
+"""A/B in one pool (LAVA, section 5.2), and orders of migration on the same batches (section 5.1).
 
-What the order of migrations is worth by itself: the same batches, moved in one order or another (LAVA, section 5.1).
-
-In a replay with migrations each order changes what later batches find. Here the batches are taken from a replay without
-any, each an experiment of its own, so that orders differ in nothing else.
+In an A/B hosts are split at random into two halves, one under another policy. In a replay with
+migrations each order changes the hosts of later batches. So the batches come from a replay without
+migrations, each a separate experiment, and orders differ in nothing else.
 """
 
 from __future__ import annotations
@@ -22,18 +21,21 @@ from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload, fits_somewhere
 
 SourceFor = Callable[[Workload], LifetimeSource | None]
-"""Predictions for a workload: an oracle is of its own workload."""
+"""Predictions for a workload: each half needs its own oracle."""
 
 
 def halves(workload: Workload, rng: np.random.Generator) -> tuple[Workload, Workload]:
-    """The pool as two pools: half of the hosts at random, and the requests that a coin sends to each.
+    """The pool as two pools: half of the hosts at random, and a random part of the requests for
+    each.
 
-    Each request goes to a half with the probability of that half's share of the binding resource, whichever policy is
-    there and however full it is, and stays there: where it does not fit, the other half is not asked. (One scheduler
-    for both would send each request where it scores best; then the halves would differ in what they are asked for, and
-    no comparison of the two would be left.) One larger than every host of its half goes to the other.
+    Each request goes to a half with the probability of that half's share of the binding resource,
+    for any policy and load, and stays there: if it does not fit, the other half is not tried. (One
+    scheduler for both would send each request to its best score; then the halves would get
+    different demand and could not be compared.) A request larger than every host of its half goes
+    to the other.
 
-    ValueError for a workload with constraints or fewer than 2 hosts, or where a half would get no request.
+    ValueError for a workload with constraints or fewer than 2 hosts, or if a half would get no
+    request.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> import sojourn.simulator as sim
@@ -78,10 +80,10 @@ class Trial:
         return self.a.metrics.n_rejected + self.b.metrics.n_rejected
 
     def by_block(self, n_blocks: int = 10, *, is_adjusted: bool = False) -> np.ndarray:
-        """Empty hosts of the half under the policy over the other's, in blocks of equal length after the warm-up, pp,
-        float64 (n_blocks,).
+        """Empty hosts of the half under the policy less the other's, in blocks of equal length
+        after the warm-up, pp, float64 (n_blocks,).
 
-        is_adjusted: each half's measured from its own bound, which knows what it was asked for but not its policy.
+        is_adjusted: less each half's bound, which depends on its demand but not on its policy.
         """
         is_counted = (self.a.series["time_s"] >= self.warmup_s).to_numpy()
         ours, theirs = (half.series["empty_hosts_pct"] - is_adjusted * half.series["bound_empty_hosts_pct"]
@@ -104,10 +106,10 @@ def ab_trial(workload: Workload, policy: str | Policy, source_for: SourceFor, se
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests to be moved off some hosts.
+    """Requests to move from some hosts.
 
-    at_s: when. rows: int64 (n,), the requests in the trace's order. position: int64 (n,), which of the batch's hosts
-    each is on, 0 = the one with least in use.
+    at_s: the time. rows: int64 (n,), the requests in the trace's order. position: int64 (n,), the
+    place of each one's host among the batch's, 0 = the host with the least in use.
     """
 
     at_s: int
@@ -116,8 +118,9 @@ class Batch:
 
 
 def batches(workload: Workload, result: Result, *, n_hosts: int = 3, every_s: int = 6 * 3600) -> Iterator[Batch]:
-    """From the end of the warm-up each `every_s` the hosts in use that have the least in use: of the binding resource,
-    then of the others, then the fewest requests, then the lowest index.
+    """From the end of the warm-up on, each `every_s` the hosts with the least in use: of the
+    binding resource, then of the others, then the fewest requests, then the lowest index; no empty
+    ones.
 
     result: of a replay of the workload without migrations, failures or queues.
     """
@@ -127,18 +130,19 @@ def batches(workload: Workload, result: Result, *, n_hosts: int = 3, every_s: in
         used = np.zeros((len(workload.hosts), workload.need.shape[1] + 1), np.int64)
         np.add.at(used, result.host[rows], np.column_stack([workload.need[rows], np.ones(len(rows), np.int64)]))
         in_use = np.flatnonzero(used[:, -1])
-        chosen = in_use[np.lexsort(used[in_use].T[::-1])][:n_hosts]
+        hosts = in_use[np.lexsort(used[in_use].T[::-1])][:n_hosts]
         position = np.full(len(workload.hosts), -1)
-        position[chosen] = np.arange(len(chosen))
+        position[hosts] = np.arange(len(hosts))
         rows = rows[position[result.host[rows]] >= 0]
         yield Batch(at_s, rows, position[result.host[rows]])
 
 
 def n_carried_out(batch: Batch, ends_s: np.ndarray, expected_s: np.ndarray, migration: Migration) -> int:
-    """How many of a batch's migrations are begun before their request ends; the others are spared.
+    """How many of a batch's migrations begin before their request ends; the others are spared.
 
-    ends_s, expected_s: int64 (n,), when each of the batch's requests leaves, and when it is expected to. A slot is
-    free again when its migration is done or its request has left. Batches stand alone: n_a_day is not asked.
+    ends_s, expected_s: int64 (n,), when each of the batch's requests leaves, and when it is
+    expected to. A slot is free again when its migration ends or its request has left. Batches are
+    separate: n_a_day is not used.
 
     >>> two = Batch(0, np.array([4, 7]), np.array([0, 0]))
     >>> ends_s = np.array([900, 5000])
@@ -159,7 +163,8 @@ def n_carried_out(batch: Batch, ends_s: np.ndarray, expected_s: np.ndarray, migr
 
 
 def expected_exits(workload: Workload, source: LifetimeSource, batch: Batch) -> np.ndarray:
-    """When each of a batch's requests is expected to leave, as predicted at its age then, int64 (n,)."""
+    """When each of a batch's requests is expected to leave, by the prediction at its age then,
+    int64 (n,)."""
     curves = source.curves(workload.trace.requests.iloc[batch.rows])
     start_s = workload.start_s[batch.rows].tolist()
     return np.array([start + curves.total_at(i, batch.at_s - start) for i, start in enumerate(start_s)], np.int64)

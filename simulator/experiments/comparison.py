@@ -1,6 +1,7 @@
 """Policies and predictors on one workload, side by side, against best-fit and the bound.
 
-What must stand beside a gain wherever it is shown: whether it can be deployed, what it rejects, what it rests on.
+Tables of gains have caveats: predictors that can't be deployed, more rejections than best-fit, few
+hosts or seeds.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
 Pairing = tuple[str | Policy, str, LifetimeSource | None]
-"""Policy (its name, where it is registered), predictor's label, and its source (None for policies that use no
-predictions)."""
+"""Policy (or the name of a registered one), the predictor's label, and its source (None if the
+policy uses none)."""
 Progress = Callable[[int, int, str], None]
 """Called before each replay with the number of pairings done, of all pairings, and the pairing's label."""
 
@@ -29,11 +30,12 @@ Progress = Callable[[int, int, str], None]
 class Comparison:
     """Results of several pairings on one workload.
 
-    table: one row per pairing, best-fit first, indexed by label; `policy`, `predictor`, `empty_hosts_pct`,
-        `gain_pp` (empty hosts above best-fit's, percentage points, higher is better), `gap_closed_pct` (that
-        gain as a share of best-fit's distance to the bound; NaN where there is none), `packing_density_pct`,
-        `utilisation_cpu_cores_pct` and the like, `n_rejected`, `rejected_pct`, `n_rescores`, `decision_us`,
-        `events_per_s`, the fields of `Debt`; where asked for, `stranded_cpu_cores_pct` and the like (see Stranding).
+    table: one row per pairing, best-fit first, indexed by label; `policy`, `predictor`,
+        `empty_hosts_pct`, `gain_pp` (empty hosts above best-fit's, percentage points, higher is
+        better), `gap_closed_pct` (that gain as a share of best-fit's distance to the bound; NaN if
+        that is 0), `packing_density_pct`, `utilisation_cpu_cores_pct` and the like, `n_rejected`,
+        `rejected_pct`, `n_rescores`, `decision_us`, `events_per_s`, the fields of `Debt`; with
+        n_stranding_moments also `stranded_cpu_cores_pct` and the like (see Stranding).
     results: by label, in the table's order.
     bound_empty_hosts_pct: see Result.
     warmup_s, description: the workload's.
@@ -50,9 +52,10 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
             n_stranding_moments: int = 0) -> Comparison:
     """Every pairing replayed on the same workload; best-fit is always among them.
 
-    pairings: (policy or its name, predictor label, source); a label pair may come once. Unknown policies are refused
-        before anything runs.
-    n_stranding_moments: at how many moments stranding is measured; 0 = not at all, for it takes longer than a replay.
+    pairings: (policy or its name, predictor label, source), without duplicates of policy and label.
+        Unknown policies are refused before the first replay.
+    n_stranding_moments: number of times at which stranding is measured; 0 = not at all, as it takes
+        longer than a replay.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 90],
@@ -86,7 +89,7 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
 
 
 def pairing_label(policy: str, predictor: str) -> str:
-    """How a pairing is called in tables and figures.
+    """The name of a pairing in tables and figures.
 
     >>> pairing_label("nilas", "oracle")
     'nilas (oracle)'
@@ -112,16 +115,16 @@ def _figures(result: Result, baseline: Result) -> dict[str, float]:
 
 
 FEW_HOSTS, FEW_SEEDS = 30, 5
-"""Below these a figure is said to rest on little: one host is then more than 3 % of the pool, and an interval of fewer
-seeds is wide and trusts that they are normally distributed."""
+"""Below these a figure has a caveat: one host is more than 3 % of the pool, and an interval over
+few seeds is wide and assumes that they are normally distributed."""
 MORE_REJECTED = f"rejects more than {BASELINE}"
 _KNOWING = ("oracle", "noise", "recall", "truth")
-"""Predictors made from a trace's own future, or from what drew it; nobody can deploy them."""
-_ALIKE = ("workload", "load", "seed")
+"""Predictors made from a trace's future, or from its generator; they can't be deployed."""
+_SAME = ("workload", "load", "seed")
 
 
 def knows_the_future(predictor: str) -> bool:
-    """Whether nobody could have that predictor; "" is a policy without one.
+    """Whether a predictor can't be deployed; "" is a policy without one.
 
     >>> [knows_the_future(text) for text in ("", "hazard", "one-shot:oracle", "noise:1", "bundle:truth")]
     [False, False, True, True, False]
@@ -130,7 +133,8 @@ def knows_the_future(predictor: str) -> bool:
 
 
 def is_rejecting_more(rows: pd.DataFrame) -> pd.Series:
-    """Whether each row rejects more than best-fit did on the same workload, load and (where it has one) seed, bool.
+    """Whether each row rejects more than best-fit on the same workload, load and, if it has one,
+    seed; bool.
 
     >>> rows = pd.DataFrame({"policy": ["best-fit", "a", "b"], "rejected_pct": [0.5, 0.5, 0.6]})
     >>> is_rejecting_more(rows).tolist()
@@ -138,14 +142,14 @@ def is_rejecting_more(rows: pd.DataFrame) -> pd.Series:
     """
     if "rejected_pct" not in rows:
         return pd.Series(False, rows.index)
-    keys = [name for name in _ALIKE if name in rows]
+    keys = [name for name in _SAME if name in rows]
     baseline = rows["rejected_pct"].astype(float).where(rows["policy"] == BASELINE)
     of_baseline = baseline.groupby([rows[name] for name in keys]).transform("first") if keys else baseline.max()
     return rows["rejected_pct"].astype(float) > of_baseline
 
 
 def rejection_words(labels: Sequence[str]) -> str:
-    """The sentence for those that do; "" for none.
+    """The sentence about pairings that reject more than best-fit; "" for none.
 
     >>> rejection_words(["nilas (km)"])
     'More requests rejected than by best-fit: nilas (km). Part of the empty hosts may be work that was not taken.'
@@ -157,27 +161,27 @@ def rejection_words(labels: Sequence[str]) -> str:
 
 
 def deployable_words(rows: pd.DataFrame) -> str:
-    """The sentence where nothing that can be deployed beats best-fit, or nothing significantly; "" elsewhere.
+    """The sentence if no deployable pairing beats best-fit, or none significantly; else "".
 
-    rows: one workload and load; `gain_low_pp` where there are several seeds.
+    rows: one workload and load; with `gain_low_pp` if there are several seeds.
 
     >>> rows = pd.DataFrame({"policy": ["best-fit", "a", "b"], "predictor": ["", "km", "oracle"],
     ...                      "gain_pp": [0.0, 0.2, 3.0], "gain_low_pp": [0.0, -0.1, 2.0]})
     >>> deployable_words(rows)
     'Nothing deployable is significantly better than best-fit.'
     """
-    own = rows[(rows["policy"] != BASELINE) & ~rows["predictor"].map(knows_the_future).astype(bool)]
-    if len(own) == 0:
+    deployable = rows[(rows["policy"] != BASELINE) & ~rows["predictor"].map(knows_the_future).astype(bool)]
+    if len(deployable) == 0:
         return ""
-    if (own["gain_pp"] <= 0).all():
+    if (deployable["gain_pp"] <= 0).all():
         return f"Nothing deployable beats {BASELINE}."
-    low_pp = own["gain_low_pp"].astype(float) if "gain_low_pp" in own else pd.Series(dtype=float)
+    low_pp = deployable["gain_low_pp"].astype(float) if "gain_low_pp" in deployable else pd.Series(dtype=float)
     is_level = low_pp.notna().any() and not (low_pp > 0).any()
     return f"Nothing deployable is significantly better than {BASELINE}." if is_level else ""
 
 
 def evidence_words(n_hosts: float | None, n_seeds: int) -> str:
-    """What figures of so few hosts or seeds are worth; "" where there are enough. None: not known.
+    """The sentence about few hosts or seeds; "" if there are enough. n_hosts: None = not known.
 
     >>> evidence_words(14.0, 3)
     'Only 14 hosts and 3 seeds: differences of a point or two may be chance.'
@@ -190,7 +194,7 @@ def evidence_words(n_hosts: float | None, n_seeds: int) -> str:
 
 
 def evidence_of(rows: pd.DataFrame) -> str:
-    """The same, of rows of one workload and load; "" where they do not tell their `n_seeds`."""
+    """`evidence_words` for rows of one workload and load; "" if they have no `n_seeds`."""
     if "n_seeds" not in rows:
         return ""
     n_hosts = float(rows["n_hosts"].min()) if "n_hosts" in rows else math.nan
@@ -198,7 +202,7 @@ def evidence_of(rows: pd.DataFrame) -> str:
 
 
 def caveats(rows: pd.DataFrame) -> list[str]:
-    """All sentences that stand below a table: of one workload and load, with policy, predictor and gain."""
+    """All sentences below a table. rows: one workload and load, with policy, predictor and gain."""
     is_more = is_rejecting_more(rows)
     labels = [pairing_label(*pair) for pair in rows.loc[is_more, ["policy", "predictor"]].itertuples(index=False)]
     return [words for words in (deployable_words(rows), rejection_words(labels), evidence_of(rows)) if words]
