@@ -1,4 +1,4 @@
-"""Numbers as Prometheus reads them: the text exposition format 0.0.4, and a predictor's counters in it."""
+"""The text exposition format 0.0.4 of Prometheus, and a predictor's counters in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sojourn.serving.live import COUNTERS
 from sojourn.serving.predictor import Predictor
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The header under which the text is to be sent."""
+"""The Content-Type of the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Samples of one name: pairs of labels and value. help: one line, what is counted."""
+    """Samples of one name: pairs of labels and value. help: its description, one line."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -48,22 +48,22 @@ def exposition(metrics: Iterable[Metric]) -> str:
 
 
 def predictor_metrics(predictor: Predictor) -> list[Metric]:
-    """`sojourn_NAME_total` for each counter, `sojourn_bundle_info`, and where there is a shadow, its differences.
+    """`sojourn_NAME_total` for each counter, `sojourn_bundle_info`, and, if there is a shadow, its differences.
 
-    Counters run on over reloads, so only the info gauge bears the version.
+    Counters continue over reloads, so only the info gauge has the version.
     """
     metrics = [Metric.of(f"sojourn_{name}_total", "counter", COUNTERS[name], count)
                for name, count in predictor.counters.items()]
     info = predictor.info()
     labels = {name: str(info[name]) for name in ("version", "family", "kind")}
-    told = predictor.shadow()
-    if told["version"] is not None:
-        samples = tuple(({"quantile": str(share)}, value) for share, value in told["log10_ratio"].items())
+    shadow = predictor.shadow()
+    if shadow["version"] is not None:
+        samples = tuple(({"quantile": str(share)}, value) for share, value in shadow["log10_ratio"].items())
         metrics.append(Metric("sojourn_shadow_log10_ratio", "gauge",
                               "Quantiles of |log10(shadow / champion)| of the remaining time at creation: upper edge "
                               "of a bin that is 10^0.05 wide (12 %).", samples))
         metrics.append(Metric("sojourn_shadow_info", "gauge", "The bundle that answers as the shadow; always 1.",
-                              (({"version": told["version"]}, 1),)))
+                              (({"version": shadow["version"]}, 1),)))
     return [*metrics, Metric("sojourn_bundle_info", "gauge", "The bundle that is served; always 1.", ((labels, 1),))]
 
 
@@ -73,7 +73,7 @@ def prometheus_text(predictor: Predictor) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A label's value between its quotation marks; what UTF-8 cannot hold becomes a question mark.
+    """A label's value between quotation marks; characters outside UTF-8 become question marks.
 
     >>> print(_escaped('a "b"' + chr(10) + chr(92)))
     a \\"b\\"\\n\\\\

@@ -1,8 +1,8 @@
-"""A bundle as MLflow's `python_function`: a table of requests in, a table of what remains of them out.
+"""A bundle as MLflow's `python_function`: from a table of requests to a table of remaining times.
 
-MLflow imports this module by its name, which stands in the MLmodel file of every registered version, and calls
-`_load_pyfunc`. So nothing that a registry holds is run: there is no pickle and no code beside the bundle. Needs pandas,
-which comes with MLflow.
+MLflow imports this module by its name in the MLmodel file of every registered version, and calls
+`_load_pyfunc`. So a registry holds no pickle and no code that is run. Needs pandas, which comes
+with MLflow.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ class PyfuncModel:
         self._predictor = Predictor(bundle)
 
     def predict(self, model_input: pd.DataFrame, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """What `Predictor.predict` says of each row, to the bit.
+        """`Predictor.predict` for each row, to the bit.
 
-        model_input: a request's columns, of which any may be missing; `uptime_s`, how long each has run; optionally
-            `now_s`, seconds or datetimes on the bundle's clock (see `Predictor.admit`) at which each arrives, by
-            default the training trace's end.
-            None, NaN and NA stand for a value that is not known. Other columns are not read.
-        params: `quantiles`, shares in (0, 1), and `horizons_s`, both lists.
-        Returns by row `remaining_s`, the mean; `quantiles_s`, what the asked shares do not exceed; `survival`, the
-            probabilities to run so much longer; `unknown`, the columns that it lacks, and `history of KEY` where the
-            model has seen nothing of a history key.
-            ValueError where Predictor raises one, and where `uptime_s` is missing.
+        model_input: a request's columns, of which any may be missing; `uptime_s`, how long each has
+            run; optionally `now_s`, seconds or datetimes on the bundle's clock (see
+            `Predictor.admit`) at which each arrives, by default the training trace's end. None, NaN
+            and NA mean a missing value. Other columns are not read.
+        params: `quantiles`, shares in (0, 1), and `horizons_s`, both lists. Returns by row
+        `remaining_s`, the mean; `quantiles_s`, for the shares `quantiles`; `survival`, the
+        probabilities to run for `horizons_s` more; `unknown`, the missing columns, and `history of
+        KEY` for an unknown history key. ValueError as in Predictor, and if `uptime_s` is missing.
         """
         import pandas as pd
 
-        asked = params or {}
-        quantiles, horizons_s = (_floats(asked.get(name, default), name)
+        options = params or {}
+        quantiles, horizons_s = (_floats(options.get(name, default), name)
                                  for name, default in (("quantiles", QUANTILES), ("horizons_s", HORIZONS_S)))
         table = pd.DataFrame(model_input)
         if UPTIME not in table:
@@ -56,9 +55,9 @@ class PyfuncModel:
         columns = {name: table[name].tolist() for name in (*self._columns, UPTIME, NOW) if name in table}
         rows: dict[str, list[Any]] = {"remaining_s": [], "quantiles_s": [], "survival": [], "unknown": []}
         for values in zip(*columns.values(), strict=True):
-            known = {name: value for name, value in zip(columns, values, strict=True) if not _is_missing(value)}
-            uptime_s, now_s = known.pop(UPTIME, None), known.pop(NOW, self._now_s)
-            request = {name: _whole(value) if name in self._names else value for name, value in known.items()}
+            present = {name: value for name, value in zip(columns, values, strict=True) if not _is_missing(value)}
+            uptime_s, now_s = present.pop(UPTIME, None), present.pop(NOW, self._now_s)
+            request = {name: _whole(value) if name in self._names else value for name, value in present.items()}
             life = self._predictor.predict(request, now_s)
             rows["remaining_s"].append(life.remaining(uptime_s))
             rows["quantiles_s"].append([life.quantile(share, uptime_s) for share in quantiles])
@@ -68,7 +67,7 @@ class PyfuncModel:
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:
-    """The model of a bundle's folder; BundleError where its manifest does not vouch for its files."""
+    """The model of a bundle's folder; BundleError if its files do not match its manifest."""
     return PyfuncModel(load_bundle(path))
 
 
@@ -79,7 +78,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """A float of a whole number as an int: what pandas makes of a column of them with a missing one."""
+    """A whole float as an int, since pandas turns integers into floats if one is missing."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

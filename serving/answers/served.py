@@ -206,7 +206,6 @@ class RefreshedLifetime(Lifetime):
     __slots__ = ("refreshed_s",)
 
     def __init__(self, refreshed_s: int, *fields: Any) -> None:
-        """fields: those of `Lifetime`."""
         super().__init__(*fields)
         self.refreshed_s = refreshed_s
 

@@ -1,11 +1,11 @@
-"""The C of an exported model that all kinds of score share. `$` marks what `c_source` puts in."""
+"""The C of an exported model that all kinds of score share. `c_source` replaces names after `$`."""
 
 from __future__ import annotations
 
 from string import Template
 
 MARK = "/* Written by sojourn export-c."
-"""How every file begins that may be overwritten."""
+"""The start of every file that may be overwritten."""
 
 HEADER = Template(MARK + """ Do not edit: change the model and export it again.
  *

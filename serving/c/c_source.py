@@ -1,9 +1,9 @@
 """A bundle's model as one C99 source file and one header, for schedulers that are not Python.
 
-Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C repeats `formulas.py` operation by
-operation. The caller gives encoded features, in the order of `schema.encoder.feature_names()`.
-
-A forest laid out for C: one array of nodes, each tree in the order of a walk that always goes to the true child.
+Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C has the operations
+of `formulas.py`. The caller gives encoded features, in the order of
+`schema.encoder.feature_names()`. `NodeTable` is the forest for C: one array of nodes, each tree in
+the order of a walk that visits the true child first.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _UNITS_BY_PART = {
 
 @dataclass(frozen=True, slots=True)
 class CSource:
-    """Two files of text, pure ASCII: `name`.h and `name`.c. The same bundle and name give the same text."""
+    """Two ASCII texts: `name`.h and `name`.c. The same bundle and name give the same texts."""
 
     name: str
     header: str
     source: str
 
     def write(self, folder: str | Path) -> tuple[Path, Path]:
-        """Write both files into a folder, each whole or not at all; their paths.
+        """Write both files into a folder, each whole or not at all; returns their paths.
 
-        Replaces files of an earlier export; ValueError where a file of that name is anything else.
+        Replaces files of an earlier export; ValueError if a file of that name is anything else.
         """
         root = Path(folder)
         root.mkdir(parents=True, exist_ok=True)
@@ -63,10 +63,10 @@ class CSource:
 
 
 def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
-    """The C of a bundle's model; `name` begins both file names and every identifier that a caller sees.
+    """The C of a bundle's model; `name` is the prefix of both files and of all public identifiers.
 
-    ValueError where `name` is not a C identifier; BundleError where the model does not fit the schema or is too large
-    for a curve of fixed size.
+    ValueError if `name` is not a C identifier; BundleError if the model does not fit the schema or
+    is too large for a curve of fixed size.
     """
     checked_name(name)
     if not re.fullmatch("[0-9a-f]{12}", bundle.version):
@@ -103,15 +103,15 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     lookup = schema.numbers.lookup
     texts["lookup_row"] = "" if lookup is None else _c_text.LOOKUP_ROW.substitute(place=lookup.place)
     texts["lookup_mixed"] = "" if lookup is None else _c_text.LOOKUP_MIXED
-    found = _lookup_texts(schema.encoder, name)
-    texts |= found
+    lookup_texts = _lookup_texts(schema.encoder, name)
+    texts |= lookup_texts
     texts["curve_fields"] = code.fields.substitute(texts)
-    texts["kind_code"] = "\n".join(part.substitute(texts) for part in code.parts) + found["lookup_code"]
+    texts["kind_code"] = "\n".join(part.substitute(texts) for part in code.parts) + lookup_texts["lookup_code"]
     return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
 
 
 def checked_name(name: str) -> str:
-    """The name as it is; ValueError unless it can begin a C identifier and a file name.
+    """The name; ValueError unless it can be the prefix of a C identifier and a file name.
 
     >>> checked_name("sojourn_lifetime")
     'sojourn_lifetime'
@@ -126,7 +126,7 @@ def checked_name(name: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Text that ends no C comment or string and begins none: any character that could is `_`, the rest cut off.
+    """Text that cannot start or end a C comment or string: other characters become `_`, long text is cut.
 
     >>> plain_text('user:mean */ "??/')
     'user:mean __ ____'
@@ -135,7 +135,7 @@ def plain_text(text: str) -> str:
 
 
 def c_number(value: float) -> str:
-    """A double as C99 reads it back to the bit.
+    """A double as a C99 literal with the same bits.
 
     >>> [c_number(value) for value in (0.1, -3.0, -0.0, math.inf, math.nan)]
     ['0x1.999999999999ap-4', '-0x1.8p+1', '-0x0p+0', 'INFINITY', 'NAN']
@@ -147,7 +147,7 @@ def c_number(value: float) -> str:
 
 
 def feature_symbols(names: Iterable[str]) -> list[str]:
-    """What stands for each feature in C identifiers, each once.
+    """Unique names of the features in C identifiers.
 
     >>> feature_symbols(["cpu_cores", "user:mean", "user mean", "?"])
     ['CPU_CORES', 'USER_MEAN', 'USER_MEAN_2', 'X']
@@ -162,7 +162,7 @@ def feature_symbols(names: Iterable[str]) -> list[str]:
 
 
 def _lookup_texts(encoder: Encoder, name: str) -> dict[str, str]:
-    """What of header and source finds a row of the lookup table; nothing without one."""
+    """The parts of header and source that find a row of the lookup table; empty without one."""
     lookup = encoder.lookup
     if lookup is None:
         return dict.fromkeys(("lookup_include", "lookup_header", "lookup_code"), "")
@@ -188,7 +188,6 @@ def _feature_enum(encoder: Encoder, prefix: str) -> str:
 
 
 def _units(encoder: Encoder) -> list[str]:
-    """What each of the encoder's features is measured in, in its order."""
     numbers = [next((unit for end, unit in _UNITS_BY_END.items() if name.endswith(end)), "as the request gives it")
                for name in encoder.numbers]
     row = [] if encoder.lookup is None else ["number of a row; see below"]
@@ -208,7 +207,7 @@ def _node_tables(nodes: NodeTable) -> Iterator[str]:
 
 
 def _schema_tables(schema: Schema, grid: np.ndarray) -> Iterator[str]:
-    """The numbers that the code of the schema's kind reads, and no others: compilers warn of those."""
+    """The numbers that the code of the schema's kind reads, and no others, since compilers warn of unused ones."""
     yield _constant("LONGEST_S", LONGEST_S)
     for name, number in schema.curves.c_numbers(schema.numbers, grid).items():
         if isinstance(number, float):
@@ -229,7 +228,7 @@ def _constant(name: str, value: float) -> str:
 
 
 def _table(declared: str, values: Iterable[float | str]) -> str:
-    """A constant array; C knows no empty ones, so that a zero stands where there is no value."""
+    """A constant array; C has no empty arrays, so an empty one gets a zero."""
     texts = [c_number(value) if isinstance(value, float) else str(value) for value in values] or ["0"]
     lines = [", ".join(texts[start:start + 5]) for start in range(0, len(texts), 5)]
     return f"static const {declared}[] = {{\n    " + ",\n    ".join(lines) + "\n};"
@@ -240,19 +239,20 @@ def _integer_type(values: np.ndarray) -> str:
 
 
 LEAF = -1
-"""Stands in `feature` where the node is a leaf."""
+"""The value of `feature` for a leaf."""
 NAN_IS_TRUE, IS_SET, ZERO_IS_NAN = 1, 2, 4
-"""Flags of a node: where a NaN goes, a set in place of a threshold, zeros that count as NaN."""
+"""Flags of a node: NaN goes to the true child, a set instead of a threshold, zeros count as NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
     """Nodes and leaves, N in all. The true child of node i is i + 1, the false child i + skip[i].
 
-    value: float64 (N,), the threshold, or what a leaf adds. skip: int64 (N,), 0 for leaves.
-    place: int64 (N,), of a node on the last feature how many grid values go to the true child; of a node with a set
-    where the set begins in `members`. feature: int64 (N,), LEAF for leaves. flags: int64 (N,).
-    roots: int64 (T,). members: float64, each set ended by NaN; one NaN alone where there are none.
+    value: float64 (N,), the threshold, or a leaf's score. skip: int64 (N,), 0 for leaves. place:
+    int64 (N,), for a node on the last feature the number of grid values that go to the true child;
+    for a node with a set its start in `members`. feature: int64 (N,), LEAF for leaves. flags: int64
+    (N,).
+    roots: int64 (T,). members: float64, each set ends with NaN; a single NaN if there are no sets.
     """
 
     value: np.ndarray
@@ -280,7 +280,7 @@ def node_table(forest: Forest, grid: np.ndarray) -> NodeTable:
     is_set = forest.mode == MEMBER
     flags = (NAN_IS_TRUE * forest.is_nan_true + IS_SET * is_set + ZERO_IS_NAN * forest.is_zero_missing[forest.feature])
     place = np.where(forest.feature == forest.n_features - 1, np.searchsorted(grid, forest.split, side="right"), 0)
-    n_before = np.cumsum(is_set) - is_set  # sets before this one, each ended by one NaN
+    n_before = np.cumsum(is_set) - is_set  # number of sets before this one, each with a NaN at its end
     place = np.where(is_set, forest.member_start[:-1] + n_before, place)
     ends = forest.member_start[1:][is_set]
     return NodeTable(
@@ -292,14 +292,14 @@ def node_table(forest: Forest, grid: np.ndarray) -> NodeTable:
 
 
 def _walked(forest: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes (leaves as ~leaf) in the new order, skips to the false children, and where each tree begins."""
+    """Nodes (leaves as ~leaf) in the new order, skips to the false children, and the start of each tree."""
     on_true, on_false = forest.on_true.tolist(), forest.on_false.tolist()
     order: list[int] = []
     skip: list[int] = []
     roots = []
     for root in forest.roots.tolist():
         roots.append(len(order))
-        waiting = [(root, -1)]  # and the position of the parent whose false child it is
+        waiting = [(root, -1)]  # a node, and the position of the parent if it is the false child
         while waiting:
             child, parent = waiting.pop()
             if parent >= 0:

@@ -1,6 +1,6 @@
-"""From raw scores to lifetime curves: formulas, curves, and the kinds of score with all that differs between them.
+"""From raw scores to lifetime curves: formulas, curves, and the kinds of score.
 
-The C of each kind stands here too, beside the formulas that it repeats. May import: `forest` and what lies below it.
+The C of each kind is here too, next to its formulas. May import: `forest` and what lies below it.
 """
 
 from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS

@@ -1,6 +1,6 @@
-"""The C of an exported model's curves: what `formulas.py` does, operation by operation, for each kind of score.
+"""The C of an exported model's curves: the operations of `formulas.py` for each kind of score.
 
-`$` marks what `c_source` puts in.
+`c_source` replaces names after `$`.
 """
 
 from __future__ import annotations
@@ -416,4 +416,4 @@ HAZARD_CODE = HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)
 LIMIT_CODE = LIMIT_FIELDS, (STEPS, AT_MOST, LIMIT_BEFORE, LIMIT_FILL, LIMIT_AFTER)
 UPTIME_CODE = UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)
 ONCE_CODE = ONCE_FIELDS, (RESIDUALS, ONCE)
-"""Of each kind of score the members of its curve and the code that fills and asks it."""
+"""For each kind of score, the members of its curve and the code that fills and reads it."""

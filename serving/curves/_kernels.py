@@ -1,6 +1,6 @@
-"""Compiled walks over a Forest and loops over packed curves; imported only where numba is installed.
+"""Compiled loops over hosts and packed curves; imported only if numba is installed.
 
-Slow twins: tests/naive_forest.py, and the curves themselves.
+Slow twins: the curves.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ from sojourn.serving.curves.formulas import (
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
-"""Size of the batches within which a kernel does one thing after the other; from 64 to 8,192 it matters little."""
+"""Size of a batch of requests; results of 64 to 8,192 are about equally fast."""
 
 N_BLOCK = 128
-"""Hosts that share one time of being due: a decision looks at 1/128 of what it would."""
+"""Hosts that share one due time, so that a decision checks 1/128 of the hosts."""
 
 
 @kernel
-def hazard_numbers(scores, offsets, weights, known, edges, tail_s):
+def hazard_numbers(scores, offsets, weights, table, edges, tail_s):
     """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),).
 
-    weights, known: of the lookup table, (J,), empty where there is none; see `mixed_hazard`.
+    weights, table: of the lookup table, (J,), empty if there is none; see `mixed_hazard`.
     """
     hazards = np.empty(len(offsets))
     for idx in range(len(offsets)):
         hazards[idx] = interval_hazard(scores[idx], offsets[idx])
     for idx in range(len(weights)):
-        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], known[idx])
+        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], table[idx])
     numbers = np.empty((N_HAZARD, len(edges)))
     fill_hazard(hazards, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
     return numbers.ravel()
 
 
 @kernel
-def limit_numbers(scores, offsets, weights, known, edges, shares, limit_s, tail_s):
-    """What `hazard_numbers` gives on a request's own edges (`limit_axis`), then these: float64 (5 (J + K + 1),)."""
+def limit_numbers(scores, offsets, weights, table, edges, shares, limit_s, tail_s):
+    """`hazard_numbers` on a request's edges with limit axis, then these edges: float64 (5 (J + K + 1),)."""
     n = len(offsets)
     hazards, own_hazards, numbers = np.empty(n), np.empty(n), np.empty((N_HAZARD + 1, n + 1))
     for idx in range(n):
         hazards[idx] = interval_hazard(scores[idx], offsets[idx])
     for idx in range(len(weights)):
-        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], known[idx])
+        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], table[idx])
     fill_limit_axis(hazards, edges, shares, limit_s, tail_s, numbers[N_HAZARD], own_hazards)
     fill_hazard(own_hazards, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER],
                 numbers[GAPS])
@@ -82,19 +82,19 @@ def limit_numbers(scores, offsets, weights, known, edges, shares, limit_s, tail_
 
 @kernel
 def recalibrated_numbers(numbers, edges, factors, has_own_edges):
-    """The numbers of a recalibrated hazard curve, (4, J + 1), then its edges where they are the request's own.
+    """The numbers of a recalibrated hazard curve, (4, J + 1), then its edges if has_own_edges.
 
-    numbers: of the curve as it was, more may follow. See `fill_recalibrated`.
+    numbers: of the curve before, more may follow. See `fill_recalibrated`.
     """
     n = len(edges)
     hazards = np.empty(n - 1)
     fill_recalibrated(edges, numbers[:n], factors, hazards)
-    found = np.empty((N_HAZARD + has_own_edges, n))
+    result = np.empty((N_HAZARD + has_own_edges, n))
     tail_s = numbers[(AFTER + 1) * n - 1]
-    fill_hazard(hazards, edges, tail_s, found[RATES], found[CUMULATIVE], found[AFTER], found[GAPS])
+    fill_hazard(hazards, edges, tail_s, result[RATES], result[CUMULATIVE], result[AFTER], result[GAPS])
     if has_own_edges:
-        found[N_HAZARD] = edges
-    return found.ravel()
+        result[N_HAZARD] = edges
+    return result.ravel()
 
 
 @kernel
@@ -108,10 +108,10 @@ def point_seconds(scores, smearing):
 
 @kernel
 def remaining_rows(curves, slots, uptimes_s):
-    """`remaining_at` of each slot at its uptime, whole seconds float64 (n,); nothing if a slot or an uptime is bad.
+    """`remaining_at` of each slot at its uptime, whole seconds float64 (n,); empty if a slot or an uptime is invalid.
 
-    In batches, within which searches, loads and arithmetic stand apart and the loads are the same for all kinds: so
-    those from a large table overlap, which halves the time.
+    In each batch, searches, loads and arithmetic are separate loops, with the same loads for all
+    kinds: loads from a large table overlap, which halves the time.
     """
     answers = np.empty(len(slots))
     model, column = np.empty(N_BATCH, np.int64), np.empty(N_BATCH, np.int64)
@@ -179,7 +179,7 @@ def next_change_rows(curves, slots, uptimes_s):
 
 @kernel
 def host_exits(hosts, now_s):
-    """Latest exit of each host at `now_s`, float64 (n_hosts,), those that are due brought up to it first."""
+    """Latest exit of each host at `now_s`, float64 (n_hosts,); due hosts are updated first."""
     for block in range(len(hosts.soon_s)):
         if hosts.soon_s[block] > now_s:
             continue
@@ -195,7 +195,7 @@ def host_exits(hosts, now_s):
 
 @kernel
 def refresh_host(hosts, host, now_s):
-    """Set a non-empty host's exit, its last-leaving request, and when to look at it again."""
+    """Set a non-empty host's exit, its last-leaving request, and its next due time."""
     rows = hosts.members[host, : hosts.n_members[host]]
     exit_s, last = -np.inf, -1
     for row in rows:
@@ -210,7 +210,7 @@ def refresh_host(hosts, host, now_s):
 
 @kernel
 def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, now_s):
-    """`place_row` of a hazard curve by its numbers. bounds, interval: of its model; the held totals are set here."""
+    """`place_row` for a hazard curve by its numbers; sets the held totals. bounds, interval: of its model."""
     n_edges = len(bounds)
     changes_s, totals_s = hosts.changes_s[model, : len(interval)], hosts.totals_s[row]
     for idx in range(len(interval)):
@@ -227,7 +227,7 @@ def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, 
 
 @kernel
 def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
-    """Note a request with these held totals on a host."""
+    """Add a request with these held totals to a host."""
     hosts.totals_s[row, : len(totals_s)] = totals_s
     hosts.totals_s[row, len(totals_s) :] = -np.inf
     join_host(hosts, host, row, arrival_s, model, now_s)
@@ -235,7 +235,7 @@ def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
 
 @kernel
 def join_host(hosts, host, row, arrival_s, model, now_s):
-    """Note a request whose held totals are set; where the host's exit is that of `now_s`, it stays so."""
+    """Add a request whose held totals are set; a host's exit that was valid at `now_s` stays valid."""
     hosts.arrival_s[row], hosts.model[row] = arrival_s, model
     hosts.members[host, hosts.n_members[host]] = row
     hosts.n_members[host] += 1
@@ -251,7 +251,7 @@ def join_host(hosts, host, row, arrival_s, model, now_s):
 
 @kernel
 def leave_row(hosts, host, row):
-    """Strike a request off its host, which is looked at again if it was the last-leaving one."""
+    """Remove a request from its host; the host becomes due if it was the last-leaving one."""
     n_left = hosts.n_members[host] - 1
     members = hosts.members[host]
     for idx in range(n_left):
@@ -278,7 +278,7 @@ def held_exit(hosts, row, now_s):
 
 @kernel
 def rises_at(hosts, row, limit_s, now_s):
-    """When a request's held exit is next asked and above a limit; if it never is, when the last one is outlived."""
+    """The next change at which a request's held exit is above a limit; if none, the end of the last one."""
     arrival_s, model = hosts.arrival_s[row], hosts.model[row]
     n_changes = hosts.n_changes[model]
     for step in range(held_step(hosts, row, now_s) + 1, n_changes):
@@ -289,5 +289,5 @@ def rises_at(hosts, row, limit_s, now_s):
 
 @kernel
 def held_step(hosts, row, now_s):
-    """Which of a request's held totals holds."""
+    """The index of a request's held total that is valid now."""
     return max(n_at_most(hosts.changes_s[hosts.model[row]], now_s - hosts.arrival_s[row]) - 1, 0)

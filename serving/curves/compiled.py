@@ -1,4 +1,4 @@
-"""The compiled loops of serving where numba is installed (`sojourn[fast]`), else nothing."""
+"""The compiled loops of serving if numba is installed (`sojourn[fast]`), else None."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ except ImportError:
     _found = None  # type: ignore[assignment]
 
 KERNELS: Any = _found
-"""The module of compiled loops; None without numba."""
+
 IS_COMPILED = KERNELS is not None
-"""True where numba is installed and the compiled walk is used instead of ONNX Runtime."""
+"""True if numba is installed; the compiled walk then replaces ONNX Runtime."""

@@ -1,19 +1,19 @@
 """Lifetime curves: a request's whole future as numbers, from raw model scores to seconds.
 
-Every path (one request, a table of requests, numba or plain Python) calls the scalar functions here, so
-that they agree to the bit: libm calls one at a time, sums from the left. Times are seconds, and larger
-values mean longer-lived.
+All ways to a curve (one request, a table of requests, numba or plain Python) call the same scalar
+functions, with sums from the left, so their bits are equal. Times are seconds; larger =
+longer-lived.
 
-Two shapes. A *hazard* curve has J intervals with edges e_0 = 0 < ... < e_J and a constant hazard rate in each,
-and one more beyond e_J with the pooled rate, so every answer is in closed form. A *point* curve is a step
+A *hazard* curve has J intervals with edges e_0 = 0 < ... < e_J and a constant hazard rate in each,
+and one more beyond e_J with the pooled rate, so every answer is in closed form. A *point* curve is
+a step
 function of the uptime: between two thresholds of the forest the raw score (log10 of seconds) is one number.
 
-A hazard curve recalibrated: its hazards times factors, by the age and by the hazard outlived since that age began.
-
-A model whose hazards are right on the whole may still be too sure of itself: of requests that outlived much of what it
-predicted, fewer end than predicted, and of the others more. So a factor belongs to a bucket of the age and to a band of
-the cumulative hazard outlived within it (the Cox-Snell residual, restarted at each bucket). Factors are not negative,
-so a curve stays one.
+Recalibration multiplies hazards by factors. A model may be right on average and overconfident: of
+requests that outlived much of their predicted hazard, fewer end than predicted, of the others more.
+So a factor belongs to a bucket of the age and to a band of the cumulative hazard outlived in it
+(the Cox-Snell residual, restarted at each bucket). Factors are not negative, so the result is a
+valid curve.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from sojourn.serving.errors import shown
 
 _INF = math.inf
 N_RESIDUALS = 201
-"""Size of the grid of residual quantiles that a point model carries (log10, at 0, 1/200, ..., 1)."""
-_NOT_REAL = (str, bytes, complex, bool, np.complexfloating, np.bool_)  # these have a __float__, some of numpy's too
+"""Size of a point model's grid of residual quantiles (log10, at 0, 1/200, ..., 1)."""
+_NOT_REAL = (str, bytes, complex, bool, np.complexfloating, np.bool_)  # numpy types of these have a __float__
 _ROUND = 1.5 * 2.0**52
 """x + _ROUND - _ROUND is x rounded half to even (|x| < 2^51) in a third of the time of `round`."""
 
 
 class LifetimeCurve(Protocol):
-    """What every family answers for one request. Uptimes and answers in seconds, answers whole seconds."""
+    """The prediction of one request, for every family. Times are seconds; answers are whole seconds."""
 
     def remaining(self, uptime_s: float) -> float:
-        """E[Tr | Tu]: the mean time that is left, seconds; higher = longer-lived."""
+        """E[Tr | Tu]: the mean remaining time, seconds; higher = longer-lived."""
         ...
 
     def quantile(self, q: float, uptime_s: float) -> float:
@@ -73,18 +73,18 @@ class LifetimeCurve(Protocol):
         ...
 
     def next_change(self, uptime_s: float) -> float:
-        """The next uptime at which a held exit should be asked again, seconds; infinity if never.
+        """The next uptime at which a held exit should be computed again, seconds; infinity if never.
 
-        Not after the answer's next change, and often before it: a point model's is the forest's next threshold on the
-        uptime (the whole second after it), where this request's `remaining` may be the same again; a one-shot
-        prediction's is exact, the uptime at which its total is outlived and doubles; a hazard model's answer changes
-        all the time, and this is the next edge of its sampling.
+        It is never after the next change of the answer, and often before it. Point model: the whole
+        second after the forest's next threshold on the uptime, even if `remaining` stays the same.
+        One-shot prediction: the uptime at which its total is outlived and doubles. Hazard model,
+        whose answer changes continuously: the next edge of its sampling.
         """
         ...
 
 
 def checked_seconds(value: Any, name: str) -> float:
-    """The value as a float; ValueError naming it unless it is a finite number of seconds >= 0."""
+    """The value as a float; ValueError unless it is a finite number of seconds >= 0."""
     seconds = _real(value)
     if 0.0 <= seconds < _INF:
         return seconds
@@ -100,7 +100,7 @@ def checked_share(value: Any) -> float:
 
 
 def _real(value: Any) -> float:
-    """The value as a float; NaN where it is text, complex, a truth value or no number."""
+    """The value as a float; NaN if it is text, complex, a boolean or no number."""
     if (isinstance(value, float | int) or hasattr(value, "__float__")) and not isinstance(value, _NOT_REAL):
         try:
             return float(value)
@@ -109,15 +109,16 @@ def _real(value: Any) -> float:
     return math.nan
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)  # frozen ones take 0.5 us longer to make
+@dataclass(slots=True, eq=False, weakref_slot=True)  # a frozen one takes 0.5 us longer to create
 class HazardCurve:
     """Piecewise constant hazard: exact closed-form answers at any uptime.
 
     edges: (J + 1,) s, from 0; bounds: the same and infinity; grid: sampling uptimes for `next_change`, s; all three
-    shared by all curves of a model. numbers: float64, what `fill_hazard` writes, each (J + 1,), in the order of
-    `formulas.RATES`: rates, cumulative hazards from 0 to each edge, means after each interval, gaps; more may follow.
-    steps: (J + 2,), for the interval from bounds[i - 1] to bounds[i] the tuple (upper edge, rate, gap, after) once it
-    has been asked for, None before.
+    shared by all curves of a model. numbers: float64, from `fill_hazard`, each (J + 1,), in the
+    order of `formulas.RATES`: rates, cumulative hazards from 0 to each edge, means after each
+    interval, gaps; more may follow.
+    steps: (J + 2,), a cache: for the interval from bounds[i - 1] to bounds[i] the tuple (upper
+    edge, rate, gap, after), None before its first use.
 
     >>> curve = HazardCurve.from_hazards((0.0, 10.0, 100.0), (0.5, 1.0), 1000.0, (0.0, 10.0, 100.0))
     >>> curve.remaining(0.0), curve.survival(10.0, 0.0) == math.exp(-0.5), curve.next_change(3.0)
@@ -137,8 +138,9 @@ class HazardCurve:
         return cls(edges, (*edges, _INF), grid, hazard_numbers(hazards, edges, tail_s), [None] * (len(edges) + 1))
 
     def remaining(self, uptime_s: float) -> float:
-        # The hot call: hazard_remaining inlined. A step not asked for yet, and steps[0] for an uptime below 0, cannot
-        # be unpacked; NaN and infinity lie beyond the last; another type is made a float once, which is faster.
+        # The hot call: hazard_remaining inlined. A step that is None, such as steps[0] for an
+        # uptime below 0, cannot be unpacked; NaN and infinity are beyond the last; other types are
+        # converted once, which is faster.
         try:
             if type(uptime_s) is not float:
                 uptime_s = uptime_s + 0.0 if type(uptime_s) is int else checked_seconds(uptime_s, "uptime_s")
@@ -155,7 +157,7 @@ class HazardCurve:
                                                                                        other.numbers[:n])
 
     def _first_remaining(self, uptime_s: Any) -> float:
-        """`remaining` in an interval that has not been asked for; ValueError where the uptime is none."""
+        """`remaining` at the first use of an interval; ValueError for a wrong uptime."""
         seconds = checked_seconds(uptime_s, "uptime_s")
         idx = bisect_right(self.bounds, seconds)
         upper_s, n, number = self.bounds[idx], len(self.edges), self.numbers.item
@@ -191,9 +193,9 @@ class HazardCurve:
 
 @dataclass(slots=True, eq=False)
 class LimitCurve(HazardCurve):
-    """A hazard curve on its request's own edges: of the age, then of the share of its limit (`limit_axis`).
+    """A hazard curve on its request's edges: of the age, then of the share of its limit (`fill_limit_axis`).
 
-    axis: what all curves of the model share: the edges of the age, then the shares of the limit.
+    axis: shared by all curves of the model: the edges of the age, then the shares of the limit.
     """
 
     axis: Sequence[float] = ()
@@ -203,10 +205,11 @@ class LimitCurve(HazardCurve):
 class PointCurve:
     """A forest's answer as a step function of the uptime, exact at and beside every threshold.
 
-    thresholds: (K,) s, increasing, shared. numbers: float64, (K + 1,) raw scores (log10 s), more may follow; the score
-    of uptime u is numbers[number of thresholds below u], as the forest sends u <= threshold to the left. seconds: mean
-    remaining in whole s by step, of those steps that have been asked for. smearing: turns 10^score into a conditional
-    mean (validation rows). residuals: quantile grid of log10 validation residuals.
+    thresholds: (K,) s, increasing, shared. numbers: float64, (K + 1,) raw scores (log10 s), more
+    may follow; the score of uptime u is numbers[number of thresholds below u], as the forest sends
+    u <= threshold to the left. seconds: a cache: mean remaining in whole s by step. smearing: turns
+    10^score into a conditional mean (validation rows). residuals: quantile grid of log10 validation
+    residuals.
 
     >>> curve = PointCurve.from_scores((60.0,), (2.0, 3.0), 1.5, (-0.1, 0.0, 0.1))
     >>> curve.remaining(60.0), curve.remaining(61.0), curve.next_change(0.0), curve.quantile(0.5, 0.0)
@@ -222,7 +225,7 @@ class PointCurve:
     @classmethod
     def from_scores(cls, thresholds: Sequence[float], scores: Sequence[float], smearing: float,
                     residuals: Sequence[float]) -> PointCurve:
-        """Build from raw scores (K + 1,); ValueError where there are not so many."""
+        """Build from raw scores (K + 1,); ValueError for another number."""
         if len(scores) != len(thresholds) + 1:
             raise ValueError(f"scores must be {len(thresholds) + 1}, one more than thresholds, got {len(scores)}")
         return cls(thresholds, np.array(scores, np.float64), {}, smearing, residuals)
@@ -234,7 +237,7 @@ class PointCurve:
 
     def all_seconds(self) -> list[float]:
         """Mean remaining in whole s at each step, (K + 1,)."""
-        smearing = self.smearing  # mean_seconds written out: a third of its time
+        smearing = self.smearing  # mean_seconds inlined: a third of its time
         return [(seconds if (seconds := 10.0**score * smearing) < LONGEST_S else LONGEST_S) + _ROUND - _ROUND
                 if score < LONG_SCORE else mean_seconds(score, smearing) + _ROUND - _ROUND
                 for score in self.scores.tolist()]
@@ -254,7 +257,7 @@ class PointCurve:
         return self.fill_step(bisect_left(self.thresholds, checked_seconds(uptime_s, "uptime_s")))
 
     def fill_step(self, step: int) -> float:
-        """Make `remaining` of one step ready to be asked for; returns it."""
+        """Compute `remaining` of one step and store it in `seconds`."""
         seconds = self.seconds[step] = mean_seconds(self.numbers.item(step), self.smearing) + _ROUND - _ROUND
         return seconds
 
@@ -331,14 +334,14 @@ def recalibrated(curve: HazardCurve, factors: np.ndarray) -> HazardCurve:
     """
     n = len(curve.edges)
     has_own = isinstance(curve, LimitCurve)
-    own = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if has_own else _array_of(curve.edges)
+    edges = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if has_own else _array_of(curve.edges)
     if KERNELS is not None:
-        numbers = KERNELS.recalibrated_numbers(curve.numbers, own, factors, has_own)
+        numbers = KERNELS.recalibrated_numbers(curve.numbers, edges, factors, has_own)
     else:
         hazards: list[float] = [0.0] * (n - 1)
         fill_recalibrated(curve.edges, curve.numbers[:n].tolist(), factors.tolist(), hazards)
         numbers = hazard_numbers(hazards, curve.edges, float(curve.numbers[(AFTER + 1) * n - 1]))
-        numbers = np.concatenate([numbers, own]) if has_own else numbers
+        numbers = np.concatenate([numbers, edges]) if has_own else numbers
     steps: list[Any] = [None] * (n + 1)
     if isinstance(curve, LimitCurve):
         return LimitCurve(curve.edges, curve.bounds, curve.grid, numbers, steps, curve.axis)
@@ -348,13 +351,13 @@ def recalibrated(curve: HazardCurve, factors: np.ndarray) -> HazardCurve:
 def curve_steps(curve: HazardCurve) -> np.ndarray:
     """Edges (s) and hazard rates (per s) of a curve, float64 (2, J + 1)."""
     n = len(curve.edges)
-    own = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if isinstance(curve, LimitCurve) else _array_of(curve.edges)
-    return np.array((own, curve.numbers[:n]))
+    edges = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if isinstance(curve, LimitCurve) else _array_of(curve.edges)
+    return np.array((edges, curve.numbers[:n]))
 
 
 _last: tuple[Sequence[float], np.ndarray] = ((), np.empty(0))
-"""The edges that were asked for last, which all curves of a model share, and the same as an array. A cache by value
-would hash all of them for every request."""
+"""The latest edges, which all curves of a model share, and their array. A cache by value would hash
+them for every request."""
 
 
 def _array_of(edges: Sequence[float]) -> np.ndarray:

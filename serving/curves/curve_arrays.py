@@ -1,7 +1,7 @@
-"""Many lifetime curves as arrays, and their answers one by one, for compiled code and plain Python alike.
+"""Many lifetime curves as arrays, and their answers one by one, for compiled code and plain Python.
 
-The functions are known to numba: a scheduler's own compiled loop may call them (see `remaining_at`). They check
-nothing: slots must be in use, uptimes and horizons finite and >= 0. Times are seconds; larger = longer-lived.
+A scheduler's compiled loop may call the functions (see `remaining_at`). They check nothing: slots
+must be in use, uptimes and horizons finite and >= 0. Times are seconds; larger = longer-lived.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from sojourn.serving.kernel import register_inlined, register_jitable
 HAZARD, POINT, ONCE, LIMITED = 0, 1, 2, 3
 """The kinds of curve, as numbers."""
 AT_RATE, AT_GAP, AT_AFTER, AT_CUMULATIVE = range(4)
-"""Places of an interval's numbers in `CurveArrays.numbers` of a hazard curve; see `formulas.fill_hazard`."""
+"""Positions of an interval's numbers in `CurveArrays.numbers` of a hazard curve; see `formulas.fill_hazard`."""
 N_INTERVAL = AT_CUMULATIVE + 1
 AT_SECONDS, AT_SCORE = range(2)
 """The same of a step of a point curve: mean remaining seconds, whole, and the raw score."""
 N_STEP = AT_SCORE + 1
 AT_TOTAL = 0
-"""The place of a one-shot prediction's total, s; its raw score stands at AT_SCORE."""
+"""Position of a one-shot prediction's total, s; its raw score is at AT_SCORE."""
 
 
 class CurveArrays(NamedTuple):
-    """Curves by slot, and what the curves of one model share.
+    """Curves by slot, and the arrays that the curves of one model share.
 
-    model: int32 (capacity,), the row of each slot's model, -1 where the slot is free. numbers: float64
-    (capacity, width), interval by interval or step by step at the places named above. What one answer needs lies side
-    by side, as a large table costs a cache miss per place it is read at.
-    kind: int64 (n_models,). bounds: float64 (n_models, ...), edges or thresholds in s, and changes: likewise, the
-    uptimes from 0 at which a held exit is asked again; both end in infinity. residuals: float64 (n_models, ...).
+    model: int32 (capacity,), the row of each slot's model, -1 where the slot is free. numbers:
+    float64 (capacity, width), interval by interval or step by step at the positions above. The
+    numbers of one answer are adjacent, since each position read in a large table costs a cache
+    miss.
+    kind: int64 (n_models,). bounds: float64 (n_models, ...), edges or thresholds in s, and changes:
+    likewise, the uptimes from 0 at which a held exit changes; both end in infinity. residuals:
+    float64 (n_models, ...).
     n_bounds, n_residuals: int64 (n_models,), how many of them count.
     """
 
@@ -60,7 +62,7 @@ class CurveArrays(NamedTuple):
 
 @register_inlined
 def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
-    """E[Tr | Tu] in whole seconds of the curve in a slot: what `vm.remaining(uptime_s)` answers, to the bit.
+    """E[Tr | Tu] in whole seconds of the curve in a slot; the bits of `vm.remaining(uptime_s)`.
 
     >>> from sojourn.serving import CurvePool, Lifetime
     >>> from sojourn.serving.curves.curve import OnceCurve
@@ -78,13 +80,13 @@ def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     if kind == LIMITED:
         n, row = curves.n_bounds[model] - 1, curves.numbers[slot]
         idx = n_at_most(row[:n], uptime_s) - 1
-        own = n + N_INTERVAL * idx
+        start = n + N_INTERVAL * idx
         upper_s = row[idx + 1] if idx + 1 < n else np.inf
-        return hazard_mean(upper_s, row[own + AT_RATE], row[own + AT_GAP], row[own + AT_AFTER], uptime_s)
+        return hazard_mean(upper_s, row[start + AT_RATE], row[start + AT_GAP], row[start + AT_AFTER], uptime_s)
     idx = n_at_most(curves.bounds[model], uptime_s) - 1
-    own = N_INTERVAL * idx
-    return hazard_mean(curves.bounds[model, idx + 1], curves.numbers[slot, own + AT_RATE],
-                       curves.numbers[slot, own + AT_GAP], curves.numbers[slot, own + AT_AFTER], uptime_s)
+    start = N_INTERVAL * idx
+    return hazard_mean(curves.bounds[model, idx + 1], curves.numbers[slot, start + AT_RATE],
+                       curves.numbers[slot, start + AT_GAP], curves.numbers[slot, start + AT_AFTER], uptime_s)
 
 
 @register_jitable
@@ -135,7 +137,8 @@ def survival_at(curves: CurveArrays, slot: int, horizon_s: float, uptime_s: floa
 
 @register_jitable
 def next_change_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
-    """The next uptime at which a held exit should be asked again (`LifetimeCurve.next_change`); infinity if never."""
+    """The next uptime at which a held exit should be computed again (`LifetimeCurve.next_change`);
+    infinity if never."""
     model = curves.model[slot]
     kind = curves.kind[model]
     if kind == ONCE:
@@ -149,9 +152,8 @@ def next_change_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
 
 @register_jitable
 def n_below(bounds: np.ndarray, value: float) -> int:
-    """How many of the bounds lie below a value. Counting them all takes vector instructions and no guess of a branch:
-    5 ns for 40 bounds and 19 for 254, where a binary search takes 37 and 57.
-    """
+    """How many of the bounds are below a value. Counting all uses vector instructions and no
+    branches: 5 ns for 40 bounds and 19 for 254; a binary search takes 37 and 57."""
     n = 0
     for idx in range(len(bounds)):
         n += bounds[idx] < value
@@ -160,7 +162,7 @@ def n_below(bounds: np.ndarray, value: float) -> int:
 
 @register_jitable
 def n_at_most(bounds: np.ndarray, value: float) -> int:
-    """How many of the bounds do not lie above a value; see `n_below`."""
+    """How many of the bounds are not above a value; see `n_below`."""
     n = 0
     for idx in range(len(bounds)):
         n += bounds[idx] <= value

@@ -1,9 +1,8 @@
-"""What a kind of score is: everything that differs between models whose forests score different things.
+"""A kind of score: everything that differs between models with different meanings of their scores.
 
-A bundle says its kind; nothing else asks which one it is. CONTRIBUTING.md, "Add a kind of score", lists what a new one
-needs.
-
-The numbers of one model that say what its forest's raw scores mean; each kind of score reads its own of them.
+The bundle names its kind; no other code distinguishes kinds. CONTRIBUTING.md, "Add a kind of
+score", lists the steps for a new one. `ModelNumbers` gives the meaning of a model's raw scores;
+each kind reads some of them.
 """
 
 from __future__ import annotations
@@ -25,19 +24,20 @@ CNumber: TypeAlias = float | int | Sequence[float]
 
 
 class Made(NamedTuple):
-    """Curves of one model. of_numbers: of what the compiled first answer gives, more may follow; of_scores: of raw
-    scores on the grid, and the encoded features."""
+    """Functions that build curves of one model. of_numbers: from the numbers of the compiled first
+    answer; of_scores: from raw scores on the grid and the encoded features."""
 
     of_numbers: Callable[[np.ndarray], Curve]
     of_scores: Callable[[np.ndarray, Sequence[float]], Curve]
 
 
 class FirstWay(NamedTuple):
-    """What `FirstAnswer` hands to compiled code: the kernels for one request and for many, how many numbers a curve
-    has, the rows of `AgeBins`, and the kind's own parts of whole numbers and of floats, by their names in
-    `packed_model`.
+    """How `FirstAnswer` calls compiled code: the kernels for one request and for many, the number
+    of numbers of a curve, the rows of `AgeBins`, and the kind's parts of integers and of floats, by
+    their names in `packed_model`.
 
-    finish: from the numbers that the kernel for many gives, and uptimes, to remaining seconds; None where they are it.
+    finish: from the numbers of the kernel for many, and uptimes, to remaining seconds; None if they
+    are the seconds already.
     """
 
     answer: Any
@@ -50,8 +50,9 @@ class FirstWay(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the curves of one model share in packed arrays. bounds: edges or thresholds, s. changes: uptimes at which a
-    held exit is asked again, s; steps: the interval or step of a curve in which each lies. residuals: log10."""
+    """Arrays that the packed curves of one model share. bounds: edges or thresholds, s. changes:
+    uptimes at which a held exit changes, s; steps: the interval or step of each change. residuals:
+    log10."""
 
     bounds: np.ndarray
     changes: np.ndarray
@@ -60,7 +61,7 @@ class Shared(NamedTuple):
 
 
 class CCode(NamedTuple):
-    """A kind in C: what its comments say, the members of a curve, and the code that fills and asks it."""
+    """A kind in C: its comments, the members of a curve, and the code that fills and reads it."""
 
     meaning: str
     score_meaning: str
@@ -74,53 +75,54 @@ class CurveKind(Protocol):
     """One kind of score. Objects without state; the schema holds a model's numbers."""
 
     name: str
-    """In schema.json."""
+    """The kind's name in schema.json."""
     code: int
-    """In `CurveArrays.kind`."""
+    """The kind's number in `CurveArrays.kind`."""
     score_unit: str
-    """Of the raw score, in schema.json."""
+    """The unit of the raw score, in schema.json."""
     effect_unit: str
-    """Of what a feature adds to the raw score, in pictures."""
+    """The unit of a feature's effect on the raw score, in figures."""
     is_varying: bool
     """Whether the forest's last feature varies with the age: its score is then a step function of it."""
     has_age_features: bool
-    """Whether features may be set against the age."""
+    """Whether the model may have age features (`AgeFeatures`)."""
     has_lookup: bool
-    """Whether a lookup table may stand beside the forest."""
+    """Whether the model may have a lookup table."""
     has_hazards: bool
     """Whether its curves are hazards (`HazardCurve`), which can be recalibrated."""
 
     @property
     def curve_type(self) -> type[Any]:
-        """Of its curves."""
+        """The class of its curves."""
         ...
 
     def varying_names(self, names: Sequence[str], age_features: AgeFeatures) -> list[str]:
-        """Names of the forest's last features: what varies with the age. names: the encoder's."""
+        """Names of the forest's last features, which vary with the age. names: of the encoder's features."""
         ...
 
     def check(self, model: ModelNumbers) -> None:
-        """BundleError where the model's numbers are not those of this kind."""
+        """BundleError if the model's numbers are not those of this kind."""
         ...
 
     def check_forest(self, forest: Forest) -> None:
-        """BundleError where the forest is not one of this kind."""
+        """BundleError if the forest is not one of this kind."""
         ...
 
     def grid(self, model: ModelNumbers, forest: Forest) -> np.ndarray:
-        """Values of the varying feature that stand for all, float64 (K,), rising."""
+        """Values of the varying feature, one for each step of the score, float64 (K,), rising."""
         ...
 
     def spread(self, model: ModelNumbers, lifetime_s: np.ndarray) -> np.ndarray:
-        """A value of the varying feature for each of n requests, float64 (n,), spread over those that are met."""
+        """A value of the varying feature for each of n requests, float64 (n,), spread over the values in use."""
         ...
 
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
-        """Rows as the forest reads them, float64 (n, n_features): encoded features at values of what varies, (n,)."""
+        """Rows as the forest reads them, float64 (n, n_features): encoded features and values of
+        the varying feature, (n,)."""
         ...
 
     def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
-        """How curves are made. kernels: `compiled.KERNELS`, or None for plain Python; the same bits."""
+        """Functions that build curves. kernels: `compiled.KERNELS`, or None for plain Python; the same bits."""
         ...
 
     def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
@@ -128,11 +130,11 @@ class CurveKind(Protocol):
         ...
 
     def shared_of(self, curve: Any) -> tuple[Sequence[float], Sequence[float]]:
-        """The two sequences that all curves of one model have in common, which identify the model."""
+        """The two sequences that all curves of one model share; they identify the model."""
         ...
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
-        """What those stand for in packed arrays."""
+        """The shared packed arrays of a model, from its two sequences."""
         ...
 
     def held_seconds(self, curve: Any, shared: Shared, kernels: Any) -> np.ndarray:
@@ -141,15 +143,15 @@ class CurveKind(Protocol):
 
     def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: Any,
               shared: Shared, now_s: float) -> None:
-        """Note a request on a host by compiled code (see `host_exits.Hosts`), with its held totals."""
+        """Add a request with its held totals to a host, in compiled code (see `Hosts`)."""
         ...
 
     def packed(self, curve: Any, kernels: Any) -> np.ndarray:
-        """A curve's own numbers in the order of `CurveArrays.numbers`."""
+        """A curve's numbers in the order of `CurveArrays.numbers`."""
         ...
 
     def logged(self, n_grid: int) -> np.ndarray:
-        """Which of a curve's numbers the log of decisions holds, int64; n_grid: values of what varies."""
+        """Indices of a curve's numbers in the decision log, int64; n_grid: number of steps."""
         ...
 
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
@@ -162,20 +164,20 @@ class CurveKind(Protocol):
         ...
 
     def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
-        """The numbers that its C reads, and no others, by name: compilers warn of those."""
+        """The numbers that its C reads, by name, and no others, since compilers warn of unused ones."""
         ...
 
 
 def place_totals(kind: CurveKind, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int,
                  curve: LifetimeCurve, shared: Shared, now_s: float) -> None:
-    """`CurveKind.place` of a kind whose held totals are made here first."""
+    """`CurveKind.place` for a kind without its own kernel: computes the held totals first."""
     kernels.place_row(hosts, host, row, start_s, model, held_totals(kind, curve, shared, kernels), now_s)
 
 
 def held_totals(kind: CurveKind, curve: LifetimeCurve, shared: Shared, kernels: Any) -> np.ndarray:
     """Predicted total lifetimes, s, each held from one of a model's changes to the next.
 
-    None is outlived before the next one; the last doubles when it is.
+    Each is outlived at the next change at the earliest; the last one doubles when it is outlived.
     """
     changes_s = shared.changes
     totals_s = changes_s + np.maximum(kind.held_seconds(curve, shared, kernels), 1.0)
@@ -185,15 +187,14 @@ def held_totals(kind: CurveKind, curve: LifetimeCurve, shared: Shared, kernels: 
 
 @dataclass(frozen=True, slots=True)
 class ModelNumbers:
-    """As schema.json holds them; times in seconds.
+    """The numbers in schema.json; times in seconds.
 
     edges: (J + 1,) s and offsets: (J,) log-odds of a hazard model; grid: sampling uptimes in s.
     tail_s: mean remaining time beyond the last edge. smearing: factor from 10^score to the mean.
     residuals: quantile grid of log10 validation residuals of a point model.
-    shares: (K + 1,) of a request's limit, of a model with that clock (`limit_axis`): of J + K offsets the last K are
-        theirs. limit_place: of the limit among the encoder's features.
-    age_features: what a hazard model sets against the age; empty for others. lookup: the hazards that it reads by the
-        request's history keys, or None.
+    shares: (K + 1,) of a request's limit, if the model has a limit axis; the last K of J + K
+    offsets are theirs. limit_place: index of the limit among the encoder's features. age_features:
+    of a hazard model; empty for others. lookup: a table of hazards by history key, or None.
 
     >>> ModelNumbers(residuals=(-0.1, 0.1)).smearing
     1.0

@@ -29,6 +29,6 @@ def kind_of(curve: object) -> CurveKind:
     """
     kind = _KIND_OF_CURVE.get(type(curve))
     if kind is None:
-        *others, last = (known.__name__ for known in _KIND_OF_CURVE)
+        *others, last = (curve_class.__name__ for curve_class in _KIND_OF_CURVE)
         raise TypeError(f"curve must be a {', '.join(others)} or {last}, got {type(curve).__name__}")
     return kind

@@ -1,15 +1,13 @@
-"""The formulas of lifetime curves, from raw scores to seconds, for plain Python and compiled code alike.
+"""The formulas of lifetime curves, from raw scores to seconds, for plain Python and compiled code.
 
 Times are seconds; larger = longer-lived.
 
-The second clock of a hazard curve: intervals of the age up to half of a request's limit, then of the share of it.
+A hazard curve may have a limit axis: intervals of the age up to half of a request's limit, then of
+the share of the limit. Many requests with a limit (a batch job's requested time) end at it or just
+after it, at a different age each; intervals of the age alone would spread such an end over hours.
 
-Requests with a limit (a batch job's requested time) end at it and just after it, at an age that is each request's own;
-intervals of the age alone spread such an end over hours. Plain Python and compiled code alike. Times are seconds.
-
-Interval hazards by row of a lookup table, and how much the forest's own count beside them.
-
-Hazards of intervals times factors, by the age and by the hazard outlived; for plain Python and compiled code.
+A lookup table has hazards by row, which are mixed with those of the forest. Recalibration
+multiplies hazards by factors, by the age and by the hazard outlived.
 """
 
 from __future__ import annotations
@@ -28,16 +26,16 @@ from sojourn.serving.inputs import has_limit
 from sojourn.serving.kernel import register_jitable
 
 LONGEST_S = 3.0 * 365.0 * 86_400.0
-"""Three years, in seconds: no quantile of what remains, no tail and no point prediction is longer. Survival has no
-such bound: where a quantile is three years, more than its share may live on."""
+"""Three years, in seconds: the longest quantile, tail and point prediction. Survival has no such
+bound: if a quantile is three years, more than its share may run on."""
 LEAST_HAZARD = 1e-12
-"""An interval's cumulative hazard is taken to be at least this, so that every rate has an inverse."""
+"""The least cumulative hazard of an interval, so that every rate has an inverse."""
 CLASS_BOUNDS_S = (3_600.0, 36_000.0, 360_000.0)
 """Upper bounds of the lifetime classes 1-3; longer is class 4 (LAVA, section 4.3)."""
 LONG_SCORE = 7.976
 """About log10(LONGEST_S)."""
 _LARGEST_SCORE = 300.0
-"""10 to its power is still a float."""
+"""10 to this power is a finite float."""
 RATES, CUMULATIVE, AFTER, GAPS = range(4)
 """Rows of a hazard curve's numbers, each of shape (J + 1,); see `fill_hazard`."""
 N_HAZARD = GAPS + 1
@@ -88,11 +86,11 @@ def fill_hazard(hazards: Any, edges: Sequence[float], tail_s: float, rates: Any,
 
 
 def hazard_numbers(hazards: Sequence[float], edges: Sequence[float], tail_s: float) -> np.ndarray:
-    """What `fill_hazard` writes, laid flat: the same operations on lists, in a third of its time without numba."""
+    """The numbers of `fill_hazard`, flat: the same operations on lists, in a third of the time without numba."""
     rates, cumulative = [], []
     total, lower_s = 0.0, edges[0]
-    for found, upper_s in zip(hazards, edges[1:], strict=True):
-        hazard = found if found > LEAST_HAZARD else LEAST_HAZARD
+    for raw, upper_s in zip(hazards, edges[1:], strict=True):
+        hazard = raw if raw > LEAST_HAZARD else LEAST_HAZARD
         rates.append(hazard / (upper_s - lower_s))
         cumulative.append(total)
         total += hazard
@@ -119,7 +117,7 @@ def hazard_remaining(edges: Sequence[float], rates: Sequence[float], after: Sequ
 
 @register_jitable
 def hazard_at(edge_s: float, rate: float, cumulative: float, time_s: float) -> float:
-    """Cumulative hazard from 0 to `time_s`, in the interval with these numbers. No unit; higher = fewer survive."""
+    """Cumulative hazard from 0 to `time_s`, a time in the interval with these numbers; higher = fewer survive."""
     return cumulative + (time_s - edge_s) * rate
 
 
@@ -149,7 +147,7 @@ def mean_seconds(score: float, smearing: float) -> float:
 
 @register_jitable
 def outlived_total(total_s: float, uptime_s: float) -> float:
-    """A predicted total lifetime, doubled until it lies above the uptime (lifetime-placement, Baselines).
+    """A predicted total lifetime, doubled until it is above the uptime (lifetime-placement, Baselines).
 
     >>> outlived_total(100.0, 50.0), outlived_total(100.0, 100.0), outlived_total(100.0, 250.0)
     (100.0, 200.0, 400.0)
@@ -162,7 +160,7 @@ def outlived_total(total_s: float, uptime_s: float) -> float:
 
 @register_jitable
 def once_remaining(total_s: float, uptime_s: float) -> float:
-    """What is left of a one-shot prediction's doubled total, seconds, at most three years."""
+    """The remaining time of a one-shot prediction's doubled total, seconds, at most three years."""
     return min(outlived_total(total_s, uptime_s) - uptime_s, LONGEST_S)
 
 
@@ -224,20 +222,20 @@ def once_quantile(score: float, residuals: Sequence[float], total_s: float, q: f
     if alive <= 0.0:
         return once_remaining(total_s, uptime_s)
     residual = residual_quantile(residuals, 1.0 - alive * (1.0 - q))
-    total_s = 10.0**min(score + residual, _LARGEST_SCORE)  # three years bound what is left of it, not the total
+    total_s = 10.0**min(score + residual, _LARGEST_SCORE)  # three years bound the remaining time, not the total
     return min(max(total_s - uptime_s, 0.0), LONGEST_S)
 
 
 HALF_S = 0.5
-"""Edges lie half a second below a share of the limit: a request that ends in the second of its limit ends after the
-edge."""
+"""Edges are half a second below a share of the limit, so a request that ends in the second of its
+limit ends after the edge."""
 WIDTH_MIN_S = 1e-3
 
 
 @register_jitable
 def unread_intervals(edges: Sequence[float], shares: Sequence[float], limit_s: float) -> tuple[int, int]:
-    """Of the model's intervals, those that `fill_limit_axis` does not read for this limit: the first one's number and
-    how many. They stand side by side: of the age, beyond half of the limit; without a limit, all those of its share.
+    """First index and number of the intervals that `fill_limit_axis` does not read for this limit:
+    those of the age beyond half of the limit, or, without a limit, all those of its share.
 
     >>> unread_intervals([0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], 110.0)
     (2, 1)
@@ -257,13 +255,14 @@ def unread_intervals(edges: Sequence[float], shares: Sequence[float], limit_s: f
 @register_jitable
 def fill_limit_axis(hazards: Any, edges: Sequence[float], shares: Sequence[float], limit_s: float, tail_s: float,
                     own_edges: Any, own_hazards: Any) -> int:
-    """Write a request's own edges (J + K + 1,) and its cumulative hazards between them (J + K,); returns how many of
-    these are of the age: the first ones. Of a request with a limit those of the share follow.
+    """Write a request's edges (J + K + 1,) and its cumulative hazards between them (J + K,).
+    Returns how many are of the age; those of the share of the limit follow.
 
-    hazards: (J + K,), of J whole intervals of the age between edges (J + 1,), s, and of K intervals of the share of the
-    limit between shares (K + 1,), rising. The age's interval in which half of the limit lies (shares[0]) is cut there;
-    where that is beyond the last edge, the last one is stretched, at its own rate. What is left over, of a request
-    without a limit K intervals, lies beyond the last edge and has the tail's rate.
+    hazards: (J + K,), of J intervals of the age between edges (J + 1,), s, then of K intervals of
+    the share of the limit between shares (K + 1,), rising. The axis changes from age to share at
+    half of the limit (shares[0]): the age interval there is cut; if it is beyond the last edge, the
+    last interval is stretched, at its rate. Unused intervals (K without a limit) follow the last
+    edge, with the tail's rate.
 
     >>> own_edges, own_hazards = [0.0] * 6, [0.0] * 5
     >>> fill_limit_axis([0.1, 0.2, 0.4, 1.0, 2.0], [0.0, 10.0, 100.0, 1000.0], [0.5, 1.0, 2.0], 110.0, 500.0,
@@ -303,12 +302,12 @@ def fill_limit_axis(hazards: Any, edges: Sequence[float], shares: Sequence[float
 
 
 HAZARD_MAX = 1_000.0
-"""No interval has a larger cumulative hazard: nobody outlives one of 1,000 in doubles."""
+"""The largest cumulative hazard of an interval: in doubles, survival of it is 0."""
 
 
 @register_jitable
 def table_row(value: float, n_rows: int) -> int:
-    """The row that a feature names; 0, that of all requests, where it names none.
+    """The row in a feature's value; 0, the row of all requests, if it is invalid.
 
     >>> [table_row(value, 3) for value in (2.0, 3.0, -1.0, float("nan"))]
     [2, 0, 0, 0]
@@ -319,20 +318,20 @@ def table_row(value: float, n_rows: int) -> int:
 
 
 @register_jitable
-def mixed_hazard(hazard: float, weight: float, known: float) -> float:
-    """An interval's hazard, weight of it from the forest and the rest from the table; at 0 and 1 one of them exactly.
+def mixed_hazard(hazard: float, weight: float, tabled: float) -> float:
+    """weight x the forest's hazard + (1 - weight) x the table's; exactly one of them at weights 0 and 1.
 
     >>> mixed_hazard(0.2, 0.0, 0.7), mixed_hazard(0.2, 1.0, 0.7), mixed_hazard(0.2, 0.5, 0.4)
     (0.7, 0.2, 0.30000000000000004)
     """
-    return weight * hazard + (1.0 - weight) * known
+    return weight * hazard + (1.0 - weight) * tabled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookupTable:
-    """hazards: float64 (R, J), cumulative hazard of each interval, row 0 of all requests. weights: (J,), in [0, 1], of
-    the forest's own hazard; the rest is the table's. place: of the row among the encoder's features.
-    """
+    """Hazards by row, and their weights. hazards: float64 (R, J), cumulative hazard of each
+    interval; row 0 is of all requests. weights: (J,), in [0, 1], of the forest's hazard; the rest
+    is the table's. place: index of the row among the encoder's features."""
 
     hazards: np.ndarray
     weights: tuple[float, ...]
@@ -340,8 +339,7 @@ class LookupTable:
 
     @classmethod
     def of(cls, hazards: np.ndarray, n_rows: int, weights: tuple[float, ...], place: int) -> LookupTable:
-        """From hazards row by row, float64 (R x J,), J as many as the weights; BundleError for others, and for what is
-        no hazard or weight."""
+        """From hazards row by row, float64 (R x J,), with J weights; BundleError for wrong sizes and values."""
         n = n_rows * len(weights)
         if hazards.dtype != np.float64 or hazards.shape != (n,):
             raise BundleError(f"history.npz: lookup:hazards must be {n} doubles, {len(weights)} for each of {n_rows} "
@@ -353,25 +351,26 @@ class LookupTable:
         return cls(hazards.reshape(n_rows, len(weights)), weights, place)
 
     def row(self, features: Sequence[float]) -> np.ndarray:
-        """The hazards that an encoded request reads, float64 (J,)."""
-        own: np.ndarray = self.hazards[table_row(features[self.place], len(self.hazards))]
-        return own
+        """The table's hazards for an encoded request, float64 (J,)."""
+        hazards: np.ndarray = self.hazards[table_row(features[self.place], len(self.hazards))]
+        return hazards
 
-    def mixed(self, hazards: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """The hazards of n requests, float64 (n, J), from the forest's own and encoded features (n, n_features)."""
-        asked = features[:, self.place]
-        rows = np.where((asked >= 0.0) & (asked < len(self.hazards)), asked, 0.0).astype(np.int64)
+    def result(self, hazards: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Mixed hazards of n requests, float64 (n, J), from the forest's hazards and encoded
+        features (n, n_features)."""
+        values = features[:, self.place]
+        rows = np.where((values >= 0.0) & (values < len(self.hazards)), values, 0.0).astype(np.int64)
         weights = np.array(self.weights)
-        mixed: np.ndarray = weights * hazards + (1.0 - weights) * self.hazards[rows]
-        return mixed
+        result: np.ndarray = weights * hazards + (1.0 - weights) * self.hazards[rows]
+        return result
 
 
 AGE_STARTS_S = (0.0, 600.0, 3_600.0, 21_600.0)
-"""Where each bucket of the age begins, s: the ages at which calibration is measured. An interval is of the bucket in
-which it begins."""
+"""The start of each bucket of the age, s: the ages at which calibration is measured. An interval
+belongs to the bucket in which it starts."""
 BAND_STARTS = (0.0, 0.1, 0.3, 0.7, 1.2, 2.0, 3.0)
-"""Where each band of the cumulative hazard outlived since the bucket began starts; of a right model 9.5, 16, 24, 20,
-17, 9 and 5 % of the requests end in them."""
+"""The start of each band of the cumulative hazard outlived in a bucket; with a right model, 9.5,
+16, 24, 20, 17, 9 and 5 % of the requests end in them."""
 N_AGES, N_BANDS = len(AGE_STARTS_S), len(BAND_STARTS)
 
 

@@ -1,6 +1,6 @@
 """Scores that are log-odds of the hazard in each interval of the age: curves of constant hazards, in closed form.
 
-Hazards on two clocks: intervals of the age, then of the share of the request's limit; see `limit_axis`.
+`LimitKind` has two axes: intervals of the age, then of the share of the request's limit.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
 from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S
 
 _WIDTH_MIN_S = 1e-3
-"""Intervals are no shorter, so that no rate overflows."""
+"""The shortest interval, so that no rate overflows."""
 
 
 class HazardKind:
-    """See `CurveKind`. What varies is the number of the interval."""
+    """See `CurveKind`. The varying feature is the number of the interval."""
 
     name = "hazard"
     code = HAZARD
@@ -99,20 +99,20 @@ class HazardKind:
         nothing = np.empty(0)
 
         def of_numbers(numbers: np.ndarray) -> HazardCurve:
-            """Of what `fill_hazard` wrote, 4 (J + 1) numbers; ready to be asked at uptime 0."""
+            """From 4 (J + 1) numbers of `fill_hazard`; the step of uptime 0 is already cached."""
             number = numbers.item
             steps: list[Any] = [None] * len(bounds)
             steps[1] = (edges[1], number(at_rate), number(at_gap), number(at_after))
             return HazardCurve(edges, bounds, sampled, numbers, steps)
 
         def of_scores(scores: np.ndarray, features: Sequence[float]) -> HazardCurve:
-            known = nothing if lookup is None else lookup.row(features)
+            table = nothing if lookup is None else lookup.row(features)
             if kernels is not None:
-                return of_numbers(kernels.hazard_numbers(scores, offset_array, weight_array, known, edge_array, tail_s))
+                return of_numbers(kernels.hazard_numbers(scores, offset_array, weight_array, table, edge_array, tail_s))
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
             if lookup is not None:
-                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, known.tolist(), strict=True)]
+                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, table.tolist(), strict=True)]
             return HazardCurve.from_hazards(edges, hazards, tail_s, sampled)
 
         return Made(of_numbers, of_scores)
@@ -150,7 +150,7 @@ class HazardKind:
         kernels.place_hazard(hosts, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
 
     def packed(self, curve: HazardCurve, kernels: Any) -> np.ndarray:
-        numbers = _flat_steps(curve)[1:]  # the upper edges are the model's, and make room for what is cumulative
+        numbers = _flat_steps(curve)[1:]  # the upper edges are shared; their room holds the cumulative hazard
         cumulative = _rows_of(curve)[CUMULATIVE]
         numbers[AT_CUMULATIVE::N_INTERVAL] = cumulative[:-1]
         return np.append(numbers, cumulative[-1])
@@ -161,10 +161,10 @@ class HazardKind:
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
         idx = np.searchsorted(bounds, uptimes_s, side="right") - 1
-        own = N_INTERVAL * idx
-        exponents = (uptimes_s - bounds[idx + 1]) * numbers[slots, own + AT_RATE]
+        start = N_INTERVAL * idx
+        exponents = (uptimes_s - bounds[idx + 1]) * numbers[slots, start + AT_RATE]
         growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(slots))
-        return np.rint(numbers[slots, own + AT_AFTER] + growth * numbers[slots, own + AT_GAP])
+        return np.rint(numbers[slots, start + AT_AFTER] + growth * numbers[slots, start + AT_GAP])
 
     def c_code(self) -> CCode:
         from sojourn.serving.curves import _c_curves
@@ -189,17 +189,18 @@ def _flat_steps(curve: HazardCurve) -> np.ndarray:
 
 
 def _rows_of(curve: HazardCurve) -> np.ndarray:
-    """What `fill_hazard` wrote, float64 (4, J + 1)."""
+    """The numbers of `fill_hazard`, float64 (4, J + 1)."""
     n = len(curve.edges)
     return curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)
 
 
 _SHARE_STEP_MIN = 1e-4
-"""Shares lie further apart, so that no interval is shorter than some milliseconds."""
+"""The least distance of shares, so that no interval is shorter than some milliseconds."""
 
 
 class LimitKind(HazardKind):
-    """See `CurveKind`. What varies is the number of the interval: of the age first, then of the share of the limit."""
+    """See `CurveKind`. The varying feature is the number of the interval: of the age, then of the
+    share of the limit."""
 
     name = "hazard-limit"
     code = LIMITED
@@ -224,22 +225,22 @@ class LimitKind(HazardKind):
         nothing = np.empty(0)
 
         def of_numbers(numbers: np.ndarray) -> LimitCurve:
-            """Of what `fill_hazard` wrote, 4 (J + K + 1) numbers, and the request's own edges."""
+            """From 4 (J + K + 1) numbers of `fill_hazard`, then the request's edges."""
             number = numbers.item
-            own = tuple(numbers[at_edges:at_edges + n].tolist())
+            axis_edges = tuple(numbers[at_edges:at_edges + n].tolist())
             steps: list[Any] = [None] * (n + 1)
-            steps[1] = (own[1], number(at_rate), number(at_gap), number(at_after))
-            return LimitCurve(own, (*own, math.inf), sampled, numbers, steps, axis)
+            steps[1] = (axis_edges[1], number(at_rate), number(at_gap), number(at_after))
+            return LimitCurve(axis_edges, (*axis_edges, math.inf), sampled, numbers, steps, axis)
 
         def of_scores(scores: np.ndarray, features: Sequence[float]) -> LimitCurve:
-            known = nothing if lookup is None else lookup.row(features)
+            table = nothing if lookup is None else lookup.row(features)
             if kernels is not None:
-                return of_numbers(kernels.limit_numbers(scores, offset_array, weight_array, known, edge_array,
+                return of_numbers(kernels.limit_numbers(scores, offset_array, weight_array, table, edge_array,
                                                         share_array, features[place], tail_s))
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
             if lookup is not None:
-                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, known.tolist(), strict=True)]
+                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, table.tolist(), strict=True)]
             own_edges, own_hazards = [0.0] * n, [0.0] * (n - 1)
             fill_limit_axis(hazards, edges, shares, features[place], tail_s, own_edges, own_hazards)
             return of_numbers(np.concatenate([hazard_numbers(own_hazards, own_edges, tail_s), own_edges]))
@@ -269,7 +270,7 @@ class LimitKind(HazardKind):
         place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
 
     def packed(self, curve: LimitCurve, kernels: Any) -> np.ndarray:  # type: ignore[override]
-        """The request's own edges, then interval by interval."""
+        """The request's edges, then the numbers interval by interval."""
         n = len(curve.edges)
         rows = curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)
         steps = np.empty((n, N_INTERVAL))
@@ -283,10 +284,10 @@ class LimitKind(HazardKind):
         edges = numbers[slots, :n]
         idx = (edges <= uptimes_s[:, None]).sum(axis=1) - 1
         uppers_s = np.column_stack([edges, np.full(len(slots), math.inf)])[np.arange(len(slots)), idx + 1]
-        own = n + N_INTERVAL * idx
-        exponents = (uptimes_s - uppers_s) * numbers[slots, own + AT_RATE]
+        start = n + N_INTERVAL * idx
+        exponents = (uptimes_s - uppers_s) * numbers[slots, start + AT_RATE]
         growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(slots))
-        return np.rint(numbers[slots, own + AT_AFTER] + growth * numbers[slots, own + AT_GAP])
+        return np.rint(numbers[slots, start + AT_AFTER] + growth * numbers[slots, start + AT_GAP])
 
     def c_code(self) -> CCode:
         from sojourn.serving.curves import _c_curves

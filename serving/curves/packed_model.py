@@ -1,7 +1,7 @@
-"""A model packed for the compiled first answer: small arrays laid end to end, each part under one name.
+"""A model packed for the compiled first answer: small arrays concatenated, with a name for each part.
 
-Python hands over each array in 0.1 us, and a named tuple in twice that. So the parts of whole numbers stand in one
-array and those of floats in another, and the names of the parts stand here, for who packs and for the kernels.
+Passing an array from Python costs 0.1 us, and twice that in a named tuple. So one array holds all
+parts of integers, another all parts of floats.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ from sojourn.serving.kernel import register_jitable
 
 (ENCODER, IS_OWNER, STARTS, IS_ZERO_MISSING, LEAF_STARTS, SOURCES, TURN_STARTS, AGE_ROWS, LEAF_LOWS,
  LEAF_HIGHS, LOOKUP) = range(11)  # fmt: skip
-"""Parts of whole numbers. ENCODER: see below. IS_OWNER: of each history key, 1 = of an owner, 0 = of a category.
-STARTS, IS_ZERO_MISSING, LEAF_STARTS: see `LeafMasks`. Of hazard models, else empty: SOURCES and TURN_STARTS, see
-`AgeBins`; AGE_ROWS, `interval_masks` laid flat. Of models with steps, else empty: LEAF_LOWS and LEAF_HIGHS, for each
-leaf the first step at which it can be reached, and the first after. Of models with a lookup table, else empty:
-LOOKUP, the place of its row among the features."""
+"""Parts of integers. ENCODER: see below. IS_OWNER: of each history key, 1 = of an owner, 0 = of a category.
+STARTS, IS_ZERO_MISSING, LEAF_STARTS: see `LeafMasks`. For hazard models, else empty: SOURCES and
+TURN_STARTS, see `AgeBins`; AGE_ROWS, `interval_masks` flat. For models with steps, else empty:
+LEAF_LOWS and LEAF_HIGHS, for each leaf the first step at which it can be reached, and the first
+after. For models with a lookup table, else empty: LOOKUP, the index of its row among the
+features."""
 N_WHOLE = LOOKUP + 1
 THRESHOLDS, LEAVES, CONSTANTS, TURNS, OFFSETS, EDGES, STEPS, WEIGHTS, KNOWN, SHARES = range(10)
-"""Parts of floats. THRESHOLDS, LEAVES: see `LeafMasks`. CONSTANTS: see below. Of hazard models, else empty: TURNS, see
-`AgeBins`; OFFSETS (J,), log-odds; EDGES (J + 1,), s. Of models with steps, else empty: STEPS, thresholds on the uptime,
-s. Of models with a lookup table, else empty: WEIGHTS (J,) and KNOWN, its hazards row by row; see `LookupTable`. SHARES:
-(K + 1,) of the limit, of models with that clock, else empty."""
+"""Parts of floats. THRESHOLDS, LEAVES: see `LeafMasks`. CONSTANTS: see below. For hazard models,
+else empty: TURNS, see `AgeBins`; OFFSETS (J,), log-odds; EDGES (J + 1,), s. For models with steps,
+else empty: STEPS, thresholds on the uptime, s. For models with a lookup table, else empty: WEIGHTS
+(J,) and KNOWN, its hazards row by row; see `LookupTable`. For models with limit axis, else empty:
+SHARES (K + 1,) of the limit."""
 N_FLOATS = SHARES + 1
 PHASE_S, BATCH_GAP_S, WINDOW, LIMIT_PLACE = range(4)
-"""Places in ENCODER; see `Encoder` and `HistoryDefinition`."""
+"""Positions in ENCODER; see `Encoder` and `HistoryDefinition`."""
 PRIOR_STRENGTH, TAIL_S, SMEARING = range(3)
-"""Places in CONSTANTS; see `HistoryDefinition` and `ModelNumbers`."""
+"""Positions in CONSTANTS; see `HistoryDefinition` and `ModelNumbers`."""
 ASKED_S, OVERALL, ASKED_NUMBERS = range(3)
-"""Places in what is asked, float64: the time in s, the mean of all log10 lifetimes, and the first of the request's
-numbers, after which the slot of each history key stands."""
+"""Positions in the kernels' inputs, float64: the time in s, the mean of all log10 lifetimes, and
+the first of the request's numbers; the slot of each history key follows them."""
 
 
 class PackedModel(NamedTuple):
-    """whole: int64, where each of its parts begins, then the same of `floats`, then its parts. floats: float64, parts.
+    """whole: int64, the start of each of its parts, then those of `floats`, then its parts. floats: float64, parts.
 
     masks: uint64, see `LeafMasks`. turn_rows: int64, the rows of `AgeBins`.
     """
@@ -51,9 +53,7 @@ class PackedModel(NamedTuple):
 
     @classmethod
     def of(cls, encoder: Encoder, masks: LeafMasks, numbers: ModelNumbers, way: FirstWay) -> PackedModel:
-        """Of a model whose forest fits into leaf masks. way: with the parts of its kind; those it does not name are
-        empty.
-        """
+        """For a model whose forest fits into leaf masks. way: with the parts of its kind; missing ones are empty."""
         history = encoder.history
         whole = {
             ENCODER: np.array([encoder.phase_s, history.batch_gap_s, history.window, encoder.limit_place]),
@@ -72,13 +72,13 @@ class PackedModel(NamedTuple):
 
 
 def n_asked(encoder: Encoder) -> int:
-    """How many numbers a request is asked with."""
+    """How many inputs the kernels take for a request."""
     return ASKED_NUMBERS + encoder.n_numbers + len(encoder.history.keys)
 
 
 @register_jitable
 def whole_part(model: PackedModel, part: int) -> np.ndarray:
-    """A part of whole numbers, int64."""
+    """A part of integers, int64."""
     return model.whole[model.whole[part]:model.whole[part + 1]]
 
 
@@ -91,13 +91,13 @@ def float_part(model: PackedModel, part: int) -> np.ndarray:
 
 @register_jitable
 def masks_of(model: PackedModel) -> LeafMasks:
-    """The forest; whether zeros are missing in whole numbers."""
+    """The forest as leaf masks; is_zero_missing as integers."""
     return LeafMasks(model.masks, float_part(model, THRESHOLDS), whole_part(model, STARTS), float_part(model, LEAVES),
                      whole_part(model, LEAF_STARTS), whole_part(model, IS_ZERO_MISSING))
 
 
 @register_jitable
 def bins_of(model: PackedModel) -> AgeBins:
-    """The bins of what is set against the age."""
+    """The bins of the age features."""
     return AgeBins(float_part(model, TURNS), whole_part(model, TURN_STARTS), model.turn_rows,
                    whole_part(model, SOURCES))

@@ -1,6 +1,6 @@
 """Scores that are log10 of the remaining time at an uptime: curves of steps over the uptime.
 
-Scores that are log10 of the total lifetime, asked once: one total, held until it is outlived, then doubled.
+`OnceKind`: scores that are log10 of the total lifetime; one total, held until it is outlived, then doubled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ N_STEPS_MAX = 4_096
 
 
 class UptimeKind:
-    """See `CurveKind`. What varies is the uptime in seconds."""
+    """See `CurveKind`. The varying feature is the uptime in seconds."""
 
     name = "uptime"
     code = POINT
@@ -117,7 +117,7 @@ def _seconds(curve: PointCurve, kernels: Any) -> np.ndarray:
 
 
 def check_residuals(model: ModelNumbers) -> None:
-    """BundleError where the model has no quantiles of a point model's errors."""
+    """BundleError if the model has no quantiles of a point model's errors."""
     if len(model.residuals) < 2 or (np.diff(model.residuals) < 0.0).any():
         raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
 
@@ -132,7 +132,7 @@ def step_way(walk: MaskWalk) -> FirstWay:
 
 
 def residual_numbers(model: ModelNumbers) -> Mapping[str, CNumber]:
-    """What the C of a point model reads."""
+    """The numbers that the C of a point model reads."""
     return {"SMEARING": model.smearing, "N_RESIDUALS": len(model.residuals), "RESIDUALS": model.residuals}
 
 

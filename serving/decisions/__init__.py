@@ -1,4 +1,4 @@
-"""What was decided, off the scheduler's path: a log of decisions in a folder, and a shadow that answers them, too.
+"""Work after a decision, off the scheduler's path: a log of decisions in a folder, and a shadow's answers.
 
 May import: `live` and what lies below it.
 """

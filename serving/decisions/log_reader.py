@@ -1,6 +1,6 @@
-"""A folder of decisions, read back: what was predicted for whom, how it ended, and up to when each process was heard.
+"""Reads a folder of decisions: predictions, ends, and the latest second of each process.
 
-Whatever a killed process left half-written is passed over and counted. Data only.
+Half-written frames of a killed process are skipped and counted.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _LISTS = ("edges", "shares", "grid", "residuals", "thresholds")
 
 @dataclass(frozen=True, slots=True)
 class LoggedModel:
-    """A version whose decisions are in the log, as its bundle's schema tells; see `Schema` and `ModelNumbers`.
+    """A version with decisions in the log, from its bundle's schema; see `Schema` and `ModelNumbers`.
 
-    features: names of the encoder's features. owner_keys: names of the history's keys of owners. thresholds: uptimes,
-    s, at which a point model's score steps. training: the schema's. reference: of the training rows, or None.
+    features: names of the encoder's features. owner_keys: names of the owner keys. thresholds:
+    uptimes, s, at which a point model's score steps. training: of the schema. reference: of the
+    training rows, or None.
     """
 
     version: str
@@ -68,7 +69,7 @@ class LoggedModel:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> LoggedModel:
-        """What a model's frame holds; ValueError, KeyError or TypeError where it is not one."""
+        """From a model's frame; ValueError, KeyError or TypeError if it is malformed."""
         lists = {name: tuple(float(value) for value in document[name]) for name in _LISTS}
         texts = {name: tuple(str(value) for value in document[name]) for name in ("features", "owner_keys")}
         return cls(str(document["version"]), str(document["family"]), str(document["kind"]), texts["features"],
@@ -79,11 +80,12 @@ class LoggedModel:
 
 @dataclass(frozen=True, slots=True)
 class DecisionBlock:
-    """Decisions of one version, in the order in which they are in the files.
+    """Decisions of one version, in the order of the files.
 
-    token, number, arrival_s, now_s, session: int64 (n,); a decision's handle is token and number, its session a place
-    in `DecisionLog.sessions`. owner: object (n,), tuples with a text or
-    None for each of the model's owner keys. request_id, unknown: object (n,), text or None, and tuples of text.
+    token, number, arrival_s, now_s, session: int64 (n,); a decision's handle is token and number,
+    its session an index into `DecisionLog.sessions`. owner: object (n,), tuples with a text or None
+    for each of the model's owner keys. request_id, unknown: object (n,), text or None, and tuples
+    of text.
     features: float64 (n, number of the model's features). curves: float64 (n, k), rates or raw scores.
     """
 
@@ -105,7 +107,7 @@ class DecisionBlock:
 
 @dataclass(frozen=True, slots=True)
 class ShadowBlock:
-    """What one version answered as the shadow. token, number: int64 (n,); curves: float64 (n, k)."""
+    """The answers of one version as the shadow. token, number: int64 (n,); curves: float64 (n, k)."""
 
     model: LoggedModel
     token: np.ndarray
@@ -115,11 +117,11 @@ class ShadowBlock:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records of a process that its log does not hold: what ran then may have ended without the log knowing.
+    """Records of a process that are missing in its log; ends of requests that ran then may be missing, too.
 
-    from_s: a second up to which no end is missing; -inf = none is known. to_s: what was decided up to then may have
-    ended unseen. heard_s: the first second that the log tells of afterwards; `to_s` where there is none. n: how many;
-    what: a key of `LOSS_WORDS`.
+    from_s: no end is missing before it; -inf = unknown. to_s: ends of requests decided up to then
+    may be missing. heard_s: the first second in the log afterwards, else `to_s`. n: how many; what:
+    a key of `LOSS_WORDS`.
     """
 
     from_s: float
@@ -131,14 +133,15 @@ class Loss:
 
 LOSS_WORDS = {"records": "records that the predictor could not write", "stretches": "damaged or cut stretches",
               "files": "missing files"}
-"""Kinds of losses, in words."""
+"""Kinds of losses and their texts."""
 
 
 @dataclass(slots=True)
 class SessionLog:
-    """One process's part. clock_s: the latest second that it told of. running: handles that it took over at its start.
+    """The log of one process.
 
-    losses: what of it the log does not hold, in the order of the files.
+    clock_s: its latest second. running: handles of requests that ran at its start. losses: its
+    missing records, in the order of the files.
     """
 
     name: str
@@ -149,10 +152,11 @@ class SessionLog:
 
 @dataclass(frozen=True, slots=True)
 class DecisionLog:
-    """All of a folder. ends: int64 (m, 4): token, number, end, begin; withdrawals: int64 (m, 3): token, number, time.
+    """The whole log of a folder.
 
-    skipped: half-written or damaged stretches. n_lost: records that a process could not write. n_later: records of
-    after the time that was asked for. n_unnamed: decisions and shadows whose model's frame is missing.
+    ends: int64 (m, 4): token, number, end, start; withdrawals: int64 (m, 3): token, number, time.
+    skipped: half-written or damaged parts. n_lost: records that a process could not write. n_later:
+    records after `until_s`. n_unnamed: decisions and shadow answers without their model's frame.
     """
 
     decisions: tuple[DecisionBlock, ...]
@@ -166,20 +170,20 @@ class DecisionLog:
     n_later: int
     n_unnamed: int
     n_missing: int
-    """Files that are missing between others of their process; the oldest ones go by retention and are not missed."""
+    """Missing files between others of their process; files removed by retention do not count."""
 
 
 def read_log(folder: str | Path, until_s: float = math.inf) -> DecisionLog:
-    """What a folder's files hold, as it was known at `until_s` (seconds on the predictor's clock).
+    """The log of a folder up to `until_s` (seconds on the predictor's clock).
 
-    A folder without files, or none, gives an empty log.
+    A missing or empty folder gives an empty log.
     """
     reading = _Reading(until_s)
     files = log_files(Path(folder))
     for path in _in_order(files):
         try:
             content = path.read_bytes()
-        except FileNotFoundError:  # its retention ended meanwhile
+        except FileNotFoundError:  # removed meanwhile by retention
             continue
         reading.begin_file(path.name)
         n_places = reading.skipped.n_places
@@ -192,18 +196,18 @@ def read_log(folder: str | Path, until_s: float = math.inf) -> DecisionLog:
 
 
 def _in_order(files: Sequence[Path]) -> list[Path]:
-    """By session, then by the place among its files: the wall clock in their names may have been set back."""
+    """By session, then by number: the clock time in their names may have been set back."""
     sessions: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     for path in files:
         _, _, session, place = path.name.split("-")
         sessions[session].append((place, path))
-    return [path for found in sessions.values() for _, path in sorted(found)]
+    return [path for places in sessions.values() for _, path in sorted(places)]
 
 
 class _Batches:
     """One session's frames by batches: decisions first, then shadows, ends, withdrawals, of the same seconds.
 
-    Where one of them is missing, ends may be missing from the batch's first second on.
+    If one of them is missing, ends may be missing from the batch's first second on.
     """
 
     _ORDER = (DECISIONS, SHADOWS, ENDS, WITHDRAWALS, LOSSES)
@@ -215,12 +219,12 @@ class _Batches:
         self._versions: set[str] = set()
 
     def begin(self) -> None:
-        """What comes now is another batch: nothing up to the clock is missing."""
+        """Start another batch: nothing up to the clock is missing."""
         self.before_s, self._step = self.clock_s, 0
         self._versions = set()
 
     def take(self, frame: Frame, times_s: np.ndarray) -> None:
-        """Follow a frame whose records are of these seconds."""
+        """Add a frame with records of these seconds."""
         step = self._ORDER.index(frame.kind)
         version = str(frame.document.get("version", ""))
         is_repeated = step == self._step and step > 0 if frame.kind != DECISIONS else (
@@ -235,7 +239,7 @@ class _Batches:
 
 
 class _Reading:
-    """What was read so far."""
+    """The state of reading."""
 
     def __init__(self, until_s: float) -> None:
         self.skipped = Skipped()
@@ -251,11 +255,11 @@ class _Reading:
         self._n_lost = self._n_later = self._n_missing = 0
 
     def begin_file(self, name: str) -> None:
-        """The files of a session tell it by their names, too: a file whose first frame is damaged is still its own."""
+        """Take the session from the file name, in case the first frame is damaged."""
         _, _, session, place = name.removesuffix(".log").split("-")
         self._session = self._sessions.setdefault(session, SessionLog(session))
         batches = self._batches[session]
-        batches.begin()  # a write is whole in one file
+        batches.begin()  # a batch is never in two files
         n_missing = 0 if batches.place is None else int(place) - batches.place - 1
         batches.place = int(place)
         if n_missing > 0:
@@ -263,20 +267,20 @@ class _Reading:
             self._lose(n_missing, "files")
 
     def miss(self, n_places: int) -> int:
-        """Note that stretches are missing here, more than the `n_places` so far; returns how many there are now."""
+        """Record that parts are missing here if there are more than `n_places`; returns how many there are."""
         if self.skipped.n_places > n_places:
             self._lose(self.skipped.n_places - n_places, "stretches")
         return self.skipped.n_places
 
     def take(self, frame: Frame) -> None:
-        """Take in a frame; one whose content is not of its type is counted as damaged."""
+        """Add a frame; if its content does not fit its type, count it as damaged."""
         try:
             self._take(frame)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             self.skipped.n_places += 1
 
     def log(self, n_files: int) -> DecisionLog:
-        """All of it; blocks by version."""
+        """The whole log; blocks by version."""
         sessions = list(self._sessions.values())
         decisions = [_block(self._models[version], frames) for version, frames in sorted(self._decisions.items())
                      if version in self._models]
@@ -320,7 +324,7 @@ class _Reading:
             self._session.losses.append(Loss(from_s, to_s, to_s, n_lost, "records"))
 
     def _lose(self, n: int, what: str) -> None:
-        """Note a loss at this place of the session's files, if it was before the time that was asked for."""
+        """Record a loss at this place of the session's files, unless it is after `until_s`."""
         batches = self._batches[self._session.name]
         if batches.before_s <= self._until_s:
             self._session.losses.append(Loss(batches.before_s, batches.clock_s, batches.clock_s, n, what))
@@ -385,7 +389,7 @@ def _shadow_block(model: LoggedModel, frames: Sequence[Frame]) -> ShadowBlock:
 
 
 def _texts(values: Sequence[Any]) -> np.ndarray:
-    found = np.empty(len(values), object)
-    for idx, value in enumerate(values):  # at once, numpy would make a table of tuples
-        found[idx] = value
-    return found
+    column = np.empty(len(values), object)
+    for idx, value in enumerate(values):  # one by one, since numpy would make a table of tuples
+        column[idx] = value
+    return column

@@ -1,17 +1,14 @@
-"""What is logged of decisions, ends and withdrawals, as frames; `log_reader` reads them back.
+"""The decision log as frames in files; `log_reader` reads them.
 
-The curve's numbers are those that were served: rates of a hazard curve, raw scores of the others, as doubles. With the
-model's frame they give every answer again: `remaining` to the bit, quantiles and survival to rounding.
+The numbers of a served curve are rates of a hazard curve, or raw scores of other kinds, as doubles.
+With the model's frame they give all answers again: `remaining` to the bit, quantiles and survival
+to rounding.
 
-Frames of a decision log: what one write appends, and how a file is read that a killed process left half-written.
+A frame has 16 bytes (a mark, its type, the length and the CRC-32 of the content) and compressed
+content: a JSON object, then columns of 8-byte numbers. All first bytes of the numbers come first,
+then all second bytes, since that compresses better. A frame is read whole or skipped.
 
-A frame is 16 bytes (a mark, its type, the length and the CRC-32 of what follows) and compressed content: a JSON object,
-then columns of 8-byte numbers whose bytes are laid out by place (all first bytes, then all second ones), which
-compress better so. A frame is taken whole or not at all. Data only.
-
-Files of a decision log: one is appended to, closed when it is large or old, and the oldest ones go.
-
-How a decision log is kept: how often it is written, how large its files are, and for how long they stay.
+A session appends to one file, and closes it when it is large or old; the oldest files are removed.
 """
 
 from __future__ import annotations
@@ -38,20 +35,21 @@ from sojourn.serving.errors import shown
 from sojourn.serving.inputs import DAY_S, Admission
 
 DECISION_WHOLE = ("token", "number", "arrival_s", "now_s")
-"""Whole numbers of each decision, before its features and its curve."""
+"""Columns of integers of a decision, before its features and its curve."""
 SHADOW_WHOLE = ("token", "number")
 END_WHOLE = ("token", "number", "end_s", "began_s")
 WITHDRAWAL_WHOLE = ("token", "number", "clock_s")
 LOST_COUNTS = ("n_decisions", "n_ends", "n_withdrawals")
-"""Of a frame of losses, beside the first and last second that lost records were of, `from_s` and `to_s`."""
+"""Fields of a frame of losses, beside `from_s` and `to_s`, the first and last second of lost records."""
 _HASH_BYTES = 8
 Owner = Callable[[str], str]
 
 
 class Decision(NamedTuple):
-    """One admission, as the predictor hands it over. answer: float64, the features behind `n_before` numbers.
+    """One admission, from the predictor.
 
-    extra: values of the request's columns that only the shadow reads.
+    answer: float64, `n_before` numbers, then the features. extra: values of the request's columns
+    that only the shadow reads.
     """
 
     served: Served
@@ -66,7 +64,7 @@ class Decision(NamedTuple):
 
 
 def owner_text(key: bytes | None) -> Owner:
-    """How an owner is written: as it is, or the keyed hash (BLAKE2b, 16 hex digits) where there is a key.
+    """How an owner is written: as it is, or, with a key, its keyed hash (BLAKE2b, 16 hex digits).
 
     >>> owner_text(b"0123456789abcdef")("ann")
     'd1d74108aa3fbc44'
@@ -78,22 +76,22 @@ def owner_text(key: bytes | None) -> Owner:
 
 
 def model_frame(served: Served) -> Frame:
-    """What it takes to read a version's decisions without its bundle."""
+    """All that is needed to read a version's decisions without its bundle."""
     schema = served.schema
-    own = schema.numbers
+    terms = schema.numbers
     document = schema.document
     return Frame(MODEL, {
         "version": served.version, "family": schema.family, "kind": schema.kind,
         "features": list(served.encoder.feature_names()), "phase_s": served.encoder.phase_s,
         "owner_keys": [key.name for key in served.encoder.history.keys if key.kind == "owner"],
-        "edges": list(own.edges), "shares": list(own.shares), "grid": list(own.grid), "tail_s": own.tail_s,
-        "smearing": own.smearing, "residuals": list(own.residuals), "thresholds": list(served.builder.thresholds),
+        "edges": list(terms.edges), "shares": list(terms.shares), "grid": list(terms.grid), "tail_s": terms.tail_s,
+        "smearing": terms.smearing, "residuals": list(terms.residuals), "thresholds": list(served.builder.thresholds),
         "training": document.get("training", {}), "reference": document.get("reference"),
     }, np.zeros((0, 0)))  # fmt: skip
 
 
 def decision_frame(decisions: Sequence[Decision], owner: Owner) -> Frame:
-    """Decisions of one version and one way of answering. owner: see `owner_text`."""
+    """Decisions of one version with curves of one length. owner: see `owner_text`."""
     served = decisions[0].served
     whole = np.array([(one.admission.token, one.admission.number, one.admission.arrival_s, one.now_s)
                       for one in decisions], np.int64)
@@ -111,51 +109,51 @@ def decision_frame(decisions: Sequence[Decision], owner: Owner) -> Frame:
 
 
 def curve_rows(decisions: Sequence[Decision]) -> np.ndarray:
-    """The numbers of their curves, float64 (n, k): rates, rates and upper edges, raw scores, or one raw score."""
+    """The numbers of the curves, float64 (n, k): rates, rates and upper edges, raw scores, or one raw score."""
     first = decisions[0]
     if not first.served.schema.curves.is_varying:  # one score, no array
         return np.array([[one.curve.score] for one in decisions])
-    own = first.served.schema.curves.logged(len(first.served.builder.grid))
-    return np.concatenate([one.curve.numbers for one in decisions]).reshape(len(decisions), -1)[:, own]
+    columns = first.served.schema.curves.logged(len(first.served.builder.grid))
+    return np.concatenate([one.curve.numbers for one in decisions]).reshape(len(decisions), -1)[:, columns]
 
 
 def shadow_frame(served: Served, admissions: Sequence[Admission], rows: np.ndarray) -> Frame:
-    """What a shadow answered to the same requests. rows: as `curve_rows`."""
+    """A shadow's answers to the same requests. rows: as `curve_rows`."""
     whole = np.array([(one.token, one.number) for one in admissions], np.int64)
     return Frame(SHADOWS, {"version": served.version}, np.hstack([whole.view(np.float64), rows]))
 
 
 def end_frame(ends: Sequence[tuple[int, int, int, int]]) -> Frame:
-    """Ends: token, number, the second of the end, and that in which the request began to run."""
+    """Ends: token, number, the second of the end, and the second of the start."""
     return Frame(ENDS, {}, np.array(ends, np.int64).view(np.float64))
 
 
 def withdrawal_frame(withdrawals: Sequence[tuple[int, int, int]]) -> Frame:
-    """Withdrawals: token, number, and the latest second that the predictor had been given."""
+    """Withdrawals: token, number, and the latest second of a call to the predictor."""
     return Frame(WITHDRAWALS, {}, np.array(withdrawals, np.int64).view(np.float64))
 
 
 MARK = b"SJL1"
-"""Begins every frame; the digit is the format's version."""
+"""The first bytes of every frame; the digit is the format's version."""
 SESSION, MODEL, DECISIONS, SHADOWS, ENDS, WITHDRAWALS, LOSSES = range(1, 8)
 """Types of frames."""
 _HEAD = struct.Struct("<4sB3xII")
 _SIZE = struct.Struct("<I")
 _LEVEL = 1
 N_BYTES_MAX = 1 << 28
-"""What a frame may hold, unpacked; a writer's are a thousandth of it."""
+"""The largest frame, unpacked; the writer's are a thousandth of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One write. document: a JSON object. numbers: float64 (n, k), n >= 0; whole numbers are kept as int64 bits."""
+    """One write. document: a JSON object. numbers: float64 (n, k), n >= 0; integers are stored as int64 bits."""
 
     kind: int
     document: Mapping[str, Any]
     numbers: np.ndarray
 
     def packed(self) -> bytes:
-        """The bytes that stand in the file.
+        """The bytes in the file.
 
         >>> frame = Frame(ENDS, {"n": 2}, np.array([[1.0, 2.0], [3.0, 4.0]]))
         >>> next(frames_of(frame.packed())).numbers.tolist()
@@ -170,14 +168,14 @@ class Frame:
 
 @dataclass(slots=True)
 class Skipped:
-    """What a reader left out. n_bytes: of half-written or damaged frames; n_places: how many such stretches."""
+    """Parts that a reader skipped. n_bytes: of half-written or damaged frames; n_places: number of such parts."""
 
     n_bytes: int = 0
     n_places: int = 0
 
 
 def frames_of(content: bytes, skipped: Skipped | None = None) -> Iterator[Frame]:
-    """The whole frames of a file, in order; what is half-written or damaged is passed over and counted."""
+    """The whole frames of a file, in order; half-written or damaged parts are skipped and counted."""
     left_out = Skipped() if skipped is None else skipped
     at, view = 0, memoryview(content)
     while at < len(content):
@@ -186,15 +184,15 @@ def frames_of(content: bytes, skipped: Skipped | None = None) -> Iterator[Frame]
             yield frame
             at = end
             continue
-        found = content.find(MARK, at + 1)
-        end = len(content) if found < 0 else found
+        mark_at = content.find(MARK, at + 1)
+        end = len(content) if mark_at < 0 else mark_at
         left_out.n_bytes += end - at
         left_out.n_places += 1
         at = end
 
 
 def _frame_at(view: memoryview, at: int) -> tuple[Frame | None, int]:
-    """The frame that begins at a place, and where it ends; None where there is no whole one."""
+    """The frame that begins at a place, or None if it is not whole, and where it ends."""
     if len(view) - at < _HEAD.size:
         return None, at
     mark, kind, size, check = _HEAD.unpack_from(view, at)
@@ -225,12 +223,12 @@ def _unpacked(kind: int, content: memoryview) -> Frame:
 
 
 FILE_NAME = re.compile(r"decisions-[0-9]{13}-[0-9a-f]{16}-[0-9]{6}\.log")
-"""Unix milliseconds of its beginning, the session that writes it, its place among the session's files."""
+"""Unix milliseconds of its start, its session, its number among the session's files."""
 _MIB = 1 << 20
 
 
 def log_files(folder: Path) -> list[Path]:
-    """The files of a log, in the order of their names; empty where there is no folder. Others are not looked at."""
+    """The files of a log, in the order of their names; empty if there is no folder. Other files are ignored."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if FILE_NAME.fullmatch(path.name))
@@ -239,8 +237,8 @@ def log_files(folder: Path) -> list[Path]:
 class LogFile:
     """Appends to the latest of one session's files; for one thread at a time.
 
-    The names of files hold the wall clock for people only: whether a file is old is asked of a clock that is never set
-    back, and of files that others wrote, by when they were last written.
+    The clock time in file names is for people only. The age of the open file is measured by a clock
+    that is never set back, the age of others by their time of modification.
     """
 
     def __init__(self, folder: Path, settings: LogSettings) -> None:
@@ -252,9 +250,9 @@ class LogFile:
         self._n_bytes, self._opened_s = 0, 0.0
 
     def append(self, content: Callable[[bool], bytes]) -> None:
-        """Add frames to the file, given whether it is a new one; OSError where nothing of them was kept.
+        """Append frames, from a function of "is the file new"; OSError if none of them was written.
 
-        A file that was removed meanwhile is not written to: another is begun.
+        If the file was removed meanwhile, a new one is opened.
         """
         is_new = self._is_over()
         if is_new:
@@ -268,7 +266,7 @@ class LogFile:
             raise
 
     def close(self) -> None:
-        """Flush the file to disk and end it; the next `append` begins another."""
+        """Flush and close the file; the next `append` opens another."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -278,7 +276,7 @@ class LogFile:
             os.close(descriptor)
 
     def abandon(self) -> None:
-        """Leave the file to the process that this one was forked from, and go on as another session."""
+        """Leave the file to the parent of a fork, and continue as another session."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -307,7 +305,6 @@ class LogFile:
         sync(self._folder)
 
     def _drop(self) -> None:
-        """Remove the file that was just begun."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -322,21 +319,21 @@ class LogFile:
             while view:
                 view = view[os.write(descriptor, view):]
         except OSError:
-            os.ftruncate(descriptor, self._n_bytes)  # what was written of it: a reader would pass over it anyway
+            os.ftruncate(descriptor, self._n_bytes)  # cut the half-written frame; a reader would skip it, too
             raise
         self._n_bytes += len(content)
 
     def _clear(self) -> None:
-        """Remove the oldest files beyond what is to be kept; those that others removed meanwhile are gone anyway."""
-        found = []
+        """Remove the oldest files beyond the limits."""
+        files = []
         for path in log_files(self._folder):
             try:
                 stat = path.stat()
             except OSError:
                 continue
-            found.append((stat.st_mtime, path, stat.st_size))
-        n_bytes, now_s = sum(size for _, _, size in found), time.time()
-        for written_s, path, size in sorted(found):
+            files.append((stat.st_mtime, path, stat.st_size))
+        n_bytes, now_s = sum(size for _, _, size in files), time.time()
+        for written_s, path, size in sorted(files):
             if n_bytes <= self._settings.keep_mib * _MIB and now_s - written_s <= self._settings.keep_s:
                 break
             path.unlink(missing_ok=True)
@@ -348,11 +345,12 @@ KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """owner_key: 16 to 64 bytes, kept by the user and never written: owners are then logged by a keyed hash (BLAKE2b).
+    """How often a decision log is written, how large its files are, and how long they stay.
 
-    flush_s: seconds between two writes; a killed process loses what came after the last one. file_mib, file_s: a file
-    that has grown or lasted so long is closed and another begun. keep_mib, keep_s: the oldest files of the folder go
-    once all of them together are larger, or once they were last written so long ago.
+    owner_key: a secret of 16 to 64 bytes, never written: owners are logged as a keyed hash (BLAKE2b).
+    flush_s: seconds between two writes; a killed process loses what came after the last one.
+    file_mib, file_s: size and age at which a file is closed and another opened. keep_mib, keep_s:
+    the oldest files are removed if all together are larger, or their last write is older.
 
     >>> LogSettings(flush_s=0.0)
     Traceback (most recent call last):
@@ -369,7 +367,7 @@ class LogSettings:
     def __post_init__(self) -> None:
         key = self.owner_key
         if key is not None and not (isinstance(key, bytes) and KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX):
-            got = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__  # never the key itself
+            got = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__  # never show the key
             raise ValueError(f"owner_key must be {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, got {got}")
         for name in ("flush_s", "file_mib", "file_s", "keep_mib", "keep_s"):
             value = getattr(self, name)

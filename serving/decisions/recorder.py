@@ -1,9 +1,9 @@
-"""Takes decisions off the scheduler's path: a thread has a shadow answer them, and writes them to a log.
+"""Processes decisions off the scheduler's path: a thread lets a shadow answer them, and writes them to a log.
 
-The scheduler's thread appends a tuple to a queue, nothing more: no lock, no encoding, no file. Where the disk fails,
-what was read from the queue is kept and tried again, the queue fills up, and what no longer fits is counted as lost.
-
-A challenger, the shadow, answers what the champion answers, off the scheduler's path; only the differences are kept.
+The scheduler's thread only appends a tuple to a queue: no lock, no encoding, no file. If the disk
+fails, pending frames are kept and tried again, the queue fills up, and further decisions are
+counted as lost. The shadow is a challenger that answers the same requests as the champion; only the
+differences are kept.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from sojourn.serving.errors import BundleError
 from sojourn.serving.live import Counters, LiveRequests
 
 N_QUEUED_MAX = 20_000
-"""Decisions, ends and withdrawals that wait to be written; further ones are lost, and counted."""
+"""The most decisions, ends and withdrawals in the queue; further ones are lost, and counted."""
 N_AT_ONCE = 1_024
-"""Of these, how many go into one frame at most."""
+"""The most of them in one frame."""
 _N_YIELD = 8
-"""Shadow answers between two turns that other threads are given."""
+"""After so many shadow answers, other threads get a turn."""
 _DECISION, _END, _WITHDRAWAL = range(3)
 Count = Callable[[str, int], None]
 
 
 class _Pending(NamedTuple):
-    """A frame that is not written yet; the version whose model it needs, and how many decisions are in it."""
+    """A frame that is not written yet, the version whose model it needs, and its number of decisions."""
 
     content: bytes
     served: Served | None = None
@@ -64,7 +64,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """What no longer fitted, by kind, and the first and last second that it was of."""
+    """Number of lost records by kind, and their first and last second."""
 
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     from_s: float = math.inf
@@ -74,7 +74,7 @@ class _Lost:
 class Recorder:
     """A queue and the thread that empties it every `flush_s`. count: adds to one of the predictor's counters.
 
-    Put calls may come from any thread. It takes part in forks through its predictor.
+    `decided`, `ended` and `withdrawn` may be called from any thread. The predictor handles its forks.
     """
 
     def __init__(self, count: Count, *, folder: Path | None = None, settings: LogSettings | None = None,
@@ -94,33 +94,33 @@ class Recorder:
         atexit.register(_close, weakref.ref(self))
 
     def decided(self, decision: tuple[Any, ...]) -> None:
-        """Take in an admission, the fields of a `Decision`."""
+        """Queue an admission; decision: the fields of a `Decision`."""
         if len(self._queue) < N_QUEUED_MAX:
             self._queue.append((_DECISION, decision))
         else:
             self._lose(_DECISION, decision[2])
 
     def ended(self, token: int, number: int, end_s: int, began_s: int) -> None:
-        """Take in the end of a request."""
+        """Queue the end of a request."""
         if len(self._queue) < N_QUEUED_MAX:
             self._queue.append((_END, (token, number, end_s, began_s)))
         else:
             self._lose(_END, end_s)
 
     def withdrawn(self, token: int, number: int, clock_s: int) -> None:
-        """Take in that an admission was undone."""
+        """Queue the withdrawal of an admission."""
         if len(self._queue) < N_QUEUED_MAX:
             self._queue.append((_WITHDRAWAL, (token, number, clock_s)))
         else:
             self._lose(_WITHDRAWAL, clock_s)
 
     def flush(self) -> bool:
-        """Answer and write all that was taken in so far; False where the disk failed (it is kept, and tried again)."""
+        """Answer and write all that was queued so far; False if the disk failed (the rest is kept and tried again)."""
         with self._working:
             return self._work()
 
     def close(self) -> None:
-        """Flush, end the file and the thread; closing twice does no harm."""
+        """Flush, close the file and end the thread. May be called twice."""
         self._is_over.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -133,7 +133,7 @@ class Recorder:
                     self._count("log_errors", 1)
 
     def after_fork_in_child(self) -> None:
-        """Go on as a session of its own: what was queued is the parent's to write, and it goes on to hold what runs."""
+        """Continue as a new session: the parent writes what is queued, and keeps the running requests."""
         self._queue, self._pending, self._lost = deque(), [], _Lost()
         self._running, self._known = [], set()
         if self._file is not None:
@@ -149,40 +149,40 @@ class Recorder:
         self._thread.start()
 
     def try_to_flush(self) -> None:
-        """`flush` as the thread does it: raises nothing, since the scheduler and the next flush go on."""
+        """`flush` for the thread: never raises, since the scheduler and the next flush continue."""
         try:
             self.flush()
-        except Exception:  # whatever it is
+        except Exception:  # tried again later
             self._count("log_errors", 1)
 
     def _lose(self, what: int, time_s: int) -> None:
-        lost = self._lost
-        lost.from_s, lost.to_s = min(lost.from_s, time_s), max(lost.to_s, time_s)
-        lost.counts[what] += 1
+        losses = self._lost
+        losses.from_s, losses.to_s = min(losses.from_s, time_s), max(losses.to_s, time_s)
+        losses.counts[what] += 1
         self._count("decisions_lost", 1)
 
     def _work(self) -> bool:
-        """Empty the queue; `_working` is held."""
+        """Empty the queue; the caller holds `_working`."""
         if not self._written():
             return False
-        left = len(self._queue)
-        while left > 0:
-            taken = [self._queue.popleft() for _ in range(min(left, N_AT_ONCE))]
-            left -= len(taken)
-            self._prepare(taken)
+        n_left = len(self._queue)
+        while n_left > 0:
+            items = [self._queue.popleft() for _ in range(min(n_left, N_AT_ONCE))]
+            n_left -= len(items)
+            self._prepare(items)
             if not self._written():
                 return False
         return True
 
-    def _prepare(self, taken: list[tuple[int, Any]]) -> None:
-        """Turn what was taken from the queue into pending frames, the shadow's answers among them."""
-        decisions = [Decision._make(item) for kind, item in taken if kind == _DECISION]
+    def _prepare(self, items: list[tuple[int, Any]]) -> None:
+        """Turn items of the queue into pending frames, with the shadow's answers."""
+        decisions = [Decision._make(item) for kind, item in items if kind == _DECISION]
         for group in _alike(decisions):
             self._add_group(group)
         if self._file is None:
             return
-        ends = [item for kind, item in taken if kind == _END]
-        withdrawals = [item for kind, item in taken if kind == _WITHDRAWAL]
+        ends = [item for kind, item in items if kind == _END]
+        withdrawals = [item for kind, item in items if kind == _WITHDRAWAL]
         if ends:
             self._add(end_frame(ends))
         if withdrawals:
@@ -209,7 +209,7 @@ class Recorder:
             except Exception:  # a shadow may fail in any way; the champion has answered
                 failed += 1
             if idx % _N_YIELD == 0:
-                time.sleep(0)  # gives the interpreter to the scheduler's thread
+                time.sleep(0)  # let the scheduler's thread run
         if failed:
             self._count("shadow_errors", failed)
         if answered:
@@ -223,7 +223,7 @@ class Recorder:
         self._pending.append(_Pending(frame.packed(), served, n_decisions))
 
     def _written(self) -> bool:
-        """Write what is pending; False where the disk fails, and nothing is lost then."""
+        """Write the pending frames; False if the disk fails, and nothing is lost then."""
         if self._file is None or not self._pending:
             return True
         needed = {one.served.version: one.served for one in self._pending if one.served is not None}
@@ -238,7 +238,7 @@ class Recorder:
         return True
 
     def _content(self, needed: Mapping[str, Served], is_new: bool) -> bytes:
-        """What is pending, behind the session's frame in a new file, and the models that the file does not hold yet."""
+        """The session's frame if the file is new, the models that the file lacks, and the pending frames."""
         frames = []
         if is_new:
             self._known = set()
@@ -251,7 +251,7 @@ class Recorder:
 
 
 def _alike(decisions: list[Decision]) -> list[list[Decision]]:
-    """Decisions by the version that answered, and by how: rows of one length."""
+    """Decisions by version and length of their row."""
     groups: dict[tuple[str, int], list[Decision]] = {}
     for one in decisions:
         groups.setdefault((one.served.version, one.n_before), []).append(one)
@@ -265,7 +265,6 @@ def _close(recorder: weakref.ref[Recorder]) -> None:
 
 
 def _run(recorder: weakref.ref[Recorder], is_over: threading.Event, flush_s: float) -> None:
-    """Flush at every interval, for as long as there is a recorder."""
     while not is_over.wait(flush_s):
         one = recorder()
         if one is None:
@@ -275,11 +274,11 @@ def _run(recorder: weakref.ref[Recorder], is_over: threading.Event, flush_s: flo
 
 
 _EDGES = np.concatenate([[0.0], np.logspace(-3.0, 1.0, 81)])
-"""Bins of |log10 ratio|, 20 to a factor of ten: each reaches to 1.12 times its lower edge; a quantile is the upper."""
+"""Bins of |log10 ratio|, 20 for a factor of ten: the upper edge is 1.12 x the lower one, and is the quantile."""
 
 
 class ShadowDifferences:
-    """How far a shadow's first answers are from the champion's: a histogram of |log10 ratio|, and class changes."""
+    """The distance of a shadow's first answers from the champion's: a histogram of |log10 ratio|, and class changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -287,7 +286,7 @@ class ShadowDifferences:
         self._n_changes = 0
 
     def add(self, champion_s: Sequence[float], shadow_s: Sequence[float]) -> int:
-        """Count pairs of remaining seconds at creation; returns in how many the lifetime class differs."""
+        """Count pairs of remaining seconds at creation; returns the number of pairs with different lifetime classes."""
         ratio = np.abs(np.log10(np.maximum(shadow_s, 1.0)) - np.log10(np.maximum(champion_s, 1.0)))
         n_changes = sum(lifetime_class(one) != lifetime_class(other)
                         for one, other in zip(champion_s, shadow_s, strict=True))
@@ -314,10 +313,11 @@ class ShadowDifferences:
 
 
 class Shadow:
-    """Answers decisions again by another version. For one thread at a time, which is not the scheduler's.
+    """Answers decisions again by another version.
 
-    The history's features and the clock's are the champion's own, as both have one history definition. extra_columns:
-    numbers that only the shadow reads; requests may name them.
+    For one thread at a time, not the scheduler's. It uses the champion's history and clock
+    features, since both have one history definition. extra_columns: numbers that only the shadow
+    reads; requests may give them.
     """
 
     def __init__(self, served: Served, champion: Served) -> None:
@@ -328,57 +328,57 @@ class Shadow:
         self._places: dict[str, list[tuple[bool, int]] | None] = {}  # by the champion's version
 
     def answer(self, one: Decision) -> Curve:
-        """The shadow's curve of a request; ValueError where one of its own columns holds no number, and where the
-        champion, reloaded since, reads instant ends otherwise."""
+        """The shadow's curve of a request. ValueError if one of its extra columns holds no number,
+        or if the champion, reloaded since, reads instant ends in another way."""
         champion = one.served
         if champion.version not in self._places:
             self._places[champion.version] = self._places_in(champion)
         places = self._places[champion.version]
         features = one.answer[one.n_before:].tolist()
         if places is not None:
-            given = self.served.encoder.parse(dict(zip(self.extra_columns, one.extra, strict=False))).numbers
-            features = [features[place] if is_champions else given[place] for is_champions, place in places]
+            numbers = self.served.encoder.parse(dict(zip(self.extra_columns, one.extra, strict=False))).numbers
+            features = [features[place] if is_champions else numbers[place] for is_champions, place in places]
         self.served.encoder.set_row(features, one.admission.keys)
         return self.served.builder.curve(features)
 
     def _places_in(self, champion: Served) -> list[tuple[bool, int]] | None:
-        """Where each feature stands: (True, place among the champion's) or (False, place among the shadow's numbers).
+        """For each feature (True, index in the champion's features) or (False, index in the shadow's numbers).
 
-        None where all agree.
+        None if all agree.
         """
         if self.served.instant_s != champion.instant_s:
             raise ValueError(f"a shadow's instant_s must be that of the champion ({champion.instant_s}), got "
                              f"{self.served.instant_s}")
-        own, others = self.served.encoder.feature_names(), champion.encoder.feature_names()
-        if own == others:
+        names, champion_names = self.served.encoder.feature_names(), champion.encoder.feature_names()
+        if names == champion_names:
             return None
-        at = {name: place for place, name in enumerate(others)}
-        return [(name in at, at.get(name, place)) for place, name in enumerate(own)]
+        at = {name: place for place, name in enumerate(champion_names)}
+        return [(name in at, at.get(name, place)) for place, name in enumerate(names)]
 
 
 class Decisions:
-    """What a predictor does with its decisions beside answering: a log of them, and a shadow that answers them, too.
+    """The log of a predictor's decisions, and the shadow that answers them, too.
 
-    recorder: None without either. Takes the predictor's lock to replace it or the shadow, which `decided` reads without
-    the lock. A watcher of the shadow's folder reloads it.
+    recorder: None without both. Takes the predictor's lock to replace it or the shadow; `decided`
+    reads them without the lock. A watcher of the shadow's folder reloads it.
     """
 
     def __init__(self, counters: Counters, current: Current, running: LiveRequests) -> None:
         self.recorder: Recorder | None = None
         self.shadow: Shadow | None = None
         self.folder: Path | None = None
-        """Of the shadow."""
+        """The shadow's folder."""
         self._reason = ""
         self._counters, self._current, self._running = counters, current, running
         self.count = counters.count
 
     @property
     def version(self) -> str:
-        """Of the shadow; empty without one."""
+        """The shadow's version; empty without one."""
         return "" if self.shadow is None else self.shadow.served.version
 
     def log_to(self, folder: Path | None, settings: LogSettings | None) -> None:
-        """Replace the recorder; what the former one holds is written first. Without a folder, the shadow goes on."""
+        """Replace the recorder; the former one writes its queue first. Without a folder, only the shadow continues."""
         with self._counters.lock:
             former, shadow = self.recorder, self.shadow
             running = [(one.admission.token, one.admission.number) for one in self._running.all()]
@@ -406,8 +406,8 @@ class Decisions:
         self.folder, self._reason = source, ""
         with self._counters.lock:
             self.shadow = Shadow(served, current.served)
-            own = {*served.encoder.columns()} - {*current.served.encoder.columns()}
-            current.served = replace(current.served, retired=current.served.retired | own)
+            retired = {*served.encoder.columns()} - {*current.served.encoder.columns()}
+            current.served = replace(current.served, retired=current.served.retired | retired)
         if self.recorder is None:
             self.log_to(None, None)
         else:

@@ -1,9 +1,9 @@
-"""The calls that a scheduler extender answers: JSON documents in, JSON documents out, no HTTP.
+"""The calls of a scheduler extender, from JSON documents to JSON documents, without HTTP.
 
-`filter` and `prioritize` take and give the types of `k8s.io/kube-scheduler/extender/v1`, which have no JSON tags: their
-fields go by their Go names, and Go's decoder ignores the case.
+`filter` and `prioritize` use the types of `k8s.io/kube-scheduler/extender/v1`. These have no JSON
+tags, so fields have their Go names, and Go's decoder ignores the case.
 
-Who works: one at a time; whoever works for long lets those who wait go first now and then.
+`Turns` admits one worker at a time; a long call lets waiting calls go first now and then.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from sojourn.serving.inputs import (
 
 _N_REASONS = 20
 _N_AT_ONCE = 64
-"""Pods of a list that are taken in before others may go first: some 10 ms."""
+"""After so many pods of a list, some 10 ms, waiting calls may go first."""
 N_NODES_MAX = 100_000
-"""Nodes of one call; kube-scheduler's own limits are below it."""
+"""The most nodes of one call, above the limits of kube-scheduler."""
 _Element = TypeVar("_Element")
 REPORTS = frozenset({"/placed", "/ended", "/running"})
-"""Calls that may be long, and pause: not to be mixed with one another."""
+"""Calls that may be long, with pauses; only one of them may run at a time."""
 
 
 class ExtenderCalls:
-    """Each call takes a JSON document and gives a status and a JSON document; one caller at a time.
+    """Each call takes a JSON document and returns a status and a JSON document; one caller at a time.
 
-    clock: unix seconds now. drain_quantile: a pod is refused a node that is to be drained unless it is predicted to
-    have ended by then with this probability. pause: called now and then amid a long list; other calls may be made
-    meanwhile, but none of REPORTS.
+    clock: unix seconds now. drain_quantile: `filter` refuses a node with a deadline unless the pod
+    will have ended by then with this probability. pause: called now and then in a long list;
+    meanwhile, other calls than REPORTS may run.
     """
 
     def __init__(self, nodes: Nodes, drains: Drains, *, epoch_s: int, drain_quantile: float = 0.9,
@@ -56,25 +56,26 @@ class ExtenderCalls:
         self._clock = clock
         self._pause = pause
         self.n_nodes_refused = 0
-        self.is_told = False  # true once a list of all pods was taken in: until then every node looks empty
+        self.has_pods = False  # true after the first list of all pods: before it every node looks empty
         self.posts: dict[str, Callable[[Any], tuple[int, Any]]] = {
             "/filter": self.filter, "/prioritize": self.prioritize, "/placed": self.placed, "/ended": self.ended,
             "/running": self.running, "/nodes": self.nodes,
         }  # fmt: skip
 
     def filter(self, document: Any) -> tuple[int, Any]:
-        """ExtenderArgs -> ExtenderFilterResult: all nodes but those whose drain the pod is predicted to outlive."""
+        """ExtenderArgs -> ExtenderFilterResult: all nodes except those with a deadline that the pod
+        is predicted to outlive."""
         try:
             pod, names, items = _arguments(document)
             refused = self._outlived(pod, names, items)
         except ValueError as error:
-            return 200, {"Error": str(error)}  # the scheduler shows this text, and not that of another status
+            return 200, {"Error": str(error)}  # the scheduler shows this text only with status 200
         self.n_nodes_refused += len(refused)
         return 200, {
             "Nodes": None if items is None else _node_list(items, names, refused),
             "NodeNames": [name for name in names if name not in refused] if items is None else None,
             "FailedNodes": {},
-            "FailedAndUnresolvableNodes": refused,  # evicting others from the node would not help
+            "FailedAndUnresolvableNodes": refused,  # eviction of other pods would not help
             "Error": "",
         }
 
@@ -87,25 +88,25 @@ class ExtenderCalls:
         return 200, [{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)]
 
     def placed(self, document: Any) -> tuple[int, Any]:
-        """A Pod, or a list of them, as they stand now -> what came of each."""
+        """A Pod, or a list of pods, in their present state -> counts of the results."""
         starts = [(_start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
         return self._tally([pod for *_, pod in sorted(starts, key=itemgetter(0, 1))], self._nodes.placed)
 
     def ended(self, document: Any) -> tuple[int, Any]:
-        """A Pod (metadata.uid is enough), or a list of them, that have ended -> what came of each."""
+        """A Pod (metadata.uid is enough), or a list of pods, that have ended -> counts of the results."""
         return self._tally(_items(document), self._nodes.ended)
 
     def running(self, document: Any) -> tuple[int, Any]:
-        """The list of all pods -> what came of each; pods that are not in it have ended.
+        """The list of all pods -> counts of the results; pods that are not in it have ended.
 
-        If an element has no uid, nobody knows which pod it is: then none has ended for being absent.
+        If an element has no uid, its pod is unknown: then no pod counts as absent.
         """
         listed = listed_items(document)
         if listed is None:
             raise ValueError(f"document must be a list of all pods, got {shown_field(document)}")
         uids = [_uid(pod) for pod in self._pausing(listed)]
         status, tally = self.placed(document)
-        self.is_told |= status == HTTPStatus.OK
+        self.has_pods |= status == HTTPStatus.OK
         now_s = self._now_s()
         absent = [] if None in uids else self._nodes.absent(uids, now_s)
         for uid in self._pausing(absent):
@@ -114,22 +115,22 @@ class ExtenderCalls:
 
     def nodes(self, document: Any) -> tuple[int, Any]:
         """A Node, or the list of all nodes, with their annotations -> how many, and how many with a deadline."""
-        return 200, self._drains.told(document)
+        return 200, self._drains.update(document)
 
     def _outlived(self, pod: Any, names: Sequence[str], items: Sequence[Any] | None) -> dict[str, str]:
-        told = self._drains
-        deadlines = map(told.deadline_s, names) if items is None else map(told.deadline_of, items)
+        drains = self._drains
+        deadlines = map(drains.deadline_s, names) if items is None else map(drains.deadline_of, items)
         known = [(name, time_s) for name, time_s in zip(names, deadlines, strict=True) if time_s is not None]
         if not known:
             return {}
         now_s = self._now_s()
         stay_s = self._nodes.predict(pod, now_s).quantile(self._drain_quantile, 0.0)
-        left = {name: time_s - self._epoch_s - now_s for name, time_s in known}
+        stays = {name: time_s - self._epoch_s - now_s for name, time_s in known}
         return {name: f"to be drained in {max(left_s, 0)} s; the pod is predicted to stay for at most {stay_s:.0f} s "
-                      f"with probability {self._drain_quantile:g}" for name, left_s in left.items() if stay_s > left_s}
+                      f"with probability {self._drain_quantile:g}" for name, left_s in stays.items() if stay_s > left_s}
 
     def _tally(self, pods: Sequence[Any], take: Callable[[Any, int], str]) -> tuple[int, dict[str, Any]]:
-        """Counts by what came of each pod, and reasons for the first refused; 422 where none was taken."""
+        """Counts by result, and reasons of the first refused pods; 422 if all were refused."""
         counts: dict[str, Any] = {}
         reasons = []
         now_s = self._now_s()
@@ -145,7 +146,6 @@ class ExtenderCalls:
         return 422 if reasons and len(reasons) == len(pods) else 200, counts
 
     def _pausing(self, elements: Sequence[_Element]) -> Iterator[_Element]:
-        """The elements, with a pause between some of them."""
         for idx, element in enumerate(elements):
             if idx and idx % _N_AT_ONCE == 0:
                 self._pause()
@@ -156,12 +156,12 @@ class ExtenderCalls:
 
 
 def _node_list(items: Sequence[Any], names: Sequence[str], refused: dict[str, str]) -> dict[str, Any]:
-    """A NodeList of the nodes that were not refused, as they were given."""
+    """A NodeList of the nodes that were not refused, unchanged."""
     return {"metadata": {}, "items": [item for item, name in zip(items, names, strict=True) if name not in refused]}
 
 
 def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
-    """Pod, names and (where given) objects of the nodes, of an ExtenderArgs."""
+    """Pod, names and (if given) objects of the nodes, of an ExtenderArgs."""
     if not isinstance(document, dict):
         raise ValueError(f"ExtenderArgs must be an object, got {shown_field(document)}")
     fields = {name.lower(): value for name, value in document.items()}
@@ -189,7 +189,7 @@ def _items(document: Any) -> Sequence[Any]:
 
 
 def _uid(pod: Any) -> str | None:
-    """The pod's uid; None if it has none that can be read: it is refused later."""
+    """The pod's uid; None if it cannot be read: such a pod is refused later."""
     try:
         return pod_uid(pod)
     except ValueError:
@@ -197,7 +197,7 @@ def _uid(pod: Any) -> str | None:
 
 
 def _start_order(pod: Any) -> float:
-    """Earlier starts first, as the owner history wants them; a pod that cannot be read is refused later."""
+    """Sort key: earlier starts first, for the owner history; a pod that cannot be read is refused later."""
     try:
         started_s = started_unix_s(pod)
     except ValueError:
@@ -206,15 +206,15 @@ def _start_order(pod: Any) -> float:
 
 
 class Turns:
-    """A lock, to be used with `with`, whose holder can let another one go first.
+    """A lock for `with` whose holder can let a waiting thread go first.
 
     >>> turns = Turns()
     >>> with turns:
-    ...     turns.pass_on()  # nobody waits
+    ...     turns.pass_on()  # no thread waits
     """
 
     def __init__(self) -> None:
-        self._next = threading.Lock()  # held by whoever is next
+        self._next = threading.Lock()  # held by the next thread
         self._work = threading.Lock()
 
     def __enter__(self) -> None:
@@ -225,6 +225,6 @@ class Turns:
         self._work.release()
 
     def pass_on(self) -> None:
-        """Let one who waits work first; called by the holder. A plain lock would mostly come back to its holder."""
+        """Let a waiting thread work first; called by the holder. A plain lock would mostly return to its holder."""
         self.__exit__()
         self.__enter__()

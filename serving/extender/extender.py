@@ -1,10 +1,10 @@
-"""A Kubernetes scheduler extender: nodes are scored by whether a pod would keep them up for longer.
+"""A Kubernetes scheduler extender: scores nodes by how much longer a pod would keep them in use.
 
     python -m sojourn.serving.extender BUNDLE [--host 127.0.0.1] [--port 8899] [--columns FILE] [--epoch-s N]
         [--log-to FOLDER] [--shadow BUNDLE]
 
-Answers `filter` and `prioritize` of `k8s.io/kube-scheduler/extender/v1`; learns placements and ends from `/placed`,
-`/ended` and `/running`, and deadlines of nodes from `/nodes`. docs/extender.md tells the rest.
+Answers `filter` and `prioritize` of `k8s.io/kube-scheduler/extender/v1`; learns placements and ends
+from `/placed`, `/ended` and `/running`, and deadlines of nodes from `/nodes`. See docs/extender.md.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ from sojourn.serving.watch import WatchEvent
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """sources: request column -> where it comes from in a pod (default: DEFAULT_SOURCES). epoch_s: unix time at the
-    bundle clock's 0 (default: `clock_zero_s`). host_names: see JsonServer. The rest: see ExtenderCalls, Drains,
-    Nodes and Limits.
-    """
+    """sources: request column -> its source in a pod (default: DEFAULT_SOURCES). epoch_s: unix time
+    at the bundle clock's 0 (default: `clock_zero_s`). host_names: see JsonServer. The rest: see
+    ExtenderCalls, Drains, Nodes and Limits."""
 
     sources: Any = None
     epoch_s: int | None = None
@@ -48,10 +47,11 @@ class Settings:
 
 def bind(predictor: Predictor, host: str, port: int, settings: Settings | None = None,
          clock: Callable[[], float] = time.time) -> JsonServer:
-    """A server of what a predictor serves, bound (port 0: any free one) but not yet serving.
+    """A server for a predictor, bound (port 0: any free one) but not yet serving.
 
-    The predictor may be reloaded meanwhile: pods keep their curves and the history goes on. clock: unix seconds now.
-    ValueError for a wrong setting, OSError for an address that cannot be bound to.
+    The predictor may be reloaded meanwhile: pods keep their curves and the history continues.
+    clock: unix seconds now. ValueError for a wrong setting, OSError for an address that cannot be
+    bound to.
     """
     chosen = Settings() if settings is None else settings
     epoch_s = clock_zero_s(predictor.encoder.phase_s) if chosen.epoch_s is None else chosen.epoch_s
@@ -62,15 +62,15 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
                           pause=turns.pass_on)
 
     def health() -> tuple[int, str, str]:
-        return _told(HTTPStatus.OK, status="ok", version=predictor.version)
+        return _json(HTTPStatus.OK, status="ok", version=predictor.version)
 
     def readiness() -> tuple[int, str, str]:
-        missing = "no list of all pods has been received yet (POST /running)" if not calls.is_told else ""
+        missing = "no list of all pods has been received yet (POST /running)" if not calls.has_pods else ""
         missing = "the server is stopping" if server.is_stopping else missing
         if missing:
-            return _told(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=missing,
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=missing,
                          version=predictor.version)
-        return _told(HTTPStatus.OK, status="ready", version=predictor.version)
+        return _json(HTTPStatus.OK, status="ready", version=predictor.version)
 
     def metrics() -> tuple[int, str, str]:
         own = extender_metrics(calls, nodes, drains, server)
@@ -82,7 +82,7 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
 
 
 def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server: JsonServer) -> list[Metric]:
-    """What the extender counts, beside its predictor."""
+    """The metrics of the extender, beside those of its predictor."""
     requests = tuple(({"verb": verb, "outcome": outcome}, count)
                      for (verb, outcome), count in sorted(server.counts.copy().items()))
     seconds = tuple(({"verb": verb}, each_s) for verb, each_s in sorted(server.seconds.copy().items()))
@@ -93,14 +93,14 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
                   "Drain deadlines in node objects that could not be read and passed as none.", drains.n_unreadable),
         Metric.of("sojourn_extender_pods", "gauge", "Pods that run, as far as was reported.", nodes.n_pods),
         Metric.of("sojourn_extender_nodes_in_use", "gauge", "Nodes with at least one of them.", len(nodes)),
-        Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(calls.is_told)),
+        Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(calls.has_pods)),
         Metric("sojourn_extender_requests_total", "counter",
                "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
         Metric("sojourn_extender_work_seconds_total", "counter", "Seconds of work by verb.", seconds),
     ]
 
 
-def _told(code: HTTPStatus, **document: str) -> tuple[int, str, str]:
+def _json(code: HTTPStatus, **document: str) -> tuple[int, str, str]:
     return code, JSON_TYPE, json.dumps(document)
 
 
@@ -139,7 +139,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.extender") -> int:
-    """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error where it cannot begin."""
+    """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error if it cannot start."""
     options = _parser(prog).parse_args(arguments)
     is_over = threading.Event()
     try:
@@ -161,8 +161,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
     if options.shadow is not None:
-        told = predictor.shadow()
-        print(f"shadow {told['version']}" if told["version"] else f"refused  shadow: {told['reason']}", flush=True)
+        state = predictor.shadow()
+        print(f"shadow {state['version']}" if state["version"] else f"refused  shadow: {state['reason']}", flush=True)
     if options.recalibrate:
         print(f"recalibration {predictor.info()['recalibration']}", flush=True)
     thread = threading.Thread(target=server.serve_forever, name="extender")
@@ -185,6 +185,5 @@ def _seconds(text: str) -> float:
 
 
 def _say(event: WatchEvent) -> None:
-    """One line for each version that was found in the folder."""
     print(f"reloaded bundle {event.version}" if event.is_served else f"refused  bundle {event.version}: {event.reason}",
           flush=True)

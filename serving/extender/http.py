@@ -1,7 +1,7 @@
 """JSON over HTTP/1.1 by uvicorn and Starlette: bounded in body, connections and time, and stopped without loss.
 
-uvicorn reads and writes HTTP and Starlette finds the path. What they leave open stands here: the time that a client may
-take, who goes if there are too many, how many bytes are held, and whose turn it is to work.
+uvicorn reads and writes HTTP, and Starlette finds the path. This module limits the time of a
+client, the connections and the bytes in memory, and gives turns to work.
 """
 
 from __future__ import annotations
@@ -40,18 +40,17 @@ JSON_TYPE = "application/json"
 _HOST = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?")
 _HEAD_BYTES_MAX = 1 << 16
 _log = logging.getLogger(__name__)
-logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # else what a client did wrong is printed
+logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # else errors of clients are printed
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take. body_bytes: of one request. n_bodies: as much as so many of these are all requests and
-    answers together, from before a body is read until its answer is sent. n_connections: at once.
-
-    request_s: to send a whole request, and again to take its answer. idle_s: between requests; Go's HTTP client, and
-    so kube-scheduler, drops an idle connection after 90 s, and the server must not be the first.
-    n_reserved: further connections, for probes while all others are at work.
-    """
+    """Limits for clients. body_bytes: size of one request. n_bodies: n_bodies x body_bytes bounds
+    the sum of all requests and answers, from before a body is read until its answer is sent.
+    n_connections: at the same time. request_s: to send a whole request, and again to receive its
+    answer. idle_s: between requests; Go's HTTP client, and so kube-scheduler, closes an idle
+    connection after 90 s, and the server must not be first. n_reserved: more connections, for
+    probes while all others work."""
 
     body_bytes: int = 16 << 20
     n_bodies: int = 8
@@ -69,13 +68,12 @@ class Limits:
 class JsonServer:
     """Answers POST with `posts[path](document)` -> (status, document), GET with `gets[path]()` -> (status, type, text).
 
-    All are called in threads. Posted documents are parsed and worked on one at a time: Python would take turns between
-    threads anyway, and so the functions need no locks and few parsed documents are in memory. A ValueError from them
-    is the client's fault (400), any other exception ours (500, its traceback in the log alone). turns: whose turn it
-    is to work; a function that takes long calls its `pass_on`. reports: paths of such functions, of which one at a
-    time is called.
-
-    host_names: names that a request's Host may give, besides `localhost`, `host` and any address.
+    All are called in threads. Posted documents are parsed and processed one at a time, since Python
+    threads take turns anyway: so the functions need no locks, and few parsed documents are in
+    memory. A ValueError in them is the client's fault (400), any other exception ours (500, its
+    traceback only in the log). turns: a lock to work; a long function calls its `pass_on`. reports:
+    paths of such functions; only one of them runs at a time. host_names: allowed names in a
+    request's Host, besides `localhost`, `host` and any address.
     clock: seconds, never falling; it times the clients.
     """
 
@@ -105,7 +103,8 @@ class JsonServer:
             timeout_keep_alive=int(limits.idle_s) + 1, timeout_graceful_shutdown=int(limits.request_s) + 1))
         self._socket = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128)
-        # accepted connections inherit it; asyncio sets it only for sockets that name their protocol
+        # accepted connections inherit it; asyncio sets it only for sockets with an explicit
+        # protocol
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.server_port: int = self._socket.getsockname()[1]
         self._workers = ThreadPoolExecutor(n_connections, "extender")
@@ -117,7 +116,7 @@ class JsonServer:
         return self._server.should_exit
 
     def n_connections(self) -> int:
-        """How many there are."""
+        """Number of open connections."""
         return len(self._server.server_state.connections)
 
     def serve_forever(self) -> None:
@@ -129,12 +128,12 @@ class JsonServer:
             self._is_over.set()
 
     def stop(self) -> None:
-        """Answer the requests under way, and no others; returns when all threads have ended."""
+        """Answer the requests in progress, and no others; returns when all threads have ended."""
         self._server.should_exit = True
         self._is_over.wait()
 
     def server_close(self) -> None:
-        """Close what was bound; for a server that does not serve."""
+        """Close the socket of a server that does not serve."""
         self._socket.close()
         self._workers.shutdown()
 
@@ -148,7 +147,7 @@ class JsonServer:
             except ValueError as error:
                 status, answer = HTTPStatus.BAD_REQUEST, {"Error": str(error)}
                 text = _text(answer)
-            except Exception:  # one bad request must not end the service, nor tell the client about its inside
+            except Exception:  # one bad request must not end the service or reveal its internals
                 _log.exception("%s failed", path)
                 status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, {"Error": "internal error"}
                 text = _text(answer)
@@ -165,7 +164,7 @@ class JsonServer:
     async def _posted(self, request: Request) -> Response:
         length = _checked_length(request, self.host_names, self.limits.body_bytes)
         types = request.headers.getlist("Content-Type")
-        # a web page may send any other kind without asking first
+        # a web page may send any other type without a CORS preflight
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != JSON_TYPE:
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type must be {JSON_TYPE}")
         if length is None:
@@ -201,7 +200,7 @@ class JsonServer:
         return Response(text, status, {"Content-Type": content_type})
 
     def _hold(self, n_bytes: int) -> None:
-        """Hold so many bytes of a request or an answer (negative: no more); 503 if all together would be too many."""
+        """Count bytes of a request or an answer (negative: release them); 503 if the sum would be too large."""
         limit = self.limits.n_bodies * self.limits.body_bytes
         if n_bytes > 0 and self._n_held + n_bytes > limit:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"requests and answers under way must be at most "
@@ -218,13 +217,13 @@ class JsonServer:
             reason = f"{path} must be asked with {'POST' if path in self.posts else 'GET'}"
         if error.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
             self.count("connection" if error.status_code == HTTPStatus.SERVICE_UNAVAILABLE else "other", "refused")
-        # a client that waits for leave to send its body may send it or another request: nobody knows which
+        # after a refused `Expect`, the client may send its body or another request: unknown which
         headers = {"Connection": "close"} if "expect" in request.headers else None
         return Response(_text({"Error": reason}), error.status_code, headers, JSON_TYPE)
 
 
 class _Answer(Response):
-    """`sent` is called once the client has taken it: before the last, empty piece uvicorn waits for that."""
+    """Calls `sent` when the client has received it: uvicorn waits for that before the last, empty piece."""
 
     def __init__(self, text: bytes, status: int, content_type: str, sent: Callable[[], None]) -> None:
         super().__init__(text, status, media_type=content_type)
@@ -240,7 +239,7 @@ class _Answer(Response):
 
 
 class _Client(H11Protocol):
-    """A connection whose client has little time: for its request, for its answer, and between them."""
+    """A connection with time limits for its request, its answer, and the idle time between."""
 
     _numbers = itertools.count()
 
@@ -252,16 +251,17 @@ class _Client(H11Protocol):
         self.since_s = owner.clock()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it in; if there are too many, one goes that waits for its client: who never asked, then the oldest."""
+        """Accept it. If there are too many, close one that waits for its client: without a request
+        first, then the oldest."""
         super().connection_made(transport)
-        others = [each for each in self.connections if isinstance(each, _Client) and each is not self]
-        if len(others) >= self._owner.limits.n_connections:
-            waiting = [each for each in others if each.phase()[0] != "work" and not each.transport.is_closing()]
-            if waiting:
-                min(waiting, key=lambda each: (each.cycle is not None, each.since_s, each.number)).transport.abort()
+        clients = [each for each in self.connections if isinstance(each, _Client) and each is not self]
+        if len(clients) >= self._owner.limits.n_connections:
+            idle = [each for each in clients if each.phase()[0] != "work" and not each.transport.is_closing()]
+            if idle:
+                min(idle, key=lambda each: (each.cycle is not None, each.since_s, each.number)).transport.abort()
 
     def phase(self) -> tuple[str, Any]:
-        """What it is about (idle, ask, work, answer), and in which request."""
+        """Its phase (idle, ask, work, answer), and its request."""
         cycle, now = self.cycle, "idle"
         if self.transport.get_write_buffer_size():
             now = "answer"
@@ -272,7 +272,7 @@ class _Client(H11Protocol):
         return now, cycle
 
     def look(self) -> None:
-        """Cut it if its client has used up its time in one phase."""
+        """Close it if its client exceeds the time of a phase."""
         phase, now_s, limits = self.phase(), self._owner.clock(), self._owner.limits
         if phase != self._phase:
             self._phase, self.since_s = phase, now_s
@@ -281,20 +281,20 @@ class _Client(H11Protocol):
             self.transport.abort()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """True if the client has sent all that it wants and waits for its answer."""
+        """True if the client will send nothing more and waits for its answer."""
         is_awaited = self.phase()[0] == "work"
         if is_awaited:
             self.cycle.keep_alive = False
         return is_awaited
 
     def send_400_response(self, msg: str) -> None:
-        """Answer to what is no HTTP."""
+        """The answer if the data is no HTTP."""
         self._owner.count("other", "refused")
         super().send_400_response(msg)
 
 
 class _Server(uvicorn.Server):
-    """Looks at each connection ten times a second."""
+    """Checks each connection ten times a second."""
 
     async def on_tick(self, counter: int) -> bool:
         for each in list(self.server_state.connections):
@@ -304,11 +304,11 @@ class _Server(uvicorn.Server):
 
 
 def _checked_length(request: Request, host_names: Collection[str], body_bytes: int) -> int | None:
-    """The Content-Length, bytes; None without one. Refusal of a request that is meant for another host.
+    """The Content-Length, bytes; None without one.
 
-    Without that a web page could ask through a browser on this machine, under a name of its own that it makes point
-    here (DNS rebinding). An address in place of a name cannot be made to point elsewhere, so each is taken. HTTP/1.0
-    may leave the host out.
+    Refuses a request for another host. Otherwise a web page could send requests through a browser
+    on this machine, under a name of its own that resolves to this server (DNS rebinding). An
+    address cannot be rebound, so all are accepted. HTTP/1.0 may omit the host.
     """
     version, host = request.scope["http_version"], request.headers.get("Host")
     if version not in ("1.0", "1.1"):
@@ -341,7 +341,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _text(document: Any) -> bytes:
-    """JSON; ValueError for an infinite number, which a document may have brought as 1e999."""
+    """JSON; ValueError for an infinite number, which may come from 1e999 in a document."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 

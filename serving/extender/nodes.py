@@ -1,10 +1,7 @@
-"""Nodes by their pods: when each will be empty, and what a further pod would add to that (NILAS' temporal cost).
+"""Nodes by their pods: when each will be empty, and how a further pod would change that (NILAS' temporal cost).
 
-Nodes that are to be drained by a deadline, as their annotation says.
-
-From a pod to the request columns that a bundle reads.
-
-From pods to requests, in the columns of the version that is served now.
+`Drains` are nodes with a deadline in their annotation. `PodColumns` turns a pod into the request
+columns of a bundle, `PodRequests` into those of the version that is served now.
 """
 
 from __future__ import annotations
@@ -44,11 +41,11 @@ from sojourn.serving.predictor import Predictor
 EXTENSION_EDGES_S = (1_800, 3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400, 604_800)
 """Left-closed buckets of the seconds by which a pod would extend its node's exit: temporal cost 0 to 10 (NILAS)."""
 BEST_SCORE = 10
-"""Kubernetes' MaxExtenderPriority; its least is 0."""
+"""Kubernetes' MaxExtenderPriority; the minimum is 0."""
 ABSENT_GRACE_S = 60
-"""A pod learnt of more recently than this is not taken to have ended for being absent from a list."""
+"""A pod that was reported more recently does not count as ended if it is absent from a list."""
 N_GONE = 65_536
-"""How many uids of ended pods are remembered, so that a late or repeated report cannot bring one back."""
+"""Size of the memory of ended pods, so that a late or repeated report cannot add one again."""
 
 _N_VOID_MAX = 1_000
 
@@ -56,8 +53,8 @@ _N_VOID_MAX = 1_000
 def node_scores(exits_s: np.ndarray, end_s: float) -> np.ndarray:
     """Scores, int64 (n,), 0 to 10, higher = better, of nodes with these exits for a pod with this predicted end.
 
-    exits_s: float64 (n,), seconds, -infinity for an empty node, which scores 0: its cost is never less than that of a
-    node in use, so it comes last; costs 9 and 10 of nodes in use share the score 1.
+    exits_s: float64 (n,), seconds, -infinity for an empty node. An empty node costs at least as
+    much as one in use, so its score is 0; costs 9 and 10 of nodes in use share the score 1.
 
     >>> node_scores(np.array([20_000.0, 10_000.0, 5_800.0, 0.0, -np.inf]), 10_000.0).tolist()
     [10, 10, 8, 6, 0]
@@ -68,36 +65,36 @@ def node_scores(exits_s: np.ndarray, end_s: float) -> np.ndarray:
 
 @dataclass(slots=True)
 class _Placed:
-    """A pod on its node. exit_s: its predicted exit as of asked_s, held until stale_s (it changes then, or is
-    outlived)."""
+    """A pod on its node. exit_s: its predicted exit as of as_of_s, held until stale_s, when it
+    changes or is outlived."""
 
     vm: Lifetime
     node: str
     learnt_s: int
-    asked_s: int = 0
+    as_of_s: int = 0
     exit_s: float = -math.inf
     stale_s: float = -math.inf
 
-    def ask(self, now_s: int) -> None:
-        arrival_s = self.vm.arrival_s  # later than now where the clock was ahead then
+    def update(self, now_s: int) -> None:
+        arrival_s = self.vm.arrival_s  # later than now if the clock was ahead then
         uptime_s = float(max(now_s - arrival_s, 0))
-        self.asked_s, self.exit_s = now_s, now_s + self.vm.remaining(uptime_s)
+        self.as_of_s, self.exit_s = now_s, now_s + self.vm.remaining(uptime_s)
         self.stale_s = max(min(arrival_s + self.vm.next_change(uptime_s), self.exit_s), now_s + 1)
 
 
 class Requests(Protocol):
-    """From a pod to the request of it; ValueError where the pod's value for a column is wrong."""
+    """From a pod to its request; ValueError if the pod's value for a column is wrong."""
 
     def request(self, pod: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
 class Nodes:
-    """What runs where, as reported, with predictions kept fresh. One caller at a time.
+    """Reported pods by node, with up-to-date predictions.
 
-    Exits are held until they change: a question first asks those pods again, on all nodes, that are due since the last
-    one. A clock that was ahead leaves nothing behind: if time goes back, exits that were asked later than now are asked
-    again, too. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's clock, which is
-    `epoch_s` behind unix time. n_pods_max bounds the memory.
+    One caller at a time. Exits are held until they change: each call first updates the pods, on all
+    nodes, that are due since the last one. If time goes back, exits from later times are computed
+    again, too. Reports are idempotent by the pod's uid. Times are whole seconds on the bundle's
+    clock, `epoch_s` behind unix time. n_pods_max bounds the memory.
     """
 
     def __init__(self, predictor: Predictor, requests: Requests, *, epoch_s: int, n_pods_max: int) -> None:
@@ -112,26 +109,26 @@ class Nodes:
         self._placed: dict[str, _Placed] = {}
         self._gone: dict[str, None] = {}
         self._due: list[tuple[float, str]] = []  # a heap of (stale_s, uid); an entry that is not a pod's own is void
-        self._asked_s: float = -math.inf  # the latest time that an exit is held of
+        self._updated_s: float = -math.inf  # the latest time of an update
 
     def __len__(self) -> int:
         return len(self._nodes)
 
     @property
     def n_pods(self) -> int:
-        """Pods that are running now, as far as was reported."""
+        """Number of reported pods that run now."""
         return len(self._placed)
 
     def predict(self, pod: Mapping[str, Any], now_s: int) -> Lifetime:
-        """The prediction for a pod that would start now; records nothing. ValueError where its request is wrong."""
+        """The prediction for a pod that would start now; records nothing. ValueError if its request is wrong."""
         return self._predictor.predict(self._requests.request(pod), now_s)
 
     def placed(self, pod: Mapping[str, Any], now_s: int) -> str:
-        """Take in a pod as it stands now; returns placed, known, ended, finished or ignored.
+        """Add a pod in its present state; returns placed, known, ended, finished or ignored.
 
-        Ignored: not yet on a node, or part of its node (DaemonSet, static pod). A finished pod is taken as `ended`,
-        or as `finished` where it was not placed here.
-        ValueError: no uid, a wrong type, another node than before, or too many pods.
+        Ignored: not yet on a node, or part of its node (DaemonSet, static pod). A finished pod
+        counts as `ended`, or as `finished` if it was not placed here. ValueError: no uid, a wrong
+        type, another node than before, or too many pods.
         """
         uid = pod_uid(pod)
         if is_finished(pod):
@@ -139,10 +136,10 @@ class Nodes:
         name = field(pod, "spec", "nodeName")
         if not name or is_part_of_node(pod):
             return "ignored"
-        known = self._placed.get(uid)
-        if known is not None and known.node != name:
-            raise ValueError(f"spec.nodeName must stay {known.node!r}, got {shown_field(name)}")
-        if known is not None or uid in self._gone:
+        former = self._placed.get(uid)
+        if former is not None and former.node != name:
+            raise ValueError(f"spec.nodeName must stay {former.node!r}, got {shown_field(name)}")
+        if former is not None or uid in self._gone:
             return "known"
         if len(self._placed) >= self._n_pods_max:
             raise ValueError(f"pods must be at most {self._n_pods_max}, got one more")
@@ -152,14 +149,14 @@ class Nodes:
         vm = self._predictor.admit(self._requests.request(pod), now_s, arrival_s=arrival_s, request_id=uid)
         placed = self._placed[uid] = _Placed(vm, name, now_s)
         self._nodes.setdefault(name, {})[uid] = placed
-        self._ask(uid, placed, now_s)
+        self._update(uid, placed, now_s)
         return "placed"
 
     def ended(self, pod: Mapping[str, Any], now_s: int) -> str:
-        """Take in that a pod (its uid is enough) has ended: when its last container did, where it says so, else now.
+        """Record that a pod (its uid is enough) has ended: at the end of its last container if present, else now.
 
-        Returns ended, known (it had before), finished (it says that it has ended, and was never placed here: it ended
-        before it was reported) or unknown (nothing of it is known).
+        Returns ended, known (it had ended before), finished (it is finished and was never placed
+        here) or unknown.
         """
         uid = pod_uid(pod)
         finished_s = finished_unix_s(pod, now_s + self._epoch_s)
@@ -176,17 +173,17 @@ class Nodes:
         self._move(placed.node, placed.exit_s, -math.inf)
         if not self._nodes[placed.node]:
             del self._nodes[placed.node], self._exits_s[placed.node]
-        self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))  # last: it may refuse what it has dropped
+        self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))  # last: may raise if it dropped it
         return "ended"
 
     def absent(self, uids: Iterable[str | None], now_s: int) -> list[str]:
-        """Uids of all pods that run but these, and but those learnt of within ABSENT_GRACE_S.
+        """Uids of all running pods except these, and except those reported within ABSENT_GRACE_S.
 
-        One that was learnt of long after now was so while the clock was ahead: it has no grace left.
+        If a pod was reported long after now, the clock was ahead then: it has no grace.
         """
-        kept = set(uids)
+        listed = set(uids)
         return [uid for uid, placed in self._placed.items()
-                if uid not in kept and abs(now_s - placed.learnt_s) >= ABSENT_GRACE_S]
+                if uid not in listed and abs(now_s - placed.learnt_s) >= ABSENT_GRACE_S]
 
     def exit_s(self, name: str, now_s: int) -> float | None:
         """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""
@@ -202,29 +199,29 @@ class Nodes:
 
     def _refresh(self, now_s: int) -> None:
         due, placed = self._due, self._placed
-        if now_s < self._asked_s:
-            for uid, held in placed.items():
-                if held.asked_s > now_s:
-                    self._ask(uid, held, now_s)
-            self._asked_s = now_s
+        if now_s < self._updated_s:
+            for uid, each in placed.items():
+                if each.as_of_s > now_s:
+                    self._update(uid, each, now_s)
+            self._updated_s = now_s
         while due and due[0][0] <= now_s:
             stale_s, uid = heapq.heappop(due)
             pod = placed.get(uid)
             if pod is not None and pod.stale_s == stale_s:
-                self._ask(uid, pod, now_s)
+                self._update(uid, pod, now_s)
         if len(due) > 2 * len(placed) + _N_VOID_MAX:
             self._due = [(pod.stale_s, uid) for uid, pod in placed.items()]
             heapq.heapify(self._due)
 
-    def _ask(self, uid: str, pod: _Placed, now_s: int) -> None:
+    def _update(self, uid: str, pod: _Placed, now_s: int) -> None:
         before_s = pod.exit_s
-        pod.ask(now_s)
-        self._asked_s = max(self._asked_s, now_s)
+        pod.update(now_s)
+        self._updated_s = max(self._updated_s, now_s)
         self._move(pod.node, before_s, pod.exit_s)
         heapq.heappush(self._due, (pod.stale_s, uid))
 
     def _move(self, name: str, old_s: float, new_s: float) -> None:
-        """One pod's exit has moved (-infinity: it was or is none of them)."""
+        """Update a node after a pod's exit changed (-infinity: before it came, or after it left)."""
         latest_s = self._exits_s.get(name, -math.inf)
         if new_s >= latest_s:
             self._exits_s[name] = new_s
@@ -234,14 +231,14 @@ class Nodes:
 
 DEFAULT_ANNOTATION = "sojourn/drain-by"
 N_DRAINS_MAX = 100_000
-"""How many nodes may have a deadline."""
+"""The most nodes with a deadline."""
 
 
 class Drains:
-    """Deadlines, unix seconds, by node name: read from node objects, whose `annotation` holds an RFC 3339 time.
+    """Deadlines, unix seconds, by node name, from an annotation of node objects with an RFC 3339 time.
 
     >>> drains = Drains("sojourn/drain-by")
-    >>> drains.told({"metadata": {"name": "n1", "annotations": {"sojourn/drain-by": "1970-01-01T01:00:00Z"}}})
+    >>> drains.update({"metadata": {"name": "n1", "annotations": {"sojourn/drain-by": "1970-01-01T01:00:00Z"}}})
     {'nodes': 1, 'draining': 1}
     >>> drains.deadline_s("n1"), drains.deadline_s("n2")
     (3600, None)
@@ -252,25 +249,25 @@ class Drains:
         self._deadlines: dict[str, int] = {}
         self.n_unreadable = 0
 
-    def told(self, document: Any) -> dict[str, int]:
-        """Take in a Node, or a list of all nodes, which forgets the others; ValueError (nothing taken in) if wrong."""
+    def update(self, document: Any) -> dict[str, int]:
+        """Set the deadline of a Node, or replace all by a list of all nodes; ValueError (and no change) if wrong."""
         listed = listed_items(document)
         nodes = [document] if listed is None else listed
-        found = {node_name(node): self._read(node) for node in nodes}
-        others = self._deadlines if listed is None else {}
-        kept = {name: time_s for name, time_s in others.items() if name not in found}
-        deadlines = kept | {name: time_s for name, time_s in found.items() if time_s is not None}
+        deadline_of = {node_name(node): self._read(node) for node in nodes}
+        former = self._deadlines if listed is None else {}
+        unlisted = {name: time_s for name, time_s in former.items() if name not in deadline_of}
+        deadlines = unlisted | {name: time_s for name, time_s in deadline_of.items() if time_s is not None}
         if len(deadlines) > N_DRAINS_MAX:
             raise ValueError(f"nodes with a deadline must be at most {N_DRAINS_MAX}, got {len(deadlines)}")
         self._deadlines = deadlines
-        return {"nodes": len(found), "draining": sum(time_s is not None for time_s in found.values())}
+        return {"nodes": len(deadline_of), "draining": sum(time_s is not None for time_s in deadline_of.values())}
 
     def deadline_s(self, name: str) -> int | None:
-        """The deadline that was reported for a node, unix seconds."""
+        """A node's reported deadline, unix seconds."""
         return self._deadlines.get(name)
 
     def deadline_of(self, node: Any) -> int | None:
-        """The deadline in a node object; one that cannot be read is counted and passes as none."""
+        """The deadline in a node object; one that cannot be read is counted and ignored."""
         try:
             return self._read(node)
         except ValueError:
@@ -300,21 +297,21 @@ DEFAULT_SOURCES: Mapping[str, str] = {
     "app_name": "label:app.kubernetes.io/name",
     "priority": "spec.priority",
 }
-"""Where a trace's columns are looked for in a pod, unless a mapping is given."""
+"""The default sources of a trace's columns in a pod."""
 READER_SOURCES: Mapping[str, str] = {
     **{column: f"pod.{column}" for column in (*POD_SIZES, *POD_NAMES)},
     "requested_s": "spec.activeDeadlineSeconds",
 }
-"""The same for a bundle that was trained on pods (`--reader kubernetes`): what its columns were made from."""
+"""The same for a bundle that was trained on pods (`--reader kubernetes`)."""
 _READER_COLUMN = "controller"
-"""Such a bundle is known by this column."""
+"""The column that identifies such a bundle."""
 _UNITS = {"_gib": 2.0**30, "_mib": 2.0**20}
 _LOCAL = "metadata.", "spec."
 
 
 @dataclass(frozen=True, slots=True)
 class PodColumns:
-    """Which request column comes from where in a pod.
+    """The sources of request columns in a pod.
 
     sources: column -> `requests.RESOURCE` or `limits.RESOURCE` (of the whole pod; in the unit that the column's
     name ends in, `_gib` or `_mib`, else cores, bytes or pieces), `label:KEY`, `annotation:KEY`, or a dotted path from
@@ -332,20 +329,20 @@ class PodColumns:
 
     @classmethod
     def of(cls, encoder: Encoder, sources: Any = None) -> PodColumns:
-        """The mapping for a bundle's encoder; without `sources`, what it has columns for of READER_SOURCES, where it
-        was trained on pods, or of DEFAULT_SOURCES.
+        """The mapping for a bundle's encoder; the default is its columns in READER_SOURCES if it
+        was trained on pods, else in DEFAULT_SOURCES.
 
-        ValueError for an unknown column or a source of no known form.
+        ValueError for an unknown column or a source of unknown form.
         """
-        known = encoder.columns()
+        columns = encoder.columns()
         if sources is None:
-            default = READER_SOURCES if _READER_COLUMN in known else DEFAULT_SOURCES
-            sources = {column: source for column, source in default.items() if column in known}
+            default = READER_SOURCES if _READER_COLUMN in columns else DEFAULT_SOURCES
+            sources = {column: source for column, source in default.items() if column in columns}
         if not isinstance(sources, Mapping):
             raise ValueError(f"columns must be a JSON object from column to source, got {shown_field(sources)}")
         for column, source in sources.items():
-            if column not in known:
-                raise ValueError(f"columns must be of {', '.join(known)}, got {column!r}")
+            if column not in columns:
+                raise ValueError(f"columns must be of {', '.join(columns)}, got {column!r}")
             if not isinstance(source, str) or not (source in READER_SOURCES.values() or source.startswith(
                     ("requests.", "limits.", "label:", "annotation:", *_LOCAL))):
                 raise ValueError(f"{column} must come from requests.R, limits.R, label:KEY, annotation:KEY, "
@@ -353,9 +350,9 @@ class PodColumns:
         return cls(dict(sources), frozenset(encoder.numbers))
 
     def request(self, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """The pod's request: column -> number or text; what the pod does not say is left out.
+        """The pod's request: column -> number or text, without missing ones.
 
-        ValueError naming the column where the pod's value is of a wrong type.
+        ValueError with the column if the pod's value has a wrong type.
         """
         request: dict[str, Any] = {}
         for column, source in self.sources.items():
@@ -387,8 +384,8 @@ def _value(pod: Mapping[str, Any], column: str, source: str) -> Any:
 class PodRequests:
     """Follows the predictor's reloads: another version may read other columns. For one thread at a time.
 
-    sources: as for `PodColumns.of`, which raises ValueError where they are wrong for the first version; of a later one,
-    columns that it does not read are left out.
+    sources: as for `PodColumns.of`, which raises ValueError if they are wrong for the first
+    version; later versions ignore columns that they do not read.
     """
 
     def __init__(self, predictor: Predictor, sources: Any = None) -> None:
@@ -403,7 +400,7 @@ class PodRequests:
         if encoder is not self._encoder:
             sources = self._sources
             if sources is not None:
-                known = encoder.columns()
-                sources = {column: source for column, source in sources.items() if column in known}
+                columns = encoder.columns()
+                sources = {column: source for column, source in sources.items() if column in columns}
             self._columns, self._encoder = PodColumns.of(encoder, sources), encoder
         return self._columns.request(pod)

@@ -1,6 +1,7 @@
-"""From rows of numbers to raw scores: the forest as flat arrays, read from our ONNX file, and its walks.
+"""From feature rows to raw scores: the forest as flat arrays, read from our ONNX file, and its walks.
 
-The kernel files need numba and are imported only where it is installed. May import: `inputs` and what lies below it.
+The kernel files need numba and are imported only if it is installed. May import: `inputs` and what
+lies below it.
 """
 
 from sojourn.serving.forest.forest import LARGEST, LEQ, MEMBER, ZERO, Forest, read_forest

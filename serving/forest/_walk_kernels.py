@@ -1,4 +1,4 @@
-"""Compiled walks over a Forest, one tree at a time; imported only where numba is installed.
+"""Compiled walks over a Forest, one tree at a time; imported only if numba is installed.
 
 Slow twin: tests/naive_forest.py.
 """
@@ -13,7 +13,7 @@ from sojourn.serving.kernel import kernel
 
 @kernel
 def goes_true(value, split, mode, is_nan_true, members, start, stop):
-    """Where one value goes at one node."""
+    """Whether a value goes to the true child of a node."""
     if np.isnan(value):
         return is_nan_true
     if mode == 0:
@@ -26,7 +26,7 @@ def goes_true(value, split, mode, is_nan_true, members, start, stop):
 
 @kernel
 def fill_age_values(row, scales, values):
-    """A row's features against every age, into values float64 (m, K); see `age_features.AgeFeatures`."""
+    """Write a row's age features at every age to values, float64 (m, K); see `AgeFeatures`."""
     sources, is_log, ages_s, log_ages = scales
     for position in range(len(sources)):
         for idx in range(len(ages_s)):
@@ -38,9 +38,9 @@ def fill_age_values(row, scales, values):
 
 @kernel
 def first_other(values, split, low, high):
-    """The first position in [low, high) that parts otherwise than `low` at a split; `high` where none does.
+    """The first position in [low, high) that goes to another child than `low` at a split; `high` if none does.
 
-    values: rising or falling; a negative number of seconds against the age rises.
+    values: rising or falling; a negative number of seconds over the age rises.
     """
     is_true = values[low] <= split
     low += 1
@@ -111,7 +111,7 @@ def range_walk(forest, row, age_values, scores, stack):
 def range_walk_rows(forest_parts, scales_parts, rows, scores, stack):
     """`range_walk` for each row of a matrix; scores: float64 (n, K).
 
-    The parts of a `WalkedForest` and of `AgeScales`: Python hands plain tuples over in half the time.
+    The forest and scales are plain tuples, which Python passes in half the time.
     """
     forest, scales = WalkedForest(*forest_parts), AgeScales(*scales_parts)
     age_values = np.empty((len(scales.sources), len(scales.ages_s)))

@@ -1,10 +1,8 @@
-"""A tree ensemble as flat arrays: what the ONNX file says, in the form that the kernels walk.
+"""A tree ensemble as flat arrays for the kernels, read from our ONNX file without the onnx package.
 
-Reads the trees of our ONNX file without the onnx package: protobuf wire format, nothing else.
-
-Strict on purpose: only the graph that `models.onnx_export` writes is taken, each field checked, so that ONNX
-Runtime (native code) never sees indices out of range, and both read the same trees. Field numbers are those of
-onnx.proto3.
+Only the graph of `models.onnx_export` is accepted, and each field is checked. So ONNX Runtime
+(native code) never gets indices out of range, and both read the same trees. Field numbers are those
+of onnx.proto3.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from sojourn.serving.errors import BundleError
 LEQ, MEMBER = 0, 6
 """Node modes of `ai.onnx.ml` TreeEnsemble: value <= split goes to the true child; value in a set does."""
 ZERO = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold: it takes every feature within it for zero."""
+"""LightGBM's kZeroThreshold: it reads smaller absolute values as zero."""
 LARGEST = 1e12
-"""No leaf is larger: sums stay finite, whatever the file says."""
+"""The largest leaf, so that sums stay finite."""
 DEPTH_MAX = 1_000
-"""No tree is deeper: ONNX Runtime builds trees by recursion, and one of 40,000 nodes in a row overflows its stack."""
+"""The deepest tree: ONNX Runtime builds trees by recursion, and 40,000 nodes in a row overflow its stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,8 @@ class Forest:
 
     roots: int64 (T,). feature, on_true, on_false: int64 (N,); a child c < 0 is the leaf ~c.
     split: float64 (N,); for MEMBER nodes the value is unused. mode: uint8 (N,), LEQ or MEMBER.
-    is_nan_true: bool (N,), where a NaN goes. leaves: float64 (L,).
-    is_zero_missing: bool (n_features,), features whose zeros are read as NaN.
+    is_nan_true: bool (N,), True = a NaN goes to the true child. leaves: float64 (L,).
+    is_zero_missing: bool (n_features,), zeros of these features are read as NaN.
     member_start: int64 (N + 1,), members: float64; the set of node i is members[start[i]:start[i + 1]].
     """
 
@@ -71,12 +69,12 @@ class Forest:
             raise ValueError(f"member_start must rise from 0 to {len(self.members)}")
         if ((np.diff(self.member_start) > 0) != (self.mode == MEMBER)).any() or not np.isfinite(self.members).all():
             raise ValueError("sets must belong to the member nodes and hold at least one finite value")
-        # LightGBM parts NaN from all else with a split at +inf
+        # LightGBM separates NaN from all else by a split at +inf
         if not (self.split > -np.inf).all() or not (np.abs(self.leaves) <= LARGEST).all():
             raise ValueError(f"splits must be numbers above -inf and leaves within {LARGEST:g}")
 
     def _check_links(self, n_nodes: int, n_leaves: int) -> None:
-        """Every node and leaf belongs to exactly one place, nodes after their parents: walks end, and are short."""
+        """Check that each node and leaf has exactly one parent, before it: so walks end."""
         children = np.concatenate([self.on_true, self.on_false])
         linked = np.concatenate([self.roots, children[children >= 0]])
         if not np.array_equal(np.sort(linked), np.arange(n_nodes)):
@@ -90,7 +88,7 @@ class Forest:
 
     @classmethod
     def without_splits(cls, n_features: int) -> Forest:
-        """A forest that scores 0 whatever it reads.
+        """A forest with score 0 for all inputs.
 
         >>> Forest.without_splits(3).depth()
         1
@@ -100,21 +98,21 @@ class Forest:
                    np.zeros(2, np.int64), nothing, np.zeros(n_features, bool))
 
     def with_spare(self) -> Forest:
-        """The same trees, of one feature more, which none of them reads."""
+        """The same trees with one more feature, which no tree reads."""
         return replace(self, n_features=self.n_features + 1, is_zero_missing=np.append(self.is_zero_missing, False))
 
     def with_feature(self, place: int) -> Forest:
-        """The same trees, of one feature more at `place`, which none of them reads."""
+        """The same trees with one more feature at `place`, which no tree reads."""
         return replace(self, n_features=self.n_features + 1, feature=self.feature + (self.feature >= place),
                        is_zero_missing=np.insert(self.is_zero_missing, place, False))
 
     def is_stepwise(self, idx_feature: int) -> bool:
-        """True where the score is a step function of the feature: no sets on it, zeros not missing."""
+        """True if the score is a step function of the feature: no sets on it, zeros not missing."""
         is_member = (self.feature == idx_feature) & (self.mode == MEMBER)
         return not is_member.any() and not self.is_zero_missing[idx_feature]
 
     def depth(self) -> int:
-        """The most nodes on any way from a root to a leaf; counting ends beyond DEPTH_MAX."""
+        """The most nodes on a path from a root to a leaf; counting stops beyond DEPTH_MAX."""
         level, depth = self.roots, 0
         while len(level) and depth <= DEPTH_MAX:
             level = np.concatenate([self.on_true[level], self.on_false[level]])
@@ -123,7 +121,7 @@ class Forest:
         return depth
 
     def rows(self, features: np.ndarray) -> np.ndarray:
-        """Feature rows as the walks read them: NaN for zeros where zeros are missing values."""
+        """Feature rows as the walks read them: NaN for zeros that are missing values."""
         if not self.is_zero_missing.any():
             return features
         return np.where(self.is_zero_missing & (np.abs(features) <= ZERO), np.nan, features)
@@ -161,7 +159,7 @@ _TENSORS = {"nodes_splits", "nodes_modes", "leaf_weights"}
 
 
 def read_forest(model: bytes, n_features: int, source: str = "model.onnx") -> Forest:
-    """The forest in an ONNX file with one double TreeEnsemble node; BundleError where it is not that."""
+    """The forest in an ONNX file with one double TreeEnsemble node; BundleError for other files."""
     try:
         return _forest(model, n_features)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
@@ -241,14 +239,14 @@ def _attributes(payloads: list[bytes]) -> Iterator[tuple[str, Any]]:
         if name in names:
             raise ValueError(f"attribute {name} twice")
         names.add(name)
-        given = {part for part in ("i", "t", "ints") if parts[part]}
-        if kind == _INT and given == {"i"}:
+        filled = {part for part in ("i", "t", "ints") if parts[part]}
+        if kind == _INT and filled == {"i"}:
             yield name, _one(parts, "i")
-        elif kind == _INT and not given:
+        elif kind == _INT and not filled:
             yield name, 0
-        elif kind == _TENSOR_TYPE and given == {"t"}:
+        elif kind == _TENSOR_TYPE and filled == {"t"}:
             yield name, _tensor(_one(parts, "t"))[1]
-        elif kind == _INTS and given <= {"ints"}:
+        elif kind == _INTS and filled <= {"ints"}:
             yield name, _ints(parts["ints"])
         else:
             raise ValueError(f"attribute {name} of type {kind}")
@@ -266,7 +264,7 @@ def _tensor(payload: bytes) -> tuple[bytes, np.ndarray]:
 
 
 def _ints(fields: list[int | bytes]) -> np.ndarray:
-    """Repeated int64 values, all of them one by one or packed."""
+    """Repeated int64 values, either single or packed."""
     if len(fields) == 1 and isinstance(fields[0], bytes):
         return _varints(fields[0])
     if not all(isinstance(field, int) for field in fields):
@@ -275,12 +273,12 @@ def _ints(fields: list[int | bytes]) -> np.ndarray:
 
 
 def _one(parts: dict[str, list[Any]], name: str, default: Any = None) -> Any:
-    found = parts[name]
-    if not found and default is not None:
+    values = parts[name]
+    if not values and default is not None:
         return default
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} fields {name}")
-    return found[0]
+    if len(values) != 1:
+        raise ValueError(f"{len(values)} fields {name}")
+    return values[0]
 
 
 def _message(payload: bytes, names: dict[int, str]) -> dict[str, list[Any]]:
@@ -328,7 +326,6 @@ def _varint(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def _varints(payload: bytes) -> np.ndarray:
-    """Packed varints as int64."""
     data = np.frombuffer(payload, np.uint8)
     ends = np.flatnonzero(data < 128)
     if len(data) == 0:

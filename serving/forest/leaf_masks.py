@@ -1,15 +1,13 @@
-"""A forest as bit masks: a row's leaves by a few hundred ANDs, with no branch that depends on the row.
+"""A forest as bit masks: a few hundred ANDs give a row's leaves, without branches that depend on the row.
 
-For each feature, each bin of its values (between two neighbouring thresholds) and each tree there is one word whose
-bit i says whether leaf i of the tree, counted from the left, can still be reached. ANDed over all features, one bit per
-tree is left. After QuickScorer (Lucchese et al., SIGIR 2015), with the bins looked up in place of walked thresholds.
+For each feature, each bin of its values (between two neighbouring thresholds) and each tree there
+is a word; its bit i is set if leaf i of the tree, counted from the left, can still be reached. The
+AND over all features leaves one bit per tree. After QuickScorer (Lucchese et al., SIGIR 2015), but
+with a search of the bin instead of a walk over thresholds.
 
-Creation features set against the age that is asked about: how far a request is past what its owner's others lived.
-
-A tree on the interval alone would need a split for every habit; one on the difference does. Only hazard models have
-them, one value per interval. One code for training rows, live curves and explanations.
-
-A forest's arrays in the form that the compiled walk over a grid reads.
+`AgeFeatures` are creation features relative to the age: how much longer a request runs than its
+owner's earlier ones. Trees on the interval alone would need a split for each owner's habit. Only
+hazard models have them, one value per interval.
 """
 
 from __future__ import annotations
@@ -42,11 +40,11 @@ class AgeScales(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgeFeatures:
-    """Which features are set against which ages.
+    """Features relative to ages.
 
-    sources: positions in the encoder's order. is_log: per source, True = log10 seconds, and the value is
-    `source - log10(age)`; False = seconds, and it is `source / age`. ages_s: float64 (K,), rising, above 0, one per
-    interval; log_ages: their log10 as the model was trained with.
+    sources: positions in the encoder's order. is_log: per source, True = log10 seconds, and the
+    value is `source - log10(age)`; False = seconds, and it is `source / age`. ages_s: float64 (K,),
+    rising, above 0, one per interval; log_ages: their log10 in training.
     """
 
     sources: tuple[int, ...] = ()
@@ -59,15 +57,15 @@ class AgeFeatures:
 
     @classmethod
     def of(cls, names: Sequence[str], edges: np.ndarray) -> AgeFeatures:
-        """Those of a feature list: the requested time, mean and last of each owner key, at the intervals' middles.
+        """For a list of features: the requested time, mean and last of each owner key, at the intervals' middles.
 
         >>> chosen = AgeFeatures.of(("cpu_cores", "user:mean", "user:last", "zone:mean"), np.array([0.0, 10.0, 1000.0]))
         >>> chosen.sources, chosen.is_log, [round(age_s, 3) for age_s in chosen.ages_s]
         ((1, 2), (True, True), [3.162, 100.0])
         """
         owners = {name.removesuffix(":last") for name in names if name.endswith(":last")}
-        wanted = {f"{owner}:{part}" for owner in owners for part in ("mean", "last")}
-        sources = [(idx, name in wanted) for idx, name in enumerate(names) if name == "requested_s" or name in wanted]
+        habits = {f"{owner}:{part}" for owner in owners for part in ("mean", "last")}
+        sources = [(idx, name in habits) for idx, name in enumerate(names) if name == "requested_s" or name in habits]
         if not sources:
             return cls()
         ages_s = np.sqrt(np.maximum(edges[:-1], 1.0) * edges[1:])
@@ -76,18 +74,18 @@ class AgeFeatures:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], names: Sequence[str]) -> AgeFeatures:
-        """From a schema's `age_features`; none where it has none. ValueError where it is not what `as_dict` gives."""
-        found = document.get("age_features")
-        if found is None:
+        """From a schema's `age_features`, empty if it has none; ValueError if it is not from `as_dict`."""
+        fields = document.get("age_features")
+        if fields is None:
             return cls()
         forms = {"log10": True, "seconds": False}
         positions = {name: idx for idx, name in enumerate(names)}
-        sources = document_fields.sequence(found["sources"], "age_features sources", N_COLUMNS_MAX)
-        ages_s, log_ages = (document_fields.numbers(found[part], part, N_INTERVALS_MAX)
+        sources = document_fields.sequence(fields["sources"], "age_features sources", N_COLUMNS_MAX)
+        ages_s, log_ages = (document_fields.numbers(fields[part], part, N_INTERVALS_MAX)
                             for part in ("ages_s", "log_ages"))
         chosen = cls(tuple(positions[document_fields.text(name, "source")] for name, _ in sources),
                      tuple(forms[document_fields.text(form, "form")] for _, form in sources), ages_s, log_ages)
-        numbers = np.array([ages_s, log_ages])  # ValueError where their numbers differ
+        numbers = np.array([ages_s, log_ages])  # ValueError if their lengths differ
         if numbers.shape[1] == 0 or not (np.abs(numbers) <= LARGEST).all():
             raise ValueError("age_features must name finite ages")
         if (np.diff(numbers) <= 0.0).any() or numbers[0, 0] < _AGE_MIN_S:
@@ -101,7 +99,7 @@ class AgeFeatures:
         return {"sources": forms, "ages_s": list(self.ages_s), "log_ages": list(self.log_ages)}
 
     def scales(self) -> list[np.ndarray]:
-        """For each source the numbers that it is set against: ages in s, or their log10; float64 (K,) each."""
+        """For each source the ages in s, or their log10; float64 (K,) each."""
         return [np.array(self.log_ages if is_log else self.ages_s) for is_log in self.is_log]
 
     def names(self, names: Sequence[str]) -> list[str]:
@@ -112,7 +110,7 @@ class AgeFeatures:
         """Values float64 (n, len(self)) of rows (n, n_features) in the intervals int64 (n,); NaN stays NaN."""
         values = np.empty((len(features), len(self)))
         ages_s, log_ages = np.array(self.ages_s), np.array(self.log_ages)
-        with np.errstate(over="ignore"):  # infinity is where compiled code ends, too
+        with np.errstate(over="ignore"):  # compiled code gives infinity, too
             for position, (source, is_log) in enumerate(zip(self.sources, self.is_log, strict=True)):
                 column = features[:, source]
                 values[:, position] = column - log_ages[interval] if is_log else column / ages_s[interval]
@@ -123,20 +121,20 @@ class AgeFeatures:
         return np.column_stack([features, self.at(features, interval), interval])
 
     def arrays(self) -> AgeScales:
-        """What the compiled walk reads."""
+        """The arrays for the compiled walk."""
         return AgeScales(np.array(self.sources, np.int64), np.array(self.is_log, np.bool_),
                          np.array(self.ages_s, np.float64), np.array(self.log_ages, np.float64))
 
 
 NO_AGE_FEATURES = AgeFeatures()
-"""Of models that set nothing against the age."""
+"""For models without age features."""
 
 N_LEAVES_MAX = 64
-"""Leaves of a tree that one word can hold."""
+"""The most leaves of a tree: bits of a word."""
 N_BYTES_MAX = 1 << 25
-"""Larger tables cost more to read than a walk does."""
+"""Larger tables are slower than a walk."""
 N_VARYING_MAX = 8
-"""The compiled AND takes so many features that vary with the age, the interval among them."""
+"""The most features that vary with the age, the interval included, in the compiled AND."""
 _ALL = np.uint64(2**64 - 1)
 
 
@@ -145,9 +143,10 @@ class LeafMasks(NamedTuple):
 
     masks: uint64 (R + 1, T); a feature's bins are rows from `first_row`, the last one NaN's; row R has all leaves.
 
-    thresholds: float64, each feature's rising, those of feature f from starts[f]; starts: int64 (F + 1,). A value's bin
-    is the number of its feature's thresholds below it. leaves: float64 (L,), tree by tree from the left, those of tree
-    t from leaf_starts[t], int64 (T,). is_zero_missing: bool (F,), features whose zeros are read as NaN.
+    thresholds: float64, each feature's rising, those of feature f from starts[f]; starts: int64 (F
+    + 1,). A value's bin is the number of its feature's thresholds below it. leaves: float64 (L,),
+    tree by tree from the left, those of tree t from leaf_starts[t], int64 (T,). is_zero_missing:
+    bool (F,), zeros of these features are read as NaN.
     """
 
     masks: np.ndarray
@@ -162,7 +161,7 @@ class LeafMasks(NamedTuple):
         return int(self.starts[idx_feature]) + 2 * idx_feature
 
     def thresholds_of(self, idx_feature: int) -> np.ndarray:
-        """A feature's thresholds, float64, rising; infinity among them where a split parts NaN from all else."""
+        """A feature's thresholds, float64, rising; infinity among them if a split separates NaN from all else."""
         return self.thresholds[self.starts[idx_feature]:self.starts[idx_feature + 1]]
 
     def spans(self, idx_feature: int) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +170,7 @@ class LeafMasks(NamedTuple):
         words = self.masks[first:first + len(self.thresholds_of(idx_feature)) + 1]
         lows, sizes = np.zeros(len(self.leaves), np.int64), np.zeros(len(self.leaves), np.int64)
         bounds = np.append(self.leaf_starts, len(self.leaves)).tolist()
-        for tree, (start, stop) in enumerate(pairwise(bounds)):  # bins x all leaves would not fit into memory
+        for tree, (start, stop) in enumerate(pairwise(bounds)):  # bins x all leaves would be too large
             is_met = (words[:, tree, None] >> np.arange(stop - start, dtype=np.uint64)) & np.uint64(1) == 1
             lows[start:stop] = is_met.argmax(axis=0)
             sizes[start:stop] = is_met.sum(axis=0)
@@ -179,11 +178,12 @@ class LeafMasks(NamedTuple):
 
 
 class AgeBins(NamedTuple):
-    """The bins that m creation features, set against each of K ages, fall in, read off the features' own values.
+    """The bins of m age features at each of K ages, from the values of their creation features.
 
     turns: float64 (M,), each age feature's rising, those of number a from turn_starts[a]; turn_starts: int64 (m + 1,).
-    rows: int64 (M + 2 m, K): the row of masks at each age, for a value with as many turns below it; the last row of
-    each age feature is NaN's. sources: int64 (m,), the features' places among a request's.
+    rows: int64 (M + 2 m, K): the row of masks at each age, for a value with as many turns below it;
+    the last row of each age feature is NaN's. sources: int64 (m,), positions of the creation
+    features.
     """
 
     turns: np.ndarray
@@ -193,9 +193,10 @@ class AgeBins(NamedTuple):
 
 
 def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> LeafMasks | None:
-    """The masks of a forest whose features before the last one are set against ages, if any are.
+    """The masks of a forest; its age features, if any, come just before the last feature.
 
-    None where it has sets, a tree of more than 64 leaves, or the tables, or those of `age_bins`, would be too large.
+    None if it has sets or a tree of more than 64 leaves, or the tables, or those of `age_bins`,
+    would be too large.
     """
     if (forest.mode == MEMBER).any():
         return None
@@ -208,7 +209,7 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
     starts = np.concatenate([[0], np.cumsum([len(values) for values in thresholds])])
     n_rows = int(starts[-1]) + 2 * n_features
     n_aged = sum(map(len, thresholds[n_features - 1 - len(age_features):-1]))
-    n_age_bytes = n_aged * len(age_features.ages_s) ** 2 * 8  # each threshold is passed elsewhere at each age
+    n_age_bytes = n_aged * len(age_features.ages_s) ** 2 * 8  # each age has other turns
     if n_leaves.max() > N_LEAVES_MAX or max((n_rows + 1) * n_trees * 8, n_age_bytes) > N_BYTES_MAX:
         return None
     masks = np.tile(_below(n_leaves), (n_rows + 1, 1))
@@ -230,24 +231,25 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
 
 
 def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins:
-    """The bins of a forest's age features. first: the position of the first of them among the forest's features.
+    """The bins of a forest's age features.
 
-    A value against an age rises with the value, rounding included, so each threshold is passed at one double: the turn.
+    first: the position of the first of them among the forest's features. An age feature rises with
+    its value, rounding included, so it passes each threshold at one double: the turn.
     """
     turns, rows = [], []
     n_ages = len(age_features.ages_s)
     for position, (is_log, ages) in enumerate(zip(age_features.is_log, age_features.scales(), strict=True)):
         values = masks.thresholds_of(first + position)
         row = masks.first_row(first + position)
-        passed = _last_within(values[None, :], ages[:, None], is_log)  # (K, n)
-        own = np.unique(passed)
-        bins = np.zeros((len(own) + 2, n_ages), np.int64)
+        edges = _last_within(values[None, :], ages[:, None], is_log)  # (K, n)
+        distinct = np.unique(edges)
+        bins = np.zeros((len(distinct) + 2, n_ages), np.int64)
         for age in range(n_ages):
-            bins[1:-1, age] = np.searchsorted(passed[age], own, side="right")
+            bins[1:-1, age] = np.searchsorted(edges[age], distinct, side="right")
         bins[-1] = len(values) + 1
-        turns.append(own)
+        turns.append(distinct)
         rows.append(row + bins)
-    turn_starts = np.concatenate([[0], np.cumsum([len(own) for own in turns], dtype=np.int64)])
+    turn_starts = np.concatenate([[0], np.cumsum([len(distinct) for distinct in turns], dtype=np.int64)])
     sources = np.array(age_features.sources, np.int64)
     if not turns:
         return AgeBins(np.zeros(0), turn_starts.astype(np.int64), np.zeros((0, n_ages), np.int64), sources)
@@ -255,7 +257,7 @@ def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins
 
 
 def _last_within(limit: np.ndarray, age: np.ndarray, is_log: bool) -> np.ndarray:
-    """The largest double that, set against the age, is at most the limit; by bisection over the doubles in order."""
+    """The largest double whose age feature is at most the limit; by bisection over the ordered doubles."""
     low = np.full(np.broadcast_shapes(limit.shape, age.shape), _ordered(np.array(-np.inf)))
     high = np.full(low.shape, _ordered(np.array(np.inf)))
     for _ in range(65):
@@ -269,7 +271,6 @@ def _last_within(limit: np.ndarray, age: np.ndarray, is_log: bool) -> np.ndarray
 
 
 def _ordered(value: np.ndarray) -> np.ndarray:
-    """Doubles as integers of the same order."""
     bits = value.view(np.int64)
     return np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
 
@@ -279,13 +280,14 @@ def _double(ordered: np.ndarray) -> np.ndarray:
 
 
 def _below(place: np.ndarray) -> np.ndarray:
-    """Words with the bits below a place set, uint64; all of them at 64."""
+    """Words with the bits below a position set, uint64; all bits at 64."""
     shift = np.minimum(place, 63).astype(np.uint64)
     return np.where(place >= 64, _ALL, (np.uint64(1) << shift) - np.uint64(1))
 
 
 def _places(forest: Forest) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray, np.ndarray]:
-    """Of each node its tree and where its true leaves, its false ones and their end stand; of each leaf tree, place."""
+    """For each node its tree and the start of its true leaves, its false leaves and their end; for
+    each leaf tree, place."""
     n_nodes = len(forest.feature)
     on_true, on_false = forest.on_true.tolist(), forest.on_false.tolist()
     n_leaves = [0] * n_nodes
@@ -311,7 +313,7 @@ def _places(forest: Forest) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, n
 
 
 class WalkedForest(NamedTuple):
-    """Trees of N nodes, of whose features one varies over a grid.
+    """A forest for the compiled walk: N nodes, with one feature that varies over a grid.
 
     roots: int64 (T,). feature, on_true, on_false: int64 (N,); a child c < 0 is the leaf ~c. split: float64 (N,).
     mode: uint8 (N,). is_nan_true: bool (N,). leaves: float64 (L,). member_start: int64 (N + 1,), members: float64: see
@@ -334,7 +336,7 @@ class WalkedForest(NamedTuple):
 
     @classmethod
     def of(cls, forest: Forest, grid: np.ndarray) -> WalkedForest:
-        """Of a forest whose last feature takes the values of a grid, float64 (K,), rising."""
+        """From a forest whose last feature has the values of a grid, float64 (K,), rising."""
         cut = np.searchsorted(grid, forest.split, side="right").astype(np.int64)
         return cls(forest.roots, forest.feature, forest.split, forest.mode, forest.on_true, forest.on_false,
                    forest.is_nan_true, forest.leaves, forest.member_start, forest.members, forest.n_features - 1, cut)

@@ -1,8 +1,8 @@
-"""Compiled walks over a forest's leaf masks; imported only where numba is installed. Slow twins: tests/naive_forest.py.
+"""Compiled walks over a forest's leaf masks; imported only if numba is installed. Slow twins: tests/naive_forest.py.
 
-`forest` is a `LeafMasks`, `bins` an `AgeBins`. Kernels that Python calls for each request take their parts as plain
-tuples, which are handed over in half the time; what takes a record in compiled code is inlined. Sums run over the trees
-from the first to the last, as everywhere.
+`forest` is a `LeafMasks`, `bins` an `AgeBins`. Kernels that Python calls for each request take
+plain tuples, which are passed in half the time; functions that take a record in compiled code are
+inlined. Sums run over the trees from first to last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from sojourn.serving.kernel import kernel, register_inlined
 
 @intrinsic
 def lowest_bit(typing_context, word):
-    """The place of the lowest set bit of a word that has one: uint64, since a signed index is checked for its sign."""
+    """The position of the lowest set bit of a word that has one: uint64, since the sign of a signed
+    index is checked."""
     def code(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
@@ -28,7 +29,7 @@ def lowest_bit(typing_context, word):
 
 @kernel
 def n_below(values, start, stop, value):
-    """How many of values[start:stop], rising, are below a value: by search, for there may be hundreds."""
+    """How many of values[start:stop], rising, are below a value: by search, since there may be hundreds."""
     n = stop - start
     if n == 0:
         return 0
@@ -42,7 +43,7 @@ def n_below(values, start, stop, value):
 
 @register_inlined
 def narrow(forest, row, n_features, words):
-    """The leaves of each tree that a row's first features leave: their masks ANDed, into words, uint64 (T,)."""
+    """Write the AND of the masks of a row's first features to words, uint64 (T,): the leaves that can be reached."""
     masks, thresholds, starts, is_zero_missing = forest.masks, forest.thresholds, forest.starts, forest.is_zero_missing
     words[:] = masks[-1]
     for feature in range(n_features):
@@ -55,7 +56,7 @@ def narrow(forest, row, n_features, words):
             idx += end + np.uint64(1)
         else:
             idx += start
-            for place in range(start, end):  # counting takes vector instructions: of so few faster than a search
+            for place in range(start, end):  # for so few, counting with vector instructions is faster than a search
                 idx += np.uint64(thresholds[place] < value)
         for tree in range(np.uint64(len(words))):
             words[tree] &= masks[idx, tree]
@@ -78,7 +79,7 @@ def score_rows(forest, rows, scores):
 def step_scores(words, leaves, leaf_starts, lows, highs, scores):
     """Raw scores for every bin of one feature, added to scores (K,), zeros on entry.
 
-    words: what all other features leave, uint64 (T,), cleared on return. lows, highs: each leaf's bins.
+    words: the AND of all other features, uint64 (T,), cleared on return. lows, highs: each leaf's bins.
     """
     for tree in range(len(words)):
         word = words[tree]
@@ -92,7 +93,7 @@ def step_scores(words, leaves, leaf_starts, lows, highs, scores):
 
 @register_inlined
 def fill_age_rows(bins, row, at):
-    """For each age feature the row of its masks at every age, into at, int64 (8, K)."""
+    """Write for each age feature the row of its masks at every age to at, int64 (8, K)."""
     turns, turn_starts, rows, sources = bins
     for position in range(len(sources)):
         start, stop = turn_starts[position], turn_starts[position + 1]
@@ -103,7 +104,7 @@ def fill_age_rows(bins, row, at):
 
 @kernel
 def split_constant(masks, words, at, varying):
-    """AND the masks of what is the same at every age into words; writes which rows of `at` vary, returns how many."""
+    """AND the masks that are equal at every age into words; write the rows of `at` that vary; return their number."""
     n_varying, n_ages = 0, at.shape[1]
     for feature in range(at.shape[0]):
         row = at[feature, 0]
@@ -122,10 +123,10 @@ def split_constant(masks, words, at, varying):
 
 @kernel
 def meet(masks, words, at, varying, n_varying, met):
-    """The leaves that can be reached at each age: words ANDed with the masks of what varies, into met, uint64 (K, T).
+    """Write the leaves that can be reached at each age to met, uint64 (K, T): words AND the masks that vary.
 
-    varying: longer than n_varying, the last row of `at` again. In loops of few arrays: of more the compiler makes no
-    vector code.
+    varying: longer than n_varying; it ends with the last row of `at`. Loops have few arrays, since
+    the compiler makes no vector code for more.
     """
     n_grid, n_trees = np.uint64(met.shape[0]), np.uint64(met.shape[1])
     if n_varying <= 1:
@@ -151,12 +152,12 @@ def meet(masks, words, at, varying, n_varying, met):
 
 @register_inlined
 def interval_scores(forest, words, at, met, scores):
-    """Raw scores (K,) of the intervals: words (T,) of what does not vary, ANDed with the rows `at`, int64 (8, K).
+    """Raw scores (K,) of the intervals: words (T,) of the constant features AND the rows `at`, int64 (8, K).
 
     met: uint64 (K, T), scratch; words are scratch, too.
     """
     masks, leaves, leaf_starts = forest.masks, forest.leaves, forest.leaf_starts
-    varying = np.full(9, at.shape[0] - 1)  # a row again changes nothing
+    varying = np.full(9, at.shape[0] - 1)  # the same row twice changes nothing
     n_varying = split_constant(masks, words, at, varying)
     meet(masks, words, at, varying, n_varying, met)
     n_grid, n_trees = len(scores), np.uint64(len(words))
@@ -180,7 +181,7 @@ def interval_scores(forest, words, at, met, scores):
 def interval_rows(forest_parts, bins_parts, at, n_features, rows, scores):
     """`interval_scores` of each row of a matrix; scores: float64 (n, K). at: int64 (8, K), see `interval_masks`."""
     forest, bins = LeafMasks(*forest_parts), AgeBins(*bins_parts)
-    at = at.copy()  # other threads walk, too
+    at = at.copy()  # other threads use it, too
     scratch = np.empty((scores.shape[1] + 1, len(forest.leaf_starts)), np.uint64)
     met, words = scratch[:-1], scratch[-1]
     for idx in range(len(rows)):

@@ -1,4 +1,4 @@
-"""The one module that talks to ONNX Runtime."""
+"""The only module that calls ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # from 1.31 on it reports sessions over the net unless told not to
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # from 1.31 on it reports sessions over the net by default
 import onnxruntime as ort
 
 from sojourn.serving.errors import BundleError
@@ -27,7 +27,7 @@ class OnnxForest:
         options.log_severity_level = 4
         try:
             self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # the runtime raises its own types, one for each stage of loading
+        except Exception as error:  # the runtime has an error class for each stage of loading
             raise BundleError(f"{source} must be a model that ONNX Runtime can load, got {_reason(error)}") from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if (len(inputs) != 1 or len(outputs) != 1 or inputs[0].type != "tensor(double)"
@@ -35,7 +35,7 @@ class OnnxForest:
             raise BundleError(f"{source} must take doubles of shape (n, {n_features}) and give one output, "
                               f"got {[(i.type, i.shape) for i in inputs]}")
         self._input, self._output = inputs[0].name, [outputs[0].name]
-        for n in (1, 2):  # what does not fit together shows only when it runs
+        for n in (1, 2):  # some errors appear only in a run
             try:
                 n_scores = len(self.scores(np.full((n, n_features), np.nan)))
             except Exception as error:
@@ -50,7 +50,7 @@ class OnnxForest:
         return scores
 
     def bound(self, rows: np.ndarray) -> Callable[[], np.ndarray]:
-        """A function that gives the scores of what stands in `rows` when it is called; float64 (n,), a new array.
+        """A function that scores the present content of `rows`; float64 (n,), a new array.
 
         rows: float64 (n, n_features), C order. For one thread at a time.
         """
@@ -59,7 +59,7 @@ class OnnxForest:
         binding.bind_input(self._input, "cpu", 0, np.float64, rows.shape, rows.ctypes.data)
         binding.bind_output(self._output[0], "cpu", 0, np.float64, (len(rows), 1), scores.ctypes.data)
 
-        def run(kept: np.ndarray = rows) -> np.ndarray:  # the binding holds the rows' address, not the rows
+        def run(array: np.ndarray = rows) -> np.ndarray:  # the binding holds the rows' address, not the rows
             session.run_with_iobinding(binding)
             return scores.copy()
 

@@ -1,12 +1,8 @@
-"""Raw scores of many whole rows, compiled: by leaf masks where a forest fits into them, else walked. Needs numba.
+"""Raw scores of whole rows, or of rows at every value of the varying feature; compiled walks need numba.
 
-Raw scores of rows at every value of what varies with the age: compiled walks, which need numba.
-
-Forests that fit into leaf masks are ANDed, others walked; the bits are the same.
-
-One request at every value of what varies with the age, through ONNX Runtime, in buffers that are bound once.
-
-For installations without numba. Each thread has its own buffers; binding them saves a third of a run's fixed cost.
+Forests that fit into leaf masks are ANDed, others walked; the bits are the same. Without numba,
+`BoundRows` scores one request through ONNX Runtime. Each thread has its buffers, bound once, which
+saves a third of a run's fixed cost.
 """
 
 from __future__ import annotations
@@ -51,16 +47,16 @@ class VaryingWalk(Protocol):
     """Scores rows at every value of a grid."""
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        """Raw scores float64 (n, K) of float64 rows (n, n_features); what varies is not read."""
+        """Raw scores float64 (n, K) of float64 rows (n, n_features); the varying column is not read."""
         ...
 
 
 def varying_walk(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> VaryingWalk:
-    """The faster walk that this forest allows.
+    """The fastest walk for this forest.
 
-    grid: the values of the forest's last feature, float64 (K,), increasing. age_features: what is set against the age
-    of each of them; those columns stand before the last. ValueError where a score is no step function of the last
-    feature.
+    grid: the values of the forest's last feature, float64 (K,), increasing. age_features: at these
+    values; their columns come just before the last. ValueError if a score is no step function of
+    the last feature.
     """
     check_stepwise(forest, age_features)
     masks = leaf_masks(forest, age_features) if len(age_features) < N_VARYING_MAX else None
@@ -70,7 +66,7 @@ def varying_walk(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = N
 class MaskWalk:
     """`VaryingWalk` by leaf masks; see `varying_walk` for the arguments.
 
-    masks: the forest's. bins: what `age_bins` gives of them and the age features. at: see `interval_masks`.
+    masks: of the forest. bins: from `age_bins`. at: see `interval_masks`.
     """
 
     def __init__(self, masks: LeafMasks, forest: Forest, grid: np.ndarray, age_features: AgeFeatures) -> None:
@@ -105,7 +101,7 @@ class MaskWalk:
 
 
 def interval_masks(masks: LeafMasks, grid: np.ndarray, varying: int) -> np.ndarray:
-    """Rows of masks int64 (8, K): the last of the varying feature's values, the others of all leaves, to be filled."""
+    """Rows of masks int64 (8, K): the last one of the varying feature, the others of all leaves, to be filled."""
     rows = np.full((N_VARYING_MAX, len(grid)), len(masks.masks) - 1)
     rows[-1] = masks.first_row(varying) + np.searchsorted(masks.thresholds_of(varying), grid)
     return rows
@@ -131,7 +127,7 @@ class RangeWalk:
 
 
 def check_stepwise(forest: Forest, age_features: AgeFeatures) -> None:
-    """ValueError unless scores are steps of what varies, and what is set against the age is read as it is."""
+    """ValueError unless scores are steps of the varying features, and zeros of age features are not missing."""
     first = forest.n_features - 1 - len(age_features)
     if not all(map(forest.is_stepwise, range(first, forest.n_features))):
         raise ValueError("what varies with the age (the last features) must not be a category, nor its zeros missing")
@@ -140,9 +136,10 @@ def check_stepwise(forest: Forest, age_features: AgeFeatures) -> None:
 
 
 class BoundRows:
-    """Scores single requests on a grid; safe to use from several threads.
+    """Scores single requests on a grid; safe in several threads.
 
-    forest: takes the encoder's features, then what is set against the age, then the grid's value. grid: float64 (K,).
+    forest: reads the encoder's features, then age features, then the grid's value. grid: float64
+    (K,).
     """
 
     def __init__(self, forest: OnnxForest, grid: np.ndarray, age_features: AgeFeatures, n_features: int) -> None:
@@ -158,11 +155,11 @@ class BoundRows:
 
     def scores(self, features: Sequence[float]) -> np.ndarray:
         """Raw scores float64 (K,) of a request's encoded features."""
-        own = self._own
+        local = self._own
         try:
-            rows, run = own.rows, own.run
+            rows, run = local.rows, local.run
         except AttributeError:
-            rows, run = own.rows, own.run = self._bound()
+            rows, run = local.rows, local.run = self._bound()
         rows[:, :self._n_fixed] = features
         if self._sources:
             with np.errstate(over="ignore"):  # infinity is where compiled code ends, too

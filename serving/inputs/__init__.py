@@ -1,8 +1,6 @@
-"""What a model reads of a request: its encoded columns, and the history of its owner and categories up to now.
-What a pod is, as a trace's columns name it.
-
-Training and serving share it, so that a row means the same in both. May import: `checks`, `errors`, `kernel`.
-"""
+"""The inputs of a model: encoded columns of a request, the history of its owner and categories up
+to now, and the columns of a pod. Training and serving share them, so a row means the same in both.
+May import: `checks`, `errors`, `kernel`."""
 
 from sojourn.serving.inputs.encoder import (
     CLOCK_FEATURES,

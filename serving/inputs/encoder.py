@@ -1,14 +1,10 @@
-"""From a request to the numbers that the forest reads; shared by training and serving.
+"""From a request to the features that the forest reads; shared by training and serving.
 
-The limit that a request states (a batch job's requested time), and how its owners' habits stand to it.
+Features include the limit of a batch job (its requested time) and its ratio to the owners' earlier
+lifetimes, and the row of a lookup table: that of the finest history key that has one. The row is a
+number of the request (`lookup:row`), so whatever stores encoded requests stores it, too.
 
-Which row of a lookup table a request reads: that of its finest history key that has one, found where it is parsed.
-
-The row is one more number of the request (`lookup:row`), so that all that keeps encoded requests keeps it, too.
-
-When a bundle's clock began.
-
-What the names and times of a live history mean: a model, or a predictor that starts from it, must mean the same.
+`HistoryTerms` is the meaning of names and times in a live history, which models must share.
 """
 
 from __future__ import annotations
@@ -31,11 +27,11 @@ from sojourn.serving.inputs.owner import OWNER_FEATURES
 from sojourn.serving.kernel import register_jitable
 
 LIMIT = "requested_s"
-"""The number of a request that is read as its limit, seconds."""
+"""The column with a request's limit, seconds."""
 LIMIT_MIN_S, LIMIT_MAX_S = 60.0, 3.0 * 365.0 * 86_400.0
-"""Other limits are read as none. Kills come tens of seconds late: beside a shorter limit they tell nothing of it."""
+"""Limits outside are read as none. Kills come tens of seconds late, so shorter limits have no effect."""
 OF_LIMIT = ("mean", "last")
-"""Of each owner key, what is set against the limit: log10 of the lifetime over the limit, 0 = the whole of it."""
+"""Features of each owner key relative to the limit: log10(lifetime / limit), 0 = the full limit."""
 _PLACES = tuple(OWNER_FEATURES.index(part) for part in OF_LIMIT)
 
 
@@ -51,7 +47,7 @@ def has_limit(limit_s: float) -> bool:
 
 @register_jitable
 def limit_log10(limit_s: float) -> float:
-    """log10 of a limit in seconds; NaN where it is none.
+    """log10 of a limit in seconds; NaN if it is none.
 
     >>> limit_log10(1_000.0), limit_log10(1.0)
     (3.0, nan)
@@ -62,10 +58,10 @@ def limit_log10(limit_s: float) -> float:
 @register_jitable
 def fill_limit_features(limit_s: float, is_owner: Sequence[Any], n_owner: int, n_category: int, start: int,
                         features: Any, at: int) -> int:
-    """Write what stands to the limit of each owner key into features[at:], from its history features; returns the end.
+    """Write the limit features of each owner key to features[at:], from its history features; returns the end.
 
-    is_owner: of each history key, the others are categories; n_owner, n_category: how many features each has.
-    start: where the history features begin.
+    is_owner: of each history key; the others are categories. n_owner, n_category: number of
+    features of each. start: index of the first history feature.
     """
     level = limit_log10(limit_s)
     for idx in range(len(is_owner)):
@@ -80,7 +76,7 @@ def fill_limit_features(limit_s: float, is_owner: Sequence[Any], n_owner: int, n
 
 
 def limit_feature_names(owners: Sequence[str]) -> tuple[str, ...]:
-    """Names of those features, of the owner keys in order.
+    """Names of the limit features, in the order of the owner keys.
 
     >>> limit_feature_names(("user",))
     ('user:mean/limit', 'user:last/limit')
@@ -89,14 +85,14 @@ def limit_feature_names(owners: Sequence[str]) -> tuple[str, ...]:
 
 
 ROW = "lookup:row"
-"""The feature's name. It stands after the request's own numbers."""
+"""The feature's name; it follows the numbers of the request."""
 N_ROWS_MAX = 1 << 18
-"""Rows of a table at most. A row takes the 30 observed ends of its key, so that a trace of millions stays below it."""
+"""The most rows of a table. A row needs 30 observed ends of its key, so traces of millions stay below it."""
 _N_CODE_BYTES = 7
 
 
 def key_code(key: Sequence[str]) -> int:
-    """The 56-bit code that stands for a key's text in any trace.
+    """The 56-bit code of a key's text, the same in all traces.
 
     >>> key_code(("ann",))
     55862035216343730
@@ -107,9 +103,10 @@ def key_code(key: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup:
-    """positions: of the history keys, coarse to fine. rows: for each of them the row of each key's code, from 1.
+    """positions: of the history keys, coarse to fine.
 
-    Row 0 is of all requests: who has no key with a row of its own reads it.
+    rows: for each position, code of a key -> row, from 1. Row 0 is of all requests; a request
+    without a row of its keys reads it.
 
     >>> lookup = Lookup((0, 1), ({key_code(("lab",)): 1}, {key_code(("ann",)): 2}))
     >>> [lookup.row(keys) for keys in ((("lab",), ("ann",)), (("lab",), ("bob",)), (None, None))]
@@ -121,11 +118,11 @@ class Lookup:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the table, that of all requests included."""
+        """Number of rows, including row 0."""
         return 1 + sum(map(len, self.rows))
 
     def row(self, keys: Sequence[tuple[str, ...] | None]) -> float:
-        """The row of a request with these history keys, None where one is missing."""
+        """The row of a request with these history keys; None = a missing key."""
         for position, rows in zip(reversed(self.positions), reversed(self.rows), strict=True):
             key = keys[position]
             if key is not None and rows and (found := rows.get(key_code(key))) is not None:
@@ -134,21 +131,21 @@ class Lookup:
 
     def rows_of(self, codes: Sequence[np.ndarray], n: int) -> np.ndarray:
         """Rows of n requests, int64 (n,). codes: of each history key, int64 (n,), -1 where missing."""
-        chosen = np.zeros(n, np.int64)
-        for position, rows in zip(self.positions, self.rows, strict=True):  # finer keys come later and win
+        result = np.zeros(n, np.int64)
+        for position, rows in zip(self.positions, self.rows, strict=True):  # coarse to fine
             hit = np.array([rows.get(code, 0) for code in codes[position].tolist()], np.int64)
-            chosen = np.where(hit > 0, hit, chosen)
-        return chosen
+            result = np.where(hit > 0, hit, result)
+        return result
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """As plain arrays: of each row from 1 its key's place in `positions` and its code, int64."""
-        found = sorted((row, place, code) for place, rows in enumerate(self.rows) for code, row in rows.items())
-        return {"places": np.array([place for _, place, _ in found], np.int64),
-                "codes": np.array([code for _, _, code in found], np.int64)}
+        """Plain arrays, for each row from 1: the index of its key in `positions`, and its code, int64."""
+        entries = sorted((row, place, code) for place, rows in enumerate(self.rows) for code, row in rows.items())
+        return {"places": np.array([place for _, place, _ in entries], np.int64),
+                "codes": np.array([code for _, _, code in entries], np.int64)}
 
     @classmethod
     def from_arrays(cls, positions: tuple[int, ...], places: np.ndarray, codes: np.ndarray) -> Lookup:
-        """What `to_arrays` gave; ValueError where it is something else."""
+        """From arrays of `to_arrays`; ValueError for other arrays."""
         for name, array in (("places", places), ("codes", codes)):
             if array.ndim != 1 or array.dtype != np.int64 or len(array) != len(places):
                 raise ValueError(f"{name} must be whole numbers, one a row, got {array.dtype} of shape {array.shape}")
@@ -167,26 +164,26 @@ class Lookup:
 CLOCK_FEATURES = ("hour", "weekday")
 """Hour of day in [0, 24) and day of week (Monday = 0) of the arrival."""
 SIZES = frozenset(("cpu_cores", "mem_gib", "gpu"))
-"""Columns of every trace that are finite and not below 0: a host has room for no other."""
+"""Columns of every trace that must be finite and not below 0, since a host must have room for them."""
 _NAN = math.nan
 HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
 FIRST_MONDAY_S = 4 * DAY_S
 """1970-01-05 00:00, the first Monday of Unix time."""
 UNIX_PHASE_S = WEEK_S - FIRST_MONDAY_S
-"""`Encoder.phase_s` of a clock that counts Unix seconds: 1970-01-01 was a Thursday."""
+"""`Encoder.phase_s` of a clock of Unix seconds: 1970-01-01 was a Thursday."""
 _NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 N_PARSED = 2_048
-"""Requests whose parsed values are kept: of the public traces' requests, 94 to 99 % repeat one of the last so many."""
+"""Size of the cache of parsed values: of requests in public traces, 94 to 99 % repeat one of the last so many."""
 _REAL = (float, int, np.float64)
 _N_MIXED_MAX = 4
-_plus_zero = (0.0).__add__  # a float of the number, and no negative zero: it is the same number but another text
+_plus_zero = (0.0).__add__  # as a float, without negative zero, whose text differs
 _Pick = Callable[[Any], tuple[Any, ...]]
 
 
 class Parsed(NamedTuple):
-    """A request's values as the encoder reads them; `unknown` names the columns whose values it does not know.
+    """A request's values as the encoder reads them; `unknown` lists the columns without a known value.
 
-    numbers: the request's, then its row of the lookup table where the encoder has one.
+    numbers: of the request, then its row of the lookup table, if any.
     """
 
     numbers: tuple[float, ...]
@@ -196,14 +193,13 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Creation-time features in a fixed order: numbers, the row of the lookup table if any, clock, owner history, and
-    where a number is the request's limit, how each owner's history stands to it.
+    """Creation-time features in a fixed order: numbers, lookup row if any, clock, owner history, limit features if any.
 
     numbers: quantities known at creation (cores, GiB, requested time).
     names: owner and category columns, read as text.
-    history: the definition whose features follow.
+    history: the definition of the history features.
     phase_s: seconds from a Monday 00:00 to the clock's 0.
-    lookup: of a model that has a lookup table.
+    lookup: if the model has a lookup table.
 
     >>> from sojourn.serving.inputs.history import HistoryKey
     >>> history = HistoryDefinition((HistoryKey("zone", ("zone",), "category"),))
@@ -230,20 +226,20 @@ class Encoder:
     _no_limits: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = frozenset(self.columns())
-        if len(known) < len(self.numbers) + len(self.names):
+        columns_read = frozenset(self.columns())
+        if len(columns_read) < len(self.numbers) + len(self.names):
             raise ValueError(f"columns must differ from each other, got {self.numbers + self.names!r}")
         for key in self.history.keys:
-            strangers = [column for column in key.columns if column not in known]
-            if strangers:
-                raise ValueError(f"history key {key.name!r} must use known columns, got {strangers[0]!r}")
+            unknown = [column for column in key.columns if column not in columns_read]
+            if unknown:
+                raise ValueError(f"history key {key.name!r} must use known columns, got {unknown[0]!r}")
         keyed = {column for key in self.history.keys for column in key.columns}
         key_numbers = [column for column in self.numbers if column in keyed]
         at = {column: idx for idx, column in enumerate((*self.names, *key_numbers))}
         pick_key_numbers = _picker([self.numbers.index(column) for column in key_numbers])
         key_picks = tuple(_picker([at[column] for column in key.columns]) for key in self.history.keys)
         for name, value in {
-            "_known": known,
+            "_known": columns_read,
             "_pick": _picker(self.columns()),
             "_plain_types": _plain_types(len(self.numbers), len(self.names)),
             "_parsed": _values_parser(self.numbers, pick_key_numbers, key_picks, self.lookup),
@@ -259,23 +255,23 @@ class Encoder:
         return self.numbers + self.names
 
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features that `encode` gives, in order."""
+        """Names of the features of `encode`, in order."""
         row = () if self.lookup is None else (ROW,)
         return self.numbers + row + CLOCK_FEATURES + self.history.feature_names() + self.limit_names()
 
     @property
     def limit_place(self) -> int:
-        """Where a request's limit stands among its features; -1 where no number is one."""
+        """The index of a request's limit among its features; -1 if there is none."""
         return self.numbers.index(LIMIT) if LIMIT in self.numbers else -1
 
     def limit_names(self) -> tuple[str, ...]:
-        """Names of the last features, which set the owner keys' history against the limit."""
+        """Names of the last features: the owner keys' history relative to the limit."""
         if self.limit_place < 0:
             return ()
         return limit_feature_names([key.name for key in self.history.keys if key.kind == "owner"])
 
     def fill_limits(self, features: list[float]) -> None:
-        """Write the last features of an encoded request from the others; nothing where no number is a limit."""
+        """Compute the limit features of an encoded request from the others; nothing if there is no limit."""
         place = self.limit_place
         if place >= 0:
             at = len(features) - len(OF_LIMIT) * sum(self._is_owner)
@@ -284,11 +280,13 @@ class Encoder:
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers `parse` gives: the request's, and its row of the lookup table where there is one."""
+        """How many numbers `parse` gives: those of the request, and its lookup row, if any."""
         return len(self.numbers) + (self.lookup is not None)
 
     def with_row(self, features: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray:
-        """Rows that an encoder without the lookup made, float64 (n, m), as this one makes them; others as they are.
+        """Rows of an encoder without the lookup, float64 (n, m), with the lookup row added.
+
+        Unchanged if there is no lookup.
 
         codes: of each history key, int64 (n,), -1 where missing.
         """
@@ -297,21 +295,22 @@ class Encoder:
         return np.insert(features, len(self.numbers), self.lookup.rows_of(codes, len(features)), axis=1)
 
     def set_row(self, features: list[float], keys: Sequence[tuple[str, ...] | None]) -> None:
-        """Find the row anew, in features of this order that another version encoded; nothing without a lookup."""
+        """Set the lookup row in features that another version encoded; nothing without a lookup."""
         if self.lookup is not None:
             features[len(self.numbers)] = self.lookup.row(keys)
 
     def parse(self, request: Mapping[str, Any]) -> Parsed:
         """Check and convert one request.
 
-        A missing column is NaN (numbers) or no history (names), and is listed in `unknown`. Refused with
-        ValueError: an unknown column, a number that is not one, an infinite number, a size (SIZES) that is NaN or below
-        0, a name that is no text, whole number or boolean.
+        A missing column is NaN (numbers) or no history (names), and `unknown` lists it. ValueError
+        for an unknown column, a wrong or infinite number, a size (SIZES) that is NaN or below 0,
+        and a name that is no text, whole number or boolean.
         """
         return self._parse_plain(request) or self._parse_any(request)
 
     def _parse_plain(self, request: Mapping[str, Any]) -> Parsed | None:
-        """A dict of all columns, all of them text or finite numbers as expected; None for another request."""
+        """The fast way, for a dict of all columns with the expected types and finite numbers; None
+        for other requests."""
         if type(request) is not dict or len(request) != len(self._known):
             return None
         try:
@@ -329,7 +328,7 @@ class Encoder:
         if type(request) is not dict:
             if not isinstance(request, Mapping):
                 raise ValueError(f"request must be a mapping from columns to values, got {shown(request)}")
-            request = dict(request)  # read once: what a caller's own class raises passes through, and changes nothing
+            request = dict(request)  # read once: an error of a caller's class changes nothing
         if not request.keys() <= self._known:
             stranger = next(column for column in request if column not in self._known)
             raise ValueError(f"column must be one of {', '.join(self.columns())}, got {shown(stranger)}")
@@ -353,17 +352,18 @@ class Encoder:
 
 
 def _plain_types(n_numbers: int, n_names: int) -> frozenset[tuple[type, ...]]:
-    """Types of the values of a request that needs no second look: numbers of these types, and text."""
-    mixed = product(_REAL, repeat=n_numbers) if n_numbers <= _N_MIXED_MAX else [(kind,) * n_numbers for kind in _REAL]
-    return frozenset((*numbers, *(str,) * n_names) for numbers in mixed)
+    """Types of the values that the fast way takes: numbers of these types, and text."""
+    rows = product(_REAL, repeat=n_numbers) if n_numbers <= _N_MIXED_MAX else [(kind,) * n_numbers for kind in _REAL]
+    return frozenset((*numbers, *(str,) * n_names) for numbers in rows)
 
 
 def _values_parser(names: Sequence[str], pick_key_numbers: _Pick,
                    key_picks: Sequence[_Pick],
                    lookup: Lookup | None) -> Callable[[tuple[Any, ...]], Parsed | None]:
-    """A function of the values of all columns, in order, the same for equal ones; it keeps its latest answers.
+    """A function from the values of all columns, in order, to the parsed request; it caches results.
 
-    names: of the numbers, which come first. It gives None where a number is not finite, and where a size is below 0.
+    names: of the numbers, which come first. Its result is None if a number is not finite or a size
+    is below 0.
     """
     n_numbers = len(names)
     idx_sizes = [idx for idx, name in enumerate(names) if name in SIZES]
@@ -384,7 +384,7 @@ def _values_parser(names: Sequence[str], pick_key_numbers: _Pick,
 
 
 def _picker(places: Sequence[Any]) -> _Pick:
-    """A function from a container to the tuple of what stands in these places."""
+    """A function from a container to the tuple of its elements at these places."""
     if len(places) == 1:
         return lambda values: (values[places[0]],)
     return itemgetter(*places) if places else lambda _: ()
@@ -417,7 +417,7 @@ def _text(column: str, value: Any) -> str | None:
     if value is None or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, str):
-        return str.__str__(value)  # a subclass may hash or compare otherwise, and the history keeps it
+        return str.__str__(value)  # a subclass may hash or compare in another way, and the history keeps it
     if isinstance(value, np.bool_):
         return str(int(value))
     whole: Any = value
@@ -431,8 +431,8 @@ def _text(column: str, value: Any) -> str | None:
 def clock_zero_s(phase_s: int) -> int:
     """Unix time of the bundle clock's 0: 0 if the clock counts Unix seconds.
 
-    For a clock without dates it is the least time >= 0 at which hours and weekdays are right; all of the history then
-    looks long past. phase_s: see `Encoder`.
+    For a clock without dates it is the least time >= 0 with the right hours and weekdays; the whole
+    history then seems old. phase_s: see `Encoder`.
 
     >>> clock_zero_s(UNIX_PHASE_S), clock_zero_s(0) == FIRST_MONDAY_S
     (0, True)
@@ -441,9 +441,9 @@ def clock_zero_s(phase_s: int) -> int:
 
 
 def counts_unix_s(phase_s: int, training: Mapping[str, Any]) -> bool:
-    """Whether a bundle's times are Unix seconds, since its training trace has dates; else its clock is its own.
+    """Whether a bundle's times are Unix seconds: its training trace has dates.
 
-    training: what the bundle says of it. phase_s: see `Encoder`.
+    training: of the bundle. phase_s: see `Encoder`.
 
     >>> counts_unix_s(UNIX_PHASE_S, {"start_unix_s": 1_704_067_200}), counts_unix_s(UNIX_PHASE_S, {})
     (True, False)
@@ -453,8 +453,8 @@ def counts_unix_s(phase_s: int, training: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerms:
-    """definition: as `HistoryDefinition.as_dict`, but for how instant ends are read. numbers: columns of its keys that
-    are read as numbers. phase_s: of the clock."""
+    """The meaning of a live history. definition: `HistoryDefinition.as_dict` without `instant_s`.
+    numbers: columns of its keys that are numbers. phase_s: of the clock."""
 
     definition: Mapping[str, Any]
     numbers: frozenset[str]
@@ -462,16 +462,16 @@ class HistoryTerms:
 
     @classmethod
     def of(cls, encoder: Encoder) -> HistoryTerms:
-        """Those of a model."""
+        """The terms of a model."""
         columns = {column for key in encoder.history.keys for column in key.columns}
-        kept = replace(encoder.history, instant_s=None)
-        return cls(kept.as_dict(), frozenset(columns.intersection(encoder.numbers)), encoder.phase_s)
+        definition = replace(encoder.history, instant_s=None)
+        return cls(definition.as_dict(), frozenset(columns.intersection(encoder.numbers)), encoder.phase_s)
 
     def clash(self, other: HistoryTerms, whose: str) -> str:
-        """What makes a live history of these terms mean something else in others; "" where nothing does.
+        """The first difference to other terms, as a message; "" if there is none.
 
-        A history key's column that is read as a number here and as text there makes other keys ("2.0" and "2").
-        whose: where the live history is from, for the message.
+        A column of a history key that is a number in one and text in the other gives other keys
+        ("2.0" and "2"). whose: the source of the live history, for the message.
         """
         for name, value in self.definition.items():
             if other.definition[name] != value:

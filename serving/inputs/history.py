@@ -1,15 +1,12 @@
-"""Owner history: what a scheduler has seen of each owner and category, strictly up to now.
+"""Owner history: arrivals, ends and lifetimes of each owner and category, strictly up to now.
 
-One piece of code for both sides: training replays a trace through it to build feature rows, and the live
-predictor keeps it up to date. Plain Python on purpose: the same floats in the same order on both sides.
+Training replays a trace through it to build feature rows, and the live predictor updates it at each
+call. It is plain Python, so both sides compute the same floats in the same order.
+`HistoryDefinition` lists the combinations of columns that have a history. `HistoryRows` is the same
+history as one table of numbers, for compiled code.
 
-What of the past a model knows: the combinations of columns that history is kept for, and how.
-
-The parts of a history as plain arrays, as a bundle carries them: names, owners of whom requests ended, categories.
-
-What is read is checked before it is used; ValueError or KeyError where arrays do not fit together.
-
-The history as one table of numbers, a row for each owner and category: what compiled code reads.
+A bundle holds a history as plain arrays: names, owners with ended requests, categories. They are
+checked before use; ValueError or KeyError if they do not fit together.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ CATEGORY_FEATURES = ("ended", "mean")
 
 @dataclass(frozen=True, slots=True)
 class HistoryKey:
-    """A combination of request columns that history is kept for, and how: `owner` or `category`."""
+    """A combination of request columns with a history of kind `owner` or `category`."""
 
     name: str
     columns: tuple[str, ...]
@@ -57,11 +54,11 @@ class HistoryKey:
 
     @property
     def history_name(self) -> str:
-        """What its history is called beside the request's columns, which may have the key's name: `history of NAME`."""
+        """The name of its history, `history of NAME`: a column of the request may have the key's name."""
         return f"{HISTORY_OF}{self.name}"
 
     def feature_names(self, is_apart: bool = False) -> tuple[str, ...]:
-        """Names of this key's features, in the order in which they are written. is_apart: of instant ends."""
+        """Names of this key's features, in order. is_apart: instant ends are set apart."""
         owner_parts = OWNER_FEATURES_APART if is_apart else OWNER_FEATURES
         parts = owner_parts if self.kind == "owner" else CATEGORY_FEATURES
         return tuple(f"{self.name}:{part}" for part in parts)
@@ -69,18 +66,20 @@ class HistoryKey:
 
 @dataclass(frozen=True, slots=True)
 class HistoryDefinition:
-    """All that decides what history a row sees; part of the bundle, equal in training and serving.
+    """The rules by which a row sees history; part of the bundle, equal in training and serving.
 
     keys: the history keys, in feature order.
-    window: how many ended requests of an owner are remembered.
-    batch_gap_s: arrivals of an owner no further apart than this belong to one batch.
+    window: how many ended requests of an owner are kept.
+    batch_gap_s: the largest gap between neighbouring arrivals of an owner in one batch.
     category_memory: the category mean moves by at least 1 / category_memory at each end.
-    prior_strength: how many requests the overall mean counts for in a category's mean.
-    n_keys_max: owners or categories kept per key. Beyond it the owner whose last arrival is oldest is forgotten, or
-        the category of which the last end is oldest, in training too. An owner takes 800 to 900 bytes in a full table
-        (1 to 16 ended requests), so one of the default size takes 120 to 136 MB.
-    instant_s: ends within so many seconds are instant: owners' habits are of the others, and their share among the last
-        is a feature (docs/lifetime.md). None = all lifetimes together. How the history is read, not what it keeps.
+    prior_strength: weight of the overall mean in a category's mean, in requests.
+    n_keys_max: owners or categories per key. Beyond it the owner with the oldest last arrival, or
+    the category with the oldest last end, is removed, in training too. An owner takes 800 to 900
+    bytes in a full table (1 to 16 ended requests), so a table of the default size takes 120 to 136
+    MB.
+    instant_s: ends within so many seconds are instant. Owner features are of the other ends, and
+    one feature is the share of instant ends (docs/lifetime.md). None = all ends together. It
+    changes how the history is read, not what it stores.
     """
 
     keys: tuple[HistoryKey, ...]
@@ -108,11 +107,11 @@ class HistoryDefinition:
 
     @property
     def instant_log10(self) -> float:
-        """Log10 lifetimes (s) of at most this are instant ends; ALL_TOGETHER = none is. A lifetime is at least 1 s."""
+        """Log10 lifetimes (s) up to this are instant ends; ALL_TOGETHER = none. A lifetime is at least 1 s."""
         return ALL_TOGETHER if self.instant_s is None else math.log10(max(self.instant_s, 1))
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form, as the bundle's schema holds it; no `instant_s` where there is none."""
+        """JSON form for the bundle's schema; no `instant_s` if it is None."""
         apart = {} if self.instant_s is None else {"instant_s": self.instant_s}
         return {
             "keys": [{"name": key.name, "columns": list(key.columns), "kind": key.kind} for key in self.keys],
@@ -126,7 +125,7 @@ class HistoryDefinition:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> HistoryDefinition:
-        """The definition that `as_dict` wrote; KeyError or TypeError where it is not one."""
+        """From `as_dict`; KeyError or TypeError for other documents."""
         fields = dict(document)
         keys = tuple(HistoryKey(str(key["name"]), tuple(map(str, key["columns"])), str(key["kind"]))
                      for key in fields.pop("keys"))
@@ -138,9 +137,9 @@ _TOKEN_BITS = 63
 
 
 class Admission(NamedTuple):
-    """The receipt of one admission: what `ended` and `withdraw` need to find it again.
+    """The receipt of one admission, for `ended` and `withdraw`.
 
-    token: random, of the history and the process that it was admitted in; number: of the admissions of that history.
+    token: random, one for each history and process; number: counts the admissions of that history.
     """
 
     token: int
@@ -160,7 +159,7 @@ class Admission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HistoryCut:
-    """A history as it stood at one moment; nothing in it changes any more.
+    """The unchanging state of a history at one moment.
 
     owners, names: by history key, the owners or category names in any order; slots: int64, of the categories.
     moments: float64 (n, 2), the categories' counts and means. order: int64 by slot, see `HistoryRows.order`.
@@ -179,7 +178,7 @@ class HistoryCut:
 class HistoryState:
     """Counts, recent lifetimes and running requests of every owner and category.
 
-    Callers keep time order: within one second ends first, then admissions in call order.
+    Calls must be in order of time; within one second, ends come before admissions.
 
     >>> from sojourn.serving.inputs.history import HistoryKey
     >>> definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
@@ -198,7 +197,7 @@ class HistoryState:
         self._categories: list[OrderedDict[tuple[str, ...], int]] = [OrderedDict() for _ in definition.keys]  # slots
         self._overall = [0.0, 0.0]  # ended, mean of log10 lifetimes
         self._n_admitted = self._n_category_ends = 0
-        self._changed: set[OwnerState] | None = None  # owners that are no part of the cut that is being read
+        self._changed: set[OwnerState] | None = None  # owners outside the cut that is being read
         self._is_owner = [key.kind == "owner" for key in definition.keys]
         self._n_features = len(definition.feature_names())
         self._instant_log10 = definition.instant_log10
@@ -208,11 +207,11 @@ class HistoryState:
 
     @property
     def overall(self) -> float:
-        """Mean of log10 lifetimes (s) of all that ended; NaN before the first."""
+        """Mean of log10 lifetimes (s) of all ended requests; NaN before the first."""
         return self._overall[1] if self._overall[0] else _NAN
 
     def slots(self, keys: Sequence[tuple[str, ...] | None]) -> list[int]:
-        """Where in `rows` each key of a request stands; `UNKNOWN` for one that is missing or not known."""
+        """The slot in `rows` of each key of a request; `UNKNOWN` for a missing or unknown key."""
         slots = []
         for idx, key in enumerate(keys):
             if self._is_owner[idx]:
@@ -225,7 +224,7 @@ class HistoryState:
     def features(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> list[float]:
         """The history features of a request that arrives now, in the definition's order.
 
-        keys: for each history key its values as strings, or None where one is missing. Records nothing.
+        keys: for each history key its values as strings, or None if one is missing. Records nothing.
         """
         definition, rows, at = self.definition, self.rows, 0
         values = [0.0] * self._n_features
@@ -243,8 +242,8 @@ class HistoryState:
     def admit(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> Admission:
         """Record an arrival at `now_s` (int seconds).
 
-        A request that was running already is admitted at its own, earlier arrival; several of them in the order
-        of their arrivals.
+        A request that was running before is admitted at its earlier arrival; several of them in the
+        order of their arrivals.
         """
         number = self._n_admitted
         self._n_admitted += 1
@@ -292,7 +291,8 @@ class HistoryState:
                 self.rows.write_moments(slot, moments)
 
     def _category(self, categories: OrderedDict[tuple[str, ...], int], key: tuple[str, ...]) -> tuple[int, list[float]]:
-        """The slot and moments of a category of which one ends; the least recently ended one makes room."""
+        """The slot and moments of a category at an end; in a full table it replaces the one with
+        the oldest last end."""
         slot = categories.get(key)
         if slot is not None:
             categories.move_to_end(key)
@@ -303,10 +303,10 @@ class HistoryState:
         return slot, [0.0, 0.0]
 
     def withdraw(self, admission: Admission) -> None:
-        """Undo an admission that was not placed: features are then as if it had never been.
+        """Undo an admission that was not placed: features are then as before it.
 
-        Two things stay: an owner that it pushed out of a full table, and its own owner's place in line there. Undoing
-        an owner's latest admission, before anything else happens to the owner, takes the same time whatever runs.
+        Two effects stay: an owner that it evicted from a full table, and its owner's place in the
+        order of eviction. To undo an owner's latest event takes constant time.
         """
         for idx, key in enumerate(admission.keys):
             owner = None if key is None or not self._is_owner[idx] else self._owners[idx].get(key)
@@ -317,22 +317,22 @@ class HistoryState:
             self._write_or_free(idx, key, owner)
 
     def lose(self, admissions: Sequence[Admission]) -> None:
-        """Undo admissions whose ends nobody told, as `withdraw`; each owner's batch is counted again once."""
+        """Undo admissions without a reported end, as `withdraw`; each owner's batch is counted again once."""
         for idx in np.flatnonzero(self._is_owner).tolist():
             numbers: dict[tuple[str, ...], list[int]] = {}
             for admission in admissions:
                 key = admission.keys[idx]
                 if key is not None and key in self._owners[idx]:
                     numbers.setdefault(key, []).append(admission.number)
-            for key, own in numbers.items():
+            for key, owner_numbers in numbers.items():
                 owner = self._owners[idx][key]
                 if self._changed is not None:
                     owner = self._thawed(idx, key, owner, self._changed)
-                owner.lose(own, self.definition.batch_gap_s)
+                owner.lose(owner_numbers, self.definition.batch_gap_s)
                 self._write_or_free(idx, key, owner)
 
     def _write_or_free(self, idx: int, key: tuple[str, ...], owner: OwnerState) -> None:
-        """Write what an owner's row says of arrivals; forget one of whom nothing ended and nothing runs."""
+        """Write the arrivals to an owner's row, or remove an owner without ended and running requests."""
         if owner.n_ended == 0 and owner.running is None:
             del self._owners[idx][key]
             self.rows.free(owner.slot)
@@ -340,7 +340,7 @@ class HistoryState:
             self.rows.write_head(owner.slot, owner.head(self.definition.window))
 
     def forget(self, idx: int, name: tuple[str, ...] | None) -> None:
-        """Forget an owner of the history key number `idx`, as a full table does; an unknown one is nothing to forget.
+        """Remove an owner of the history key number `idx`, as a full table does; ignores unknown owners.
 
         Not while a cut is read.
         """
@@ -349,7 +349,7 @@ class HistoryState:
             self.rows.free(owner.slot)
 
     def read_as(self, definition: HistoryDefinition) -> None:
-        """Read instant ends as this definition does; all else of it must be as it is."""
+        """Read instant ends by this definition, which must be equal in all else."""
         if replace(definition, instant_s=self.definition.instant_s) != self.definition:
             raise ValueError(f"definition must differ from {self.definition!r} in instant_s at most, got "
                              f"{definition!r}")
@@ -359,13 +359,14 @@ class HistoryState:
                 self.rows.write(owner.slot, owner.row(definition.window, self._instant_log10))
 
     def renew_token(self) -> None:
-        """Tell the admissions from now on from those of another process that goes on from the same state."""
+        """A new token, since another process may continue from the same state."""
         self.token = secrets.randbits(_TOKEN_BITS)
 
     def cut(self) -> HistoryCut:
-        """The state as it is now, to be read while this one goes on; `release` must follow.
+        """The state of now, which can be read while this one changes; `release` must follow.
 
-        An owner that changes meanwhile is copied first. Taking the cut copies references, not owners. One at a time.
+        It copies references, not owners; an owner that changes meanwhile is copied first. One cut
+        at a time.
         """
         self._changed = set()
         dicts: list[Any] = [owners if is_owner else categories for is_owner, owners, categories
@@ -374,17 +375,17 @@ class HistoryState:
                  for is_owner, each in zip(self._is_owner, dicts, strict=True)]
         return HistoryCut(
             self.definition, (self._overall[0], self._overall[1]), self._n_admitted,
-            [list(dict.keys(each)) for each in dicts],  # in a hundredth of the time of an OrderedDict's own order
+            [list(dict.keys(each)) for each in dicts],  # a hundred times faster than the order of an OrderedDict
             [list(dict.values(each)) if is_owner else [] for is_owner, each in zip(self._is_owner, dicts, strict=True)],
             slots, [self.rows.values[each, :2] for each in slots], np.array(self.rows.order),
         )  # fmt: skip
 
     def release(self) -> None:
-        """The cut has been read: owners change in place again."""
+        """End the cut: owners change in place again."""
         self._changed = None
 
     def _thawed(self, idx: int, key: tuple[str, ...], owner: OwnerState, changed: set[OwnerState]) -> OwnerState:
-        """The owner, or in its place a copy that may change: the one that stands in the cut may not."""
+        """The owner, or, if the cut holds it, a copy that may change."""
         if owner in changed:
             return owner
         copy = self._owners[idx][key] = owner.copy()
@@ -395,7 +396,7 @@ class HistoryState:
     def restored(cls, definition: HistoryDefinition, overall: tuple[float, float], n_admitted: int,
                  owners: Sequence[Mapping[tuple[str, ...], OwnerState]],
                  categories: Sequence[Mapping[tuple[str, ...], Sequence[float]]]) -> HistoryState:
-        """The state of these parts, by history key, each in the order of eviction; the owners get slots here."""
+        """The state from its parts, by history key, each in the order of eviction; owners get slots here."""
         state = cls(definition)
         state._overall = [*overall]
         state._n_admitted = n_admitted
@@ -407,7 +408,7 @@ class HistoryState:
         return state
 
     def _enter_owners(self, idx: int, owners: Mapping[tuple[str, ...], OwnerState]) -> None:
-        for position, (name, owner) in enumerate(owners.items(), -len(owners)):  # before all that will be admitted
+        for position, (name, owner) in enumerate(owners.items(), -len(owners)):  # before all later admissions
             self._owners[idx][name] = owner
             owner.slot = self.rows.new()
             self.rows.order[owner.slot] = position
@@ -421,9 +422,9 @@ class HistoryState:
             self.rows.write_moments(slot, moments)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The state as plain arrays (no pickle), without running requests: a scheduler admits those again.
+        """The state as plain arrays (no pickle), without running requests, which a scheduler admits again.
 
-        Once it has, in the order of their arrivals, every feature is what it was, to the bit.
+        After that, in the order of their arrivals, every feature has the same bits.
         """
         arrays: dict[str, np.ndarray] = {"overall": np.array(self._overall)}
         for idx, is_owner in enumerate(self._is_owner):
@@ -437,7 +438,7 @@ class HistoryState:
 
     @classmethod
     def from_arrays(cls, definition: HistoryDefinition, arrays: Mapping[str, np.ndarray]) -> HistoryState:
-        """The state that `to_arrays` gave; ValueError or KeyError where the arrays do not fit together."""
+        """From arrays of `to_arrays`; ValueError or KeyError if the arrays do not fit together."""
         overall = overall_of(arrays)
         owners: list[dict[tuple[str, ...], OwnerState]] = []
         categories: list[dict[tuple[str, ...], list[float]]] = []
@@ -450,18 +451,18 @@ class HistoryState:
 
 
 def _move(moments: list[float], value: float, memory: int) -> None:
-    """Count one more value into (count, mean); the mean forgets with a memory of `memory` values."""
+    """Add a value to (count, mean); a value weighs at least 1 / memory in the mean."""
     moments[0] += 1.0
     moments[1] += (value - moments[1]) / min(moments[0], memory)
 
 
 LOG_LIFETIME_MAX = 20.0
-"""No lifetime has a larger log10 of its seconds."""
+"""The largest log10 of a lifetime in seconds."""
 Name = tuple[str, ...]
 
 
 def ended_arrays(prefix: str, owners: Mapping[Name, OwnerState]) -> dict[str, np.ndarray]:
-    """Owners of whom requests ended, by name, as arrays; what runs is left out."""
+    """Owners with ended requests, by name, as arrays, without running requests."""
     states = list(owners.values())
     groups = [owner.batch_groups() for owner in states]
     return packed_names(prefix, owners) | {
@@ -476,7 +477,7 @@ def ended_arrays(prefix: str, owners: Mapping[Name, OwnerState]) -> dict[str, np
 
 def ended_owners(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[Name],
                  definition: HistoryDefinition) -> dict[Name, OwnerState]:
-    """What `ended_arrays` packed."""
+    """Owners from arrays of `ended_arrays`."""
     n = len(names)
     ended_n, last, group_n, group, recent_n = (checked_array(arrays, f"{prefix}:{part}", np.int64)
                                                for part in ("ended_n", "last", "group_n", "group", "recent_n"))
@@ -498,7 +499,7 @@ def ended_owners(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[
 
 
 def check_groups(prefix: str, groups: Sequence[Group], n_ended: int, last_ended_s: int, batch_gap_s: int) -> None:
-    """ValueError unless these can be the groups of ended requests of an owner's batch."""
+    """ValueError if these cannot be the groups of ended requests of an owner's batch."""
     after_s = -math.inf
     for latest_s, earliest_s, n in groups:
         if not after_s < earliest_s <= latest_s or n < 1 or (n == 1 and earliest_s < latest_s):
@@ -517,7 +518,7 @@ def category_moments(prefix: str, arrays: Mapping[str, np.ndarray], names: Seque
 
 
 def overall_of(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
-    """Count and mean of log10 lifetimes (s) of all that ended."""
+    """Count and mean of log10 lifetimes (s) of all ended requests."""
     overall = checked_array(arrays, "overall", np.float64)
     if overall.shape != (2,) or not np.isfinite(overall).all() or overall[0] < 0.0:
         raise ValueError(f"overall must be a count and a mean, got {overall!r}")
@@ -525,7 +526,7 @@ def overall_of(arrays: Mapping[str, np.ndarray]) -> tuple[float, float]:
 
 
 def checked_array(arrays: Mapping[str, np.ndarray], name: str, dtype: type) -> np.ndarray:
-    """The array of this name; ValueError where it has another type, KeyError where there is none."""
+    """The array of this name; ValueError if it has another type, KeyError if there is none."""
     array = arrays[name]
     if array.dtype != dtype:
         raise ValueError(f"{name} must be {np.dtype(dtype)}, got {array.dtype}")
@@ -534,7 +535,7 @@ def checked_array(arrays: Mapping[str, np.ndarray], name: str, dtype: type) -> n
 
 def names_of(prefix: str, arrays: Mapping[str, np.ndarray], key: HistoryKey,
              definition: HistoryDefinition) -> list[Name]:
-    """The owners or categories of a history key, each once, no more than the definition allows."""
+    """The owners or categories of a history key; ValueError for duplicates or more than the definition allows."""
     names = unpacked_names(prefix, arrays, len(key.columns))
     if len(set(names)) < len(names):
         raise ValueError(f"{prefix}:text must name each key once")
@@ -545,7 +546,7 @@ def names_of(prefix: str, arrays: Mapping[str, np.ndarray], key: HistoryKey,
 
 
 def packed_names(prefix: str, names: Iterable[Name]) -> dict[str, np.ndarray]:
-    """Names as UTF-8 one after the other, and how long each value of each is."""
+    """Names as concatenated UTF-8, and the length of each value of each name."""
     parts = [value.encode(errors="surrogatepass") for name in names for value in name]
     return {
         f"{prefix}:text": np.frombuffer(b"".join(parts), np.uint8),
@@ -554,7 +555,7 @@ def packed_names(prefix: str, names: Iterable[Name]) -> dict[str, np.ndarray]:
 
 
 def unpacked_names(prefix: str, arrays: Mapping[str, np.ndarray], n_columns: int) -> list[Name]:
-    """What `packed_names` packed."""
+    """Names from arrays of `packed_names`."""
     text = checked_array(arrays, f"{prefix}:text", np.uint8).tobytes()
     length = checked_array(arrays, f"{prefix}:length", np.int64)
     if (length.ndim != 1 or (length < 0).any() or (length > len(text)).any() or length.sum() != len(text)
@@ -567,7 +568,7 @@ def unpacked_names(prefix: str, arrays: Mapping[str, np.ndarray], n_columns: int
 
 
 UNKNOWN = 0
-"""The slot of all that is not known: of an owner that never arrived, a category of which none has ended."""
+"""The slot of unknown keys: an owner without arrivals, a category without ends."""
 _ROW = Struct(f"={len(OWNER_FEATURES)}d")
 _HEAD = Struct("=6d")
 _MOMENTS = Struct("=2d")
@@ -575,10 +576,10 @@ _N_SLOTS = 64
 
 
 class HistoryRows:
-    """Rows by slot, with room that doubles and slots that are used again.
+    """Rows by slot; the capacity doubles, and free slots are used again.
 
     values: float64 (n, 15); an owner's row is its `OwnerState.head` and `OwnerState.ended_part`, a category's
-    begins with its count and its mean. order: by slot, which of two entries of a table is evicted first: the lower.
+    begins with its count and its mean. order: by slot; the entry with the lower order is evicted first.
     """
 
     def __init__(self) -> None:
@@ -590,13 +591,13 @@ class HistoryRows:
         self.write(self.new(), UNKNOWN_OWNER)
 
     def new(self) -> int:
-        """A slot to write to."""
+        """A free slot."""
         if self._free:
             return self._free.pop()
         if self._n == len(self.values):
-            grown = np.zeros((2 * self._n, len(OWNER_FEATURES)))  # not concatenated: rows not yet used take no memory
-            grown[:self._n] = self.values
-            self.values = grown
+            larger = np.zeros((2 * self._n, len(OWNER_FEATURES)))  # not concatenated: unused rows take no memory
+            larger[:self._n] = self.values
+            self.values = larger
             self.order.frombytes(bytes(8 * self._n))
             self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
         self._n += 1
@@ -626,7 +627,7 @@ class HistoryRows:
 @register_jitable
 def fill_category_features(row: Sequence[float], overall: float, prior_strength: float, window: int, values: Any,
                            at: int) -> None:
-    """Write a category's features into values[at:]: log1p of its count up to the window, its mean drawn to the overall.
+    """Write a category's features to values[at:]: log1p of its count up to the window, its mean shrunk to the overall.
 
     row: begins with the count and the mean of log10 lifetimes (s).
     """

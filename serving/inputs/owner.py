@@ -1,6 +1,6 @@
-"""One owner's state in the history: what has arrived, what runs, how long the last ones stayed.
+"""One owner's state in the history: arrivals, running requests, latest lifetimes.
 
-An owner's running requests, and what it takes to count its latest batch again when one of them never was.
+`RunningRequests` can also count the latest batch again after an admission is undone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ OWNER_FEATURES = (
 )  # fmt: skip
 """Features of an owner key, in order: counts as log1p, times as log10 seconds, shares in [0, 1].
 
-`arrived` and `ended` count up to the definition's window: a count that grows for ever tells a model which owner it
-is and how late it is, and no later row lies where it learnt.
+`arrived` and `ended` stop at the definition's window. A count without bound would reveal the owner
+and the time, and later rows would be outside the range of training.
 """
 OWNER_FEATURES_APART = tuple("instant" if part == "mean_2" else part for part in OWNER_FEATURES)
-"""The same where instant ends are kept apart: `instant` is their share of the last that ended, `ended` and all that
-follows it are of the others (NaN where there is none)."""
+"""The same if instant ends are set apart: `instant` is their share of the latest ends; `ended` and
+all features after it are of the other ends (NaN if there are none)."""
 ALL_TOGETHER = -1.0
-"""Log10 lifetimes are never below 0: none is at most this, so none is an instant end."""
+"""Below every log10 lifetime, so no end is instant."""
 _HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10 = math.log10(3_600.0), math.log10(86_400.0), math.log10(604_800.0)
 LONGER_LOG10 = (_HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10)
 """Log10 seconds of the shares `share_1h`, `share_1d`, `share_7d`."""
@@ -35,15 +35,15 @@ _NAN = math.nan
 _DOUBLE = Struct("=d")
 _NOTHING_ENDED = (0.0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
 UNKNOWN_OWNER = (0.0, 0.0, _NAN, _NAN, _NAN, 0.0, *_NOTHING_ENDED)
-"""The row of an owner that has not been seen, or was forgotten: its features whatever the time."""
+"""The row of an unknown owner: its features at any time."""
 
 
 @register_jitable
 def fill_owner_features(row: Sequence[float], now_s: float, batch_gap_s: float, values: Any, at: int) -> None:
-    """Write an owner's features at a time into values[at:], from its row.
+    """Write an owner's features at a time to values[at:], from its row.
 
-    row: `OwnerState.head` and `OwnerState.ended_part`: the features, but arrivals in s in place of ages, and the
-    latest batch whatever the time since.
+    row: `OwnerState.head` and `OwnerState.ended_part`: the features, but with arrivals in s instead
+    of ages, and the latest batch even if it is over.
     """
     values[at] = row[0]
     values[at + 1] = row[1]
@@ -56,10 +56,10 @@ def fill_owner_features(row: Sequence[float], now_s: float, batch_gap_s: float, 
 
 
 class OwnerState:
-    """One owner's state: small, for most owners of a full table rest. `running` is None while nothing of it runs.
+    """One owner's state; small, since most owners of a full table are idle: `running` is None.
 
-    A batch is a chain of arrivals no further apart than the gap; only the latest one is kept. recent: log10 lifetimes
-    of the last that ended, as doubles one after the other.
+    A batch is a chain of arrivals with gaps up to `batch_gap_s`; only the latest one is kept.
+    recent: log10 lifetimes of the latest ends, as bytes of doubles.
     """
 
     __slots__ = ("batch", "batch_start_s", "last_arrival_s", "last_ended_s", "n_ended", "recent", "running", "slot")
@@ -68,26 +68,26 @@ class OwnerState:
         self.slot = slot
         self.n_ended = 0
         self.last_arrival_s: int | None = None
-        self.last_ended_s: int | None = None  # the latest arrival among those that have ended
+        self.last_ended_s: int | None = None  # the latest arrival of an ended request
         self.batch = 0
         self.batch_start_s = 0
         self.recent = b""
         self.running: RunningRequests | None = None
 
     def copy(self) -> OwnerState:
-        """The same state in the same slot, of which nothing changes with this one."""
-        other = OwnerState(self.slot)
-        other.n_ended = self.n_ended
-        other.last_arrival_s = self.last_arrival_s
-        other.last_ended_s = self.last_ended_s
-        other.batch = self.batch
-        other.batch_start_s = self.batch_start_s
-        other.recent = self.recent
-        other.running = None if self.running is None else self.running.copy()
-        return other
+        """An independent copy in the same slot."""
+        twin = OwnerState(self.slot)
+        twin.n_ended = self.n_ended
+        twin.last_arrival_s = self.last_arrival_s
+        twin.last_ended_s = self.last_ended_s
+        twin.batch = self.batch
+        twin.batch_start_s = self.batch_start_s
+        twin.recent = self.recent
+        twin.running = None if self.running is None else self.running.copy()
+        return twin
 
     def row(self, window: int, instant_log10: float) -> tuple[float, ...]:
-        """The owner's whole row, whether or not one has ended."""
+        """The owner's whole row, with or without ended requests."""
         return self.head(window) + (self.ended_part(instant_log10) if self.n_ended else _NOTHING_ENDED)
 
     def head(self, window: int) -> tuple[float, ...]:
@@ -103,9 +103,9 @@ class OwnerState:
                 math.log1p(self.batch))  # fmt: skip
 
     def ended_part(self, instant_log10: float) -> tuple[float, ...]:
-        """The other 9 numbers of the row, which only ends change; one has ended.
+        """The other 9 numbers of the row, which only ends change; call it after the first end.
 
-        instant_log10: lifetimes of at most this are instant ends, apart from the others; ALL_TOGETHER = none is.
+        instant_log10: log10 lifetimes up to this are instant ends; ALL_TOGETHER = none.
         """
         recent: Sequence[float] = array("d", self.recent)
         share = _NAN
@@ -141,7 +141,7 @@ class OwnerState:
         return math.log1p(n), mean, math.sqrt(squares / n), last, fifth, longest, n_1h / n, n_1d / n, n_7d / n
 
     def batch_groups(self) -> list[Group]:
-        """The ended requests of the batch in groups; of an owner at rest they are the whole batch."""
+        """The ended requests of the batch in groups; for an idle owner they are the whole batch."""
         if self.running is not None:
             return self.running.ended
         return [(self.last_arrival_s, self.batch_start_s, self.batch)] if self.batch else []  # type: ignore[list-item]
@@ -160,11 +160,11 @@ class OwnerState:
             if now_s > last_s:
                 self.last_arrival_s = now_s
             self.batch += 1
-        elif self.batch_start_s - now_s <= batch_gap_s:  # was running already, and may join others to a batch
+        elif self.batch_start_s - now_s <= batch_gap_s:  # it ran before, and may join the batch
             self._recount(running, batch_gap_s)
 
     def end(self, number: int, log_lifetime: float, window: int, batch_gap_s: int) -> bool:
-        """Count the end of an admission; False where it does not run, since the owner was forgotten meanwhile."""
+        """Count the end of an admission; False if it does not run, since the owner was removed meanwhile."""
         running = self.running
         if running is None or number not in running.arrivals:
             return False
@@ -180,7 +180,8 @@ class OwnerState:
         return True
 
     def withdraw(self, number: int, batch_gap_s: int) -> bool:
-        """Undo an admission: at once if nothing happened since, else by counting the batch again. False as in `end`."""
+        """Undo an admission: in constant time if it is the latest event, else count the batch
+        again. False as in `end`."""
         running = self.running
         if running is None or number not in running.arrivals:
             return False
@@ -194,12 +195,12 @@ class OwnerState:
         return True
 
     def lose(self, numbers: Iterable[int], batch_gap_s: int) -> None:
-        """Undo admissions, those that still run; only if one is of the batch it is counted again, once."""
+        """Undo those admissions that still run; if one is in the batch, count the batch again, once."""
         running = self.running
-        known = [] if running is None else [number for number in numbers if number in running.arrivals]
-        if running is None or not known:
+        present = [] if running is None else [number for number in numbers if number in running.arrivals]
+        if running is None or not present:
             return
-        latest_s = max([running.remove(number) for number in known])
+        latest_s = max([running.remove(number) for number in present])
         running.undo = None
         if latest_s >= self.batch_start_s or not self.batch:
             self._count_again(running, batch_gap_s)
@@ -211,7 +212,7 @@ class OwnerState:
         running.ended = [group for group in running.ended if not start_s <= group[1] < self.batch_start_s]
 
     def restore(self, n_ended: int, last_ended_s: int, groups: list[Group], recent: bytes, batch_gap_s: int) -> None:
-        """Set what a snapshot holds; what runs is admitted again, and may join the groups to one batch."""
+        """Set the state of a snapshot; running requests are admitted again, and may join the groups to one batch."""
         self.n_ended = n_ended
         self.last_ended_s = last_ended_s
         self.recent = recent
@@ -223,31 +224,31 @@ class OwnerState:
         latest = running.batch(batch_gap_s)
         if latest is not None and (self.last_ended_s is None or self.last_ended_s <= latest[0]):
             self.last_arrival_s, self.batch_start_s, self.batch = latest
-        else:  # the latest is of an earlier batch: too long ago to be continued, so its size does not matter
+        else:  # the latest arrival is too old to continue its batch, so the size does not matter
             self.last_arrival_s, self.batch = self.last_ended_s, 0
             self.batch_start_s = 0 if self.last_ended_s is None else self.last_ended_s
 
     def _rest(self, running: RunningRequests) -> None:
-        """Drop what an owner at rest does not need: its one group is the batch (`batch_groups`)."""
+        """Drop the state that an idle owner does not need: its one group is the batch (`batch_groups`)."""
         if not running.arrivals and len(running.ended) <= 1:
             self.running = None
 
 
 Group = tuple[int, int, int]
-"""Ended requests no two neighbours of which arrived further apart than a batch's gap: latest, earliest arrival, count.
+"""Ended requests with gaps up to a batch's gap: latest, earliest arrival, count.
 
-Nothing that runs holds them together, so no withdrawal can part them: they are one link of a batch's chain.
+No running request is between them, so no withdrawal can split them.
 """
 Undo = tuple[int, int | None, int, int, list[Group]]
-"""An admission's number, and the owner's last arrival, batch, batch's start and groups of ended ones before it."""
+"""An admission's number, and the state before it: last arrival, batch, its start, groups of ended requests."""
 
 
 class RunningRequests:
-    """What an owner holds only while requests of it run: between two groups of ended ones always one of these runs.
+    """The state of an owner with running requests; between two groups of ended ones there is always one.
 
-    arrivals: from an admission's number to its arrival, in order of admission; sum_s: of them all.
-    ended: the ended requests of the batch in groups, in order of arrival, further apart than the gap.
-    undo: what undoes the latest admission; None where anything has happened since.
+    arrivals: admission's number -> arrival, in order of admission; sum_s: their sum. ended: the
+    ended requests of the batch in groups, in order of arrival, with gaps above `batch_gap_s`. undo:
+    undoes the latest admission; None if it is not the latest event.
     """
 
     __slots__ = ("_n_passed", "_order", "arrivals", "ended", "sum_s", "undo")
@@ -257,41 +258,41 @@ class RunningRequests:
         self.ended = ended
         self.sum_s = 0
         self.undo: Undo | None = None
-        self._order = array("q")  # numbers as admitted, some of them gone; _n_passed of them at the front are
+        self._order = array("q")  # numbers in order of admission, some removed; the first _n_passed are
         self._n_passed = 0
 
     def copy(self) -> RunningRequests:
-        """The same state, of which nothing changes with this one."""
-        other = RunningRequests(self.ended.copy())
-        other.arrivals = self.arrivals.copy()
-        other.sum_s = self.sum_s
-        other._order = array("q", other.arrivals)
+        """An independent copy."""
+        twin = RunningRequests(self.ended.copy())
+        twin.arrivals = self.arrivals.copy()
+        twin.sum_s = self.sum_s
+        twin._order = array("q", twin.arrivals)
         if self.undo is not None:
-            groups = other.ended if self.undo[4] is self.ended else self.undo[4].copy()
-            other.undo = (*self.undo[:4], groups)
-        return other
+            groups = twin.ended if self.undo[4] is self.ended else self.undo[4].copy()
+            twin.undo = (*self.undo[:4], groups)
+        return twin
 
     def restore(self, arrivals: dict[int, int], undo: Undo | None) -> None:
-        """Set what runs, in order of admission, and how the latest of it is undone."""
+        """Set the running requests, in order of admission, and the undo state of the latest."""
         self.arrivals = arrivals
         self.sum_s = sum(arrivals.values())
         self._order = array("q", arrivals)
         self.undo = undo
 
     def add(self, number: int, arrival_s: int) -> None:
-        """Take an admission in."""
+        """Add an admission."""
         self.arrivals[number] = arrival_s
         self._order.append(number)
         self.sum_s += arrival_s
 
     def remove(self, number: int) -> int:
-        """Forget an admission; its arrival."""
+        """Remove an admission; returns its arrival."""
         arrival_s = self.arrivals.pop(number)
         self.sum_s -= arrival_s
         return arrival_s
 
     def oldest_s(self) -> int:
-        """The arrival of the first of those running. A dict's own first entry is found by passing all that are gone."""
+        """The arrival of the first running request. The first entry of a dict is slow after many removals."""
         order, arrivals = self._order, self.arrivals
         if len(order) > 2 * len(arrivals) + 16:
             self._order = order = array("q", arrivals)
@@ -301,7 +302,7 @@ class RunningRequests:
         return arrivals[order[self._n_passed]]
 
     def group_ended(self, arrival_s: int, batch_gap_s: int) -> None:
-        """Count an ended request of the batch into its group; it may join the two beside it."""
+        """Count an ended request of the batch; it may join its neighbouring groups."""
         ended = self.ended
         start = stop = bisect_left(ended, (arrival_s - batch_gap_s,))
         latest_s = earliest_s = arrival_s
@@ -314,7 +315,7 @@ class RunningRequests:
         ended[start:stop] = [(latest_s, earliest_s, n)]
 
     def batch(self, batch_gap_s: int) -> Group | None:
-        """The latest batch, of those running and those ended; None where there is none."""
+        """The latest batch of running and ended requests; None if there is none."""
         times, groups = sorted(self.arrivals.values()), self.ended.copy()
         if not times and not groups:
             return None

@@ -1,7 +1,6 @@
-"""Pods as Kubernetes writes them: who they are, when they ran, what they ask for, what made them.
+"""Pods as Kubernetes writes them: names, times, requested resources, controllers.
 
-What a pod asks for is counted as the scheduler counts it. Each function checks the types that it reads. Training and
-serving share it, so that a column means the same in both.
+Resources are counted as the scheduler counts them. Each function checks the types that it reads.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from types import MappingProxyType
 from typing import Any
 
 TEXT_MAX = 512
-"""Longest name or text that is taken from a pod, in characters; Kubernetes' own names have at most 253."""
+"""Longest name or text of a pod, in characters; names in Kubernetes have at most 253."""
 FIRST_POD_S = 1_401_580_800
-"""2014-06-01, unix seconds: no cluster is older than Kubernetes. Earlier times say that there is none, as Go's zero
-time (year 1) does, and 1970 of containers that never ran."""
+"""2014-06-01, unix seconds, the age of Kubernetes. Earlier times mean "none": Go's zero time (year
+1), and 1970 for containers that never ran."""
 
 
 def pod_uid(pod: Any) -> str:
-    """The pod's uid; ValueError where it has none."""
+    """The pod's uid; ValueError if it has none."""
     return _name(pod, "metadata", "uid")
 
 
 def node_name(node: Any) -> str:
-    """A node's name; ValueError where it has none."""
+    """A node's name; ValueError if it has none."""
     return _name(node, "metadata", "name")
 
 
@@ -38,16 +37,16 @@ def is_finished(pod: Any) -> bool:
 
 
 def is_part_of_node(pod: Any) -> bool:
-    """True for what runs on a node as long as there is a node: pods of a DaemonSet, and static ones."""
+    """True for pods that run as long as their node: pods of a DaemonSet, and static pods."""
     owners = sequence(pod, "metadata", "ownerReferences")
     return (any(field(owner, "kind") == "DaemonSet" for owner in owners)
             or "kubernetes.io/config.mirror" in mapping(pod, "metadata", "annotations"))
 
 
 def started_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:
-    """When its node took it (status.startTime), unix seconds; None if the pod does not say, see `pod_time_s`.
+    """When its node accepted it (status.startTime), unix seconds; None if missing, see `pod_time_s`.
 
-    Never before it was created: a node's clock may be behind, or wrong.
+    At least its creation, since a node's clock may be wrong.
 
     >>> started_unix_s({"metadata": {"creationTimestamp": "2026-03-01T06:00:00Z"},
     ...                 "status": {"startTime": "2025-01-01T00:00:00Z"}})
@@ -61,16 +60,16 @@ def started_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:
 
 
 def finished_unix_s(pod: Any, now_unix_s: float = math.inf) -> int | None:
-    """When the last of its containers ended, unix seconds; None if the pod does not say, see `pod_time_s`."""
+    """When the last of its containers ended, unix seconds; None if missing, see `pod_time_s`."""
     ends = (pod_time_s(field(status, "state", "terminated", "finishedAt"), now_unix_s)
             for status in sequence(pod, "status", "containerStatuses"))
     return max((end_s for end_s in ends if end_s is not None), default=None)
 
 
 def pod_time_s(time: Any, now_unix_s: float = math.inf) -> int | None:
-    """Unix seconds of a time that has passed for a pod; None if there is none, and for a time that cannot be one.
+    """Unix seconds of a past time of a pod; None if it is missing, before FIRST_POD_S or after now.
 
-    No time of a pod is before FIRST_POD_S or after now. ValueError if it is no RFC 3339 time.
+    ValueError if it is no RFC 3339 time.
 
     >>> pod_time_s("2026-03-01T06:00:00Z"), pod_time_s("0001-01-01T00:00:00Z"), pod_time_s("1970-01-01T00:00:00Z")
     (1772344800, None, None)
@@ -98,7 +97,7 @@ def unix_s(time: Any) -> int:
 
 
 def field(document: Any, *path: str) -> Any:
-    """The value at a path of names (or list positions), None where a part is missing; ValueError for a wrong type."""
+    """The value at a path of names (or list positions), None if a part is missing; ValueError for a wrong type."""
     for depth, name in enumerate(path):
         if isinstance(document, list) and name.isdecimal():
             document = document[int(name)] if int(name) < len(document) else None
@@ -112,19 +111,19 @@ def field(document: Any, *path: str) -> Any:
 
 
 def mapping(document: Any, *path: str) -> Mapping[str, Any]:
-    """The object at a path, empty where missing; ValueError for a wrong type."""
-    found = field(document, *path)
-    if not isinstance(found, dict | None):
-        raise ValueError(f"{'.'.join(path)} must be an object, got {shown_field(found)}")
-    return found or {}
+    """The object at a path, empty if missing; ValueError for a wrong type."""
+    value = field(document, *path)
+    if not isinstance(value, dict | None):
+        raise ValueError(f"{'.'.join(path)} must be an object, got {shown_field(value)}")
+    return value or {}
 
 
 def sequence(document: Any, *path: str) -> Sequence[Any]:
-    """The list at a path, empty where missing; ValueError for a wrong type."""
-    found = field(document, *path)
-    if not isinstance(found, list | None):
-        raise ValueError(f"{'.'.join(path)} must be a list, got {shown_field(found)}")
-    return found or ()
+    """The list at a path, empty if missing; ValueError for a wrong type."""
+    value = field(document, *path)
+    if not isinstance(value, list | None):
+        raise ValueError(f"{'.'.join(path)} must be a list, got {shown_field(value)}")
+    return value or ()
 
 
 def listed_items(document: Any) -> Sequence[Any] | None:
@@ -142,7 +141,7 @@ def short_text(value: Any) -> str:
 
 
 def shown_field(value: Any) -> str:
-    """A value of a caller's document in an error message, cut to 80 characters; the type of a list or an object."""
+    """A value of a document for an error message, cut to 80 characters; for a list or an object its type."""
     text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -163,14 +162,14 @@ _SCALES = {"": Decimal(1), **{letter: Decimal(10) ** power for letter, power in 
 _GPU = re.compile(r"[^/]+/(?:gpu(?:\.shared)?|i915|xe)")
 _MIG = re.compile(r"nvidia\.com/mig-([1-7])g\..*")
 _SLICES = 7
-"""Compute slices of a GPU that NVIDIA's MIG divides."""
+"""Compute slices of a GPU under NVIDIA's MIG."""
 
 
 def quantity(value: Any) -> float:
     """A resource quantity (apimachinery's `resource.Quantity`) as a number: cores, bytes or pieces.
 
-    Signed decimals with a suffix n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent; numbers are taken as they are.
-    Not rounded to nanos, which Kubernetes does. ValueError for anything else, and from 1e24 on.
+    Signed decimals with a suffix n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent, or numbers.
+    Unlike in Kubernetes, not rounded to nanos. ValueError for anything else, and from 1e24 on.
 
     >>> quantity("500m"), quantity("2Gi"), quantity("1e3"), quantity(".5k"), quantity(2)
     (0.5, 2147483648.0, 1000.0, 500.0, 2.0)
@@ -200,11 +199,11 @@ def _number(text: str) -> float | None:
 
 
 def pod_resource(pod: Mapping[str, Any], where: str, resource: str) -> float | None:
-    """What the whole pod asks for, as the scheduler counts it; None where nothing of it names the resource.
+    """The pod's total amount of a resource, as the scheduler counts it; None if the pod does not mention it.
 
-    What the pod itself states for all its containers (`spec.resources`), else the sum over containers and sidecars, or
-    what an init container needs beside the sidecars begun before it, if that is more; then the overhead. where:
-    `requests` or `limits`. ValueError for a wrong type, and for less than 0.
+    It is `spec.resources` if present; else the sum over containers and sidecars, or, if larger, an
+    init container plus the sidecars before it. The overhead is added. where: `requests` or
+    `limits`. ValueError for a wrong type, and for less than 0.
 
     >>> pod_resource({"spec": {"containers": [{"resources": {"requests": {"cpu": "500m"}}}]}}, "requests", "cpu")
     0.5
@@ -213,16 +212,16 @@ def pod_resource(pod: Mapping[str, Any], where: str, resource: str) -> float | N
 
     def amount(container: Any) -> float:
         nonlocal is_named
-        stated = mapping(container, "resources", where).get(resource)
-        is_named |= stated is not None
-        return 0.0 if stated is None else _amount(stated)
+        quantities = mapping(container, "resources", where).get(resource)
+        is_named |= quantities is not None
+        return 0.0 if quantities is None else _amount(quantities)
 
     sidecars = peak = 0.0
     for container in sequence(pod, "spec", "initContainers"):
-        own = amount(container)
-        peak = max(peak, sidecars + own)
+        need = amount(container)
+        peak = max(peak, sidecars + need)
         if field(container, "restartPolicy") == "Always":
-            sidecars += own
+            sidecars += need
     total = max(sidecars + sum(map(amount, sequence(pod, "spec", "containers"))), peak)
     of_pod = mapping(pod, "spec", "resources", where).get(resource)
     if of_pod is not None:
@@ -231,7 +230,7 @@ def pod_resource(pod: Mapping[str, Any], where: str, resource: str) -> float | N
 
 
 def pod_gpus(pod: Mapping[str, Any]) -> float:
-    """GPUs of the whole pod, whatever their maker: `VENDOR/gpu`, `gpu.intel.com/i915`; a MIG slice is a seventh.
+    """GPUs of the whole pod, of all vendors: `VENDOR/gpu`, `gpu.intel.com/i915`; a MIG slice is a seventh.
 
     >>> pod_gpus({"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "2", "cpu": "1"}}}]}})
     2.0
@@ -242,7 +241,7 @@ def pod_gpus(pod: Mapping[str, Any]) -> float:
 
 
 def gpu_share(resource: str) -> float:
-    """Of how much of a GPU a resource's unit is; 0 where it is no GPU.
+    """The share of a GPU in one unit of a resource; 0 if it is no GPU.
 
     >>> gpu_share("amd.com/gpu"), gpu_share("cpu")
     (1.0, 0.0)
@@ -254,32 +253,33 @@ def gpu_share(resource: str) -> float:
 
 
 def _named(pod: Mapping[str, Any]) -> Iterator[str]:
-    """Names of GPUs that the pod's containers ask for."""
+    """Names of GPU resources in the pod's containers."""
     for where in ("containers", "initContainers"):
         for container in sequence(pod, "spec", where):
             yield from (name for name in mapping(container, "resources", "requests") if gpu_share(name))
 
 
 NONE = "none"
-"""Where a pod does not say: pods that no controller made, or without a priority class."""
+"""The value for pods without a controller or a priority class."""
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _RANDOM = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
-"""What Kubernetes adds to a generated name (apimachinery's `rand.SafeEncodeString`: no vowels, no 0, 1, 3)."""
+"""The suffix of a generated name in Kubernetes (apimachinery's `rand.SafeEncodeString`: no vowels, no 0, 1, 3)."""
 _GENERATED = re.compile(r"[0-9]+|(?=.*[0-9])[0-9a-f]{6,}|(?=.{5})[a-z0-9]*[0-9][a-z]+[0-9][a-z0-9]*")
 _SCHEDULED = re.compile(r"(.+)-[0-9]{8,10}")
 """A CronJob's Job: minutes since 1970 (Kubernetes 1.21 and later), or seconds."""
 _TEMPLATE_HASHES = (("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout"))
 _LASTING = frozenset({"StatefulSet", "DaemonSet", "Deployment", "Node", "ReplicaSet"})
-"""Kinds whose names people give and that live on; names of others may hold what a run added."""
+"""Kinds that people name and that stay; names of other kinds may have generated parts."""
 _APP_LABELS = ("app.kubernetes.io/name", "app", "k8s-app")
 
 
 def controller(pod: Mapping[str, Any]) -> tuple[str, str]:
-    """Kind and name of what keeps making such pods: a Deployment, StatefulSet, CronJob, Job, or any other owner.
+    """Kind and name of the object that creates such pods: a Deployment, StatefulSet, CronJob, Job or other owner.
 
-    A pod names only its nearest owner: a ReplicaSet of a Deployment is told by `pod-template-hash`, a Job of a CronJob
-    by its name. Generated parts of names of Jobs and other owners that come and go are left out. A pod without an owner
-    goes by its `generateName`, its app label or its name, and its kind is `Pod`. ValueError for a wrong type.
+    A pod names only its nearest owner: `pod-template-hash` identifies a ReplicaSet of a Deployment,
+    the name a Job of a CronJob. Generated parts of the names of short-lived owners are removed. A
+    pod without an owner has the kind `Pod`, and its `generateName`, app label or name. ValueError
+    for a wrong type.
 
     >>> owner = [{"kind": "ReplicaSet", "name": "web-7d4b9c6f5b", "controller": True}]
     >>> controller({"metadata": {"ownerReferences": owner, "labels": {"pod-template-hash": "7d4b9c6f5b"}}})
@@ -290,10 +290,10 @@ def controller(pod: Mapping[str, Any]) -> tuple[str, str]:
     ('Pod', 'notebook')
     """
     owners = sequence(pod, "metadata", "ownerReferences")
-    chosen = next((owner for owner in owners if field(owner, "controller") is True), owners[0] if owners else None)
-    if chosen is None:
+    owner = next((each for each in owners if field(each, "controller") is True), owners[0] if owners else None)
+    if owner is None:
         return "Pod", _plain(_own_name(pod))
-    kind, name = (short_text(field(chosen, key)) for key in ("kind", "name"))
+    kind, name = (short_text(field(owner, key)) for key in ("kind", "name"))
     if kind == "ReplicaSet":
         labels = mapping(pod, "metadata", "labels")
         for label, above in _TEMPLATE_HASHES:
@@ -308,16 +308,17 @@ def controller(pod: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def main_image(pod: Mapping[str, Any]) -> str:
-    """Image of the main container without tag and digest, since every release has another; `none` without one.
+    """Image of the main container without tag and digest, which change with releases; `none` without one.
 
-    The main container is the one that `kubectl.kubernetes.io/default-container` names, else the first.
+    The annotation `kubectl.kubernetes.io/default-container` names the main container, else it is
+    the first.
 
     >>> main_image({"spec": {"containers": [{"image": "registry:5000/team/web:1.2@sha256:0a"}]}})
     'registry:5000/team/web'
     """
     containers = sequence(pod, "spec", "containers")
-    named = mapping(pod, "metadata", "annotations").get("kubectl.kubernetes.io/default-container")
-    main = next((each for each in containers if named is not None and field(each, "name") == named),
+    main_name = mapping(pod, "metadata", "annotations").get("kubectl.kubernetes.io/default-container")
+    main = next((each for each in containers if main_name is not None and field(each, "name") == main_name),
                 containers[0] if containers else None)
     image = None if main is None else field(main, "image")
     if image is None:
@@ -332,12 +333,12 @@ def _own_name(pod: Mapping[str, Any]) -> str:
     if generated:
         return short_text(generated).rstrip("-.") or NONE
     labels = mapping(pod, "metadata", "labels")
-    found = next((labels[label] for label in _APP_LABELS if labels.get(label)), field(pod, "metadata", "name"))
-    return short_text(found or NONE)
+    name = next((labels[label] for label in _APP_LABELS if labels.get(label)), field(pod, "metadata", "name"))
+    return short_text(name or NONE)
 
 
 def _plain(name: str) -> str:
-    """The name without the parts that a run added: numbers, dates, hashes, UUIDs."""
+    """The name without generated parts: numbers, dates, hashes, UUIDs."""
     parts = _UUID.sub("0", name).split("-")
     if len(parts) > 1 and _RANDOM.fullmatch(parts[-1]):
         parts.pop()
@@ -365,7 +366,7 @@ POD_NAMES: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType({
     "qos": lambda pod: _text(pod, "status", "qosClass"),
     "restart_policy": lambda pod: _text(pod, "spec", "restartPolicy"),
 })
-"""Column -> a pod's value: a text, `none` where it does not say. All are set when the pod is created.
+"""Column -> a pod's value: a text, `none` if missing. All are set when the pod is created.
 
 controller: NAMESPACE/KIND/NAME.
 """
@@ -374,4 +375,4 @@ POD_SIZES: Mapping[str, Callable[[Mapping[str, Any]], float]] = MappingProxyType
     "mem_gib": _gib,
     "gpu": pod_gpus,
 })
-"""Column -> what the whole pod asks for: cores, GiB, GPUs; 0 where it asks for none."""
+"""Column -> the requests of the whole pod: cores, GiB, GPUs; 0 if none."""

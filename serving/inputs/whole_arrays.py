@@ -1,6 +1,7 @@
-"""A live history whole as plain arrays, what runs included: a predictor that starts from them goes on to the bit.
+"""A whole live history as plain arrays; a predictor that starts from them continues with the same bits.
 
-What is read is checked before it is used: ValueError or KeyError where arrays do not fit together."""
+Running requests are included. Arrays are checked before use: ValueError or KeyError if they do not
+fit together."""
 
 from __future__ import annotations
 
@@ -28,16 +29,16 @@ from sojourn.serving.inputs.history import (
 from sojourn.serving.inputs.owner import Group, OwnerState, RunningRequests, Undo
 
 _NEVER_S = -2**63
-"""Stands for a time that there is none of."""
+"""The value of a missing time."""
 _N_AT_ONCE = 256
 _OWNER = ("n_ended", "last_arrival_s", "last_ended_s", "batch", "batch_start_s", "n_recent", "n_running", "n_groups")
-"""Columns of an owner's row; n_running is -1 where it holds nothing of running requests."""
+"""Columns of an owner's row; n_running is -1 if its `running` is None."""
 _UNDO = ("owner", "number", "last_arrival_s", "batch", "batch_start_s", "n_groups")
-"""Columns of what undoes an owner's latest admission; n_groups is -1 where the groups are the owner's own."""
+"""Columns of an undo state; n_groups is -1 if its groups are those of the owner."""
 
 
 def whole_arrays(cut: HistoryCut) -> dict[str, np.ndarray]:
-    """The history at a cut. Takes no lock, and lets other threads run every 256 owners."""
+    """The history at a cut. Takes no lock; other threads may run every 256 owners."""
     arrays: dict[str, np.ndarray] = {"overall": np.array(cut.overall)}
     for idx, key in enumerate(cut.definition.keys):
         if key.kind == "owner":
@@ -52,7 +53,7 @@ def whole_arrays(cut: HistoryCut) -> dict[str, np.ndarray]:
 
 
 def whole_history(definition: HistoryDefinition, n_admitted: int, arrays: Mapping[str, np.ndarray]) -> HistoryState:
-    """The state that `whole_arrays` packed. n_admitted: admissions that it has seen."""
+    """The state from arrays of `whole_arrays`. n_admitted: number of admissions so far."""
     owners: list[dict[Name, OwnerState]] = []
     categories: list[dict[Name, list[float]]] = []
     for idx, key in enumerate(definition.keys):
@@ -64,7 +65,7 @@ def whole_history(definition: HistoryDefinition, n_admitted: int, arrays: Mappin
 
 
 def yielding(elements: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    """The elements with their numbers; other threads may run now and then."""
+    """The elements with their indices; other threads may run in between."""
     for idx, element in enumerate(elements):
         if idx % _N_AT_ONCE == 0:
             time.sleep(0)
@@ -117,7 +118,7 @@ def _owners(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[Name]
     _check_undos(prefix, undos, rows)
     n_recent, n_running, n_groups = rows[:, 5], np.maximum(rows[:, 6], 0), rows[:, 7]
     if ((len(arrivals), len(groups), recent.shape) != (n_running.sum(), n_groups.sum(), (n_recent.sum(),))
-            or (n_running > len(arrivals)).any() or (n_groups > len(groups)).any()  # no sum has overflowed
+            or (n_running > len(arrivals)).any() or (n_groups > len(groups)).any()  # no sum overflowed
             or (undos[:, 5] > len(undo_groups)).any() or len(undo_groups) != np.maximum(undos[:, 5], 0).sum()
             or not (np.abs(recent) <= LOG_LIFETIME_MAX).all() or _is_no_time(arrivals[:, 1]).any()
             or (arrivals[:, 0] < 0).any() or (arrivals[:, 0] >= n_admitted).any()):
@@ -135,28 +136,28 @@ def _owners(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[Name]
         at += 8 * row[5]
         if row[6] < 0:
             continue
-        own = dict(next(next_arrivals) for _ in range(row[6]))
-        if len(own) != row[6]:
+        arrivals_of = dict(next(next_arrivals) for _ in range(row[6]))
+        if len(arrivals_of) != row[6]:
             raise ValueError(f"{prefix}:arrival must name each admission of an owner once")
         ended = _taken(prefix, next_groups, row[7], owner, definition.batch_gap_s)
         owner.running = RunningRequests(ended)
         undo: Undo | None = None
         if idx in before:
             _, number, last_s, batch, start_s, n = before[idx]
-            if number not in own:
+            if number not in arrivals_of:
                 raise ValueError(f"{prefix}:undo must be of requests that run, got number {number}")
             undo = (number, None if last_s == _NEVER_S else last_s, batch, start_s,
                     ended if n < 0 else _taken(prefix, next_undo_groups, n, owner, definition.batch_gap_s))
-        owner.running.restore(own, undo)
+        owner.running.restore(arrivals_of, undo)
     return owners
 
 
 def _taken(prefix: str, groups: Iterator[Any], n: int, owner: OwnerState, batch_gap_s: int) -> list[Group]:
     """The next n groups, checked against their owner."""
-    taken: list[Group] = [tuple(next(groups)) for _ in range(n)]
-    check_groups(prefix, taken, owner.n_ended, _NEVER_S if owner.last_ended_s is None else owner.last_ended_s,
+    batch_groups: list[Group] = [tuple(next(groups)) for _ in range(n)]
+    check_groups(prefix, batch_groups, owner.n_ended, _NEVER_S if owner.last_ended_s is None else owner.last_ended_s,
                  batch_gap_s)
-    return taken
+    return batch_groups
 
 
 def _check_owners(prefix: str, rows: np.ndarray, n: int, window: int) -> None:
@@ -183,7 +184,7 @@ def _check_undos(prefix: str, undos: np.ndarray, rows: np.ndarray) -> None:
 
 
 def _is_no_time(times_s: np.ndarray) -> np.ndarray:
-    """Which of these are no whole seconds that a predictor takes."""
+    """True where a value is no whole second that a predictor accepts."""
     return (times_s <= -LATEST_S) | (times_s >= LATEST_S)
 
 

@@ -116,7 +116,6 @@ class LiveRequests:
 
 
 def _identity(vm: Any) -> tuple[int, int]:
-    """Token and number of a handle or an id."""
     if isinstance(vm, Lifetime):
         if vm.admission is None:
             raise ValueError("vm must be admitted and neither ended nor withdrawn, got one that is not")

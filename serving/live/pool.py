@@ -94,7 +94,6 @@ class CurvePool:
             _load_kernels()
 
     def __len__(self) -> int:
-        """Number of curves."""
         return self._n_opened - len(self._free)
 
     @property
@@ -396,7 +395,6 @@ class HostExits:
             _load_exit_kernels()
 
     def __len__(self) -> int:
-        """Number of requests on all hosts."""
         return len(self._placed)
 
     def place(self, host: int, vm: Lifetime, *, arrival_s: int | None = None) -> None:

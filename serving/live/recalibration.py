@@ -33,14 +33,12 @@ N_ENDS_COUNTED = 64
 N_RUNNING_COUNTED = 512
 """Each update counts so many running requests up to now, in turn. With fewer, large clusters lag:
 with 128 the PIT deviation at 10 min was .036 instead of .015 on the test window of
-azure-2017-v1-flavors.
-"""
+azure-2017-v1-flavors."""
 N_PASSED_MAX = 1_000
 """Stale turns are removed when there are so many more than running requests."""
 CLOCK_BACK_S = 30 * 86_400
 """A step back in time by so much means that the clock was set back. Running requests were counted
-up to a wrong time, perhaps by years, so all counts start anew. Late reports of ends differ by less.
-"""
+up to a wrong time, perhaps by years, so all counts start anew. Late reports of ends differ by less."""
 OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
 WAITS = "off: requests wait after their admission, so it is not known what runs"
 CurveNumbers = np.ndarray
@@ -85,7 +83,6 @@ class Recalibration:
         """Whether ends were counted; until then all factors are 1."""
 
     def __len__(self) -> int:
-        """How many requests are followed."""
         return len(self._running)
 
     def follow(self, number: int, start_s: int, entry_s: float = 0.0) -> None:

@@ -402,7 +402,6 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
 
 def _refreshed(arrays: Mapping[str, np.ndarray], names: Sequence[tuple[str, tuple[str, ...]]],
                n_running: int) -> dict[int, Refreshed]:
-    """Refreshed predictions by row in `running`."""
     rows = checked_array(arrays, "refreshed", np.int64)
     features = checked_array(arrays, "refreshed:feature", np.float64)
     if rows.ndim != 2 or rows.shape[1] != len(_REFRESHED):
@@ -432,7 +431,6 @@ def _packed_factors(running: Sequence[Admitted]) -> dict[str, np.ndarray]:
 
 
 def _unpacked_factors(arrays: Mapping[str, np.ndarray], n_running: int) -> dict[int, np.ndarray]:
-    """Factors by row in `running`."""
     tables = checked_array(arrays, "given:factors", np.float64)
     places = checked_array(arrays, "given:place", np.int64)
     if tables.shape[1:] != (N_BANDS,) or len(tables) % N_AGES or not ((tables > 0.0) & np.isfinite(tables)).all():

@@ -1,7 +1,7 @@
-"""What a request uses over the day: pulse waves, workload classes, and what running requests were seen to use.
+"""Use of requests over the day: pulse waves, workload classes, and samples of running requests.
 
-A usage section is a folder of data; `UsagePredictor` answers from it. `DayClock` is the local time of day that all is
-folded by.
+A usage section is a folder of data; `UsagePredictor` answers from it. `DayClock` gives the local
+time of day.
 
 May import: `bundle` and what lies below it.
 """

@@ -1,12 +1,9 @@
-"""What running requests were seen to use, folded to slots of the day, in a fixed number of bytes a request.
+"""Samples of running requests by slot of the day, workload classes, and the local time of day.
 
-How long a request was observed: what decides when it gets a class and when its own use stands alone.
-
-Workload classes as they are served: which class a request's day is nearest to, and what it may need next.
-
-Local time of day on a trace's clock: which day and which slot of the day a time falls in.
-
-Local time and its slot of the day of single times, fast: offsets of a time zone are kept by quarters of an hour.
+`ObservedUse` takes a fixed number of bytes for each request. `observed_s` is the time of
+observation, after which a request gets a class, and later is predicted by its samples alone.
+`WorkloadClasses` gives the nearest class of a request's day, and its expected need. `DayClock`
+gives day and slot of times on a trace's clock, `SlotClock` those of single times, fast.
 """
 
 from __future__ import annotations
@@ -22,19 +19,18 @@ import numpy as np
 from sojourn.serving.inputs import DAY_S, HOUR_S, WEEK_S
 
 N_REQUESTS_MAX = 100_000
-"""Requests that are observed at once: 1.2 kB each for CPU, and as much again once memory is observed."""
+"""The most observed requests: 1.2 kB each for CPU, and the same again if memory is observed."""
 _N_FIRST = 64
 _N_COUNTED = 32
-"""From so many samples of a slot on, each new one weighs a thirty-second of its mean: use may change over the weeks."""
+"""After so many samples of a slot, a new one weighs 1/32 in the mean, since use may change over weeks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of one request and resource; its own copy.
+    """A copy of the samples of one request and resource.
 
-    highest, mean: float32 (96,), by slot of the day, NaN = not seen; the highest of the last two weeks with a sample.
-    first_s, last_s: times of its first and last
-    sample of any resource.
+    highest, mean: float32 (96,), by slot of the day, NaN = no sample; highest of the last two weeks
+    with a sample. first_s, last_s: times of its first and last sample of any resource.
     """
 
     highest: np.ndarray
@@ -44,9 +40,9 @@ class Seen:
 
 
 class _Table:
-    """Highest, mean and count by slot of one resource, a row a request; grows by doubling.
+    """Highest, mean and count by slot of one resource, a row for each request; grows by doubling.
 
-    A highest use counts in the week of the trace's clock in which it was seen, and in the next week with a sample.
+    A highest use counts in its week of the trace's clock, and in the next week with a sample.
     """
 
     def __init__(self, n_rows: int) -> None:
@@ -58,11 +54,9 @@ class _Table:
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """All that it holds."""
         return self.highest, self.former, self.mean, self.count
 
     def grow(self, n_rows: int) -> None:
-        """Make room for more rows."""
         fresh = _Table(n_rows)
         n_old = len(self.highest)
         for new, old in zip(fresh.arrays, self.arrays, strict=True):
@@ -71,11 +65,11 @@ class _Table:
         self._view()
 
     def turn(self, row: int) -> None:
-        """Begin another week."""
+        """Start another week."""
         self.former[row], self.highest[row] = self.highest[row], np.nan
 
     def add(self, row: int, slot: int, used: float, is_late: bool) -> None:
-        """Take one sample; a late one counts as of the week before."""
+        """Add one sample; a late one counts in the week before."""
         at = row * N_SLOTS + slot
         n = self._count[at]
         highest = self._former if is_late else self._highest
@@ -86,21 +80,20 @@ class _Table:
             self._count[at] = n + 1
 
     def clear(self, row: int) -> None:
-        """Forget a row."""
         self.highest[row] = self.former[row] = np.nan
         self.mean[row], self.count[row] = 0.0, 0
 
     def _view(self) -> None:
-        """Views of Python's own, whose elements are read and written several times as fast as an array's."""
+        """Memory views, whose elements are several times faster to read and write than those of an array."""
         flat: list[Any] = [array.reshape(-1) for array in self.arrays]
         views: list[Any] = [memoryview(array) for array in flat]
         self._highest, self._former, self._mean, self._count = views
 
 
 class ObservedUse:
-    """The rows of all running requests that were observed; for one thread at a time.
+    """The samples of all observed running requests; for one thread at a time.
 
-    n_most: requests at once; samples of any further one are dropped and counted.
+    n_most: the most requests; samples of further ones are dropped and counted.
 
     >>> observed = ObservedUse()
     >>> observed.add("a", 900, 1, 0.5), observed.seen("a", "cpu").highest[:2].tolist(), observed.seen("b", "cpu")
@@ -125,12 +118,11 @@ class ObservedUse:
 
     @property
     def n_bytes(self) -> int:
-        """Of the arrays."""
         tables = [self._cpu] if self._mem is None else [self._cpu, self._mem]
         return sum(array.nbytes for table in tables for array in table.arrays)
 
     def add(self, name: str, time_s: int, slot: int, cpu: float, mem: float | None = None) -> bool:
-        """Take a sample, finite and at least 0; False where it is dropped, since n_most others are observed."""
+        """Add a sample, finite and at least 0; False if it is dropped, since n_most others are observed."""
         row = self._rows.get(name)
         if row is None:
             if len(self._rows) >= self.n_most:
@@ -155,7 +147,7 @@ class ObservedUse:
         return True
 
     def forget(self, name: str) -> bool:
-        """Free the request's row; False where it has none."""
+        """Free the request's row; False if it has none."""
         row = self._rows.pop(name, None)
         if row is None:
             return False
@@ -166,7 +158,7 @@ class ObservedUse:
         return True
 
     def seen(self, name: str, resource: str) -> Seen | None:
-        """A copy of what was seen; None where that is nothing."""
+        """A copy of a request's samples; None if there are none."""
         row = self._rows.get(name)
         table = self._cpu if resource == "cpu" else self._mem
         if row is None or table is None:
@@ -202,11 +194,10 @@ _N_HOURS_OF_DAY = 22
 def observed_s(first_slot: Any, last_slot: Any, n_hours: Any) -> np.ndarray:
     """Seconds of observation, int64, of the arguments' common shape.
 
-    From the begin of the first slot with a sample to the end of the last one, but at most an hour for each hour of the
-    day that has a sample, until 22 of them have one. So hourly samples count in full, two samples with half a day
-    between them count as two hours, and a wrong stamp adds an hour.
-
-    first_slot, last_slot: slots of 15 minutes, counted on without regard to days. n_hours: as of `hours_seen`.
+    From the start of the first slot with a sample to the end of the last one, but at most one hour
+    for each hour of the day that has a sample, until 22 hours have one. So hourly samples count in
+    full, two samples half a day apart count as two hours, and a wrong time stamp adds an hour.
+    first_slot, last_slot: slots of 15 minutes, numbered across days. n_hours: see `hours_seen`.
 
     >>> observed_s(0, np.array([11, 48, 95, 95]), np.array([3, 2, 8, 24])).tolist()
     [10800, 7200, 28800, 86400]
@@ -216,7 +207,7 @@ def observed_s(first_slot: Any, last_slot: Any, n_hours: Any) -> np.ndarray:
 
 
 def hours_seen(is_seen: np.ndarray) -> np.ndarray:
-    """In how many hours of the local day there is a sample, int64 (n,); is_seen: bool (n, 96), by slot of the day.
+    """Number of hours of the local day with a sample, int64 (n,); is_seen: bool (n, 96), by slot of the day.
 
     >>> hours_seen(np.arange(96)[None, :] % 8 == 0).tolist()
     [12]
@@ -225,19 +216,17 @@ def hours_seen(is_seen: np.ndarray) -> np.ndarray:
 
 
 _FIRST_S, _LAST_S = -62_135_510_400, 253_402_214_400
-"""Unix times from the second day of year 1 to the last of year 9999: the calendar has no others."""
+"""Unix times of the calendar: from the second day of year 1 to the last of year 9999."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayClock:
     """Turns seconds on a trace's clock into local days and slots of the day.
 
-    start_unix_s: unix time of the trace's second 0; where it is not known, 0 makes the trace begin at midnight.
-    timezone: an IANA name; the clock on the wall there decides the slot, so on the day that daylight saving begins one
-        hour of slots has no samples, and on the day that it ends one hour has twice as many.
-
-    Refused with ValueError: a name that is not a time zone. Times beyond the years 1 to 9999 have
-    the offset of that end.
+    start_unix_s: unix time of the trace's second 0; if unknown, 0 puts the trace's start at midnight.
+    timezone: an IANA name; its local time gives the slot, so when daylight saving begins one hour
+    of slots has no samples, and when it ends one hour has twice as many. ValueError for a name that
+    is not a time zone. Times outside the years 1 to 9999 have the offset of the nearest end.
 
     >>> clock = DayClock(start_unix_s=3600)
     >>> clock.slot(np.array([0, 82_800]), n_slots=24).tolist(), clock.day(np.array([0, 82_800])).tolist()
@@ -256,7 +245,7 @@ class DayClock:
             raise ValueError(f"timezone must be an IANA name, got {self.timezone!r}") from error
 
     def local_s(self, time_s: np.ndarray) -> np.ndarray:
-        """Local seconds since 1970 by the clock on the wall, int64, the shape of `time_s` (whole seconds)."""
+        """Seconds since 1970 in local time, int64, the shape of `time_s` (whole seconds)."""
         unix_s = np.asarray(time_s, np.int64) + self.start_unix_s
         if self.timezone == "UTC" or unix_s.size == 0:
             return unix_s
@@ -264,10 +253,10 @@ class DayClock:
         quarters = unix_s // quarter_s
         first, last = int(quarters.min()), int(quarters.max())
         if last - first < quarters.size:
-            asked, place = np.arange(first, last + 1), quarters - first
+            distinct, place = np.arange(first, last + 1), quarters - first
         else:
-            asked, place = np.unique(quarters, return_inverse=True)
-        offsets = np.array([_offset_s(zone, quarter * quarter_s) for quarter in asked.tolist()], np.int64)
+            distinct, place = np.unique(quarters, return_inverse=True)
+        offsets = np.array([_offset_s(zone, quarter * quarter_s) for quarter in distinct.tolist()], np.int64)
         return unix_s + offsets[place].reshape(unix_s.shape)
 
     def day(self, time_s: np.ndarray) -> np.ndarray:
@@ -281,7 +270,7 @@ class DayClock:
         return self.local_s(time_s) % DAY_S // (DAY_S // n_slots)
 
     def pieces(self, from_s: float, to_s: float) -> list[tuple[float, float, int]]:
-        """[from_s, to_s) cut where the clock on the wall is set: begin, end, and what makes a time within local.
+        """[from_s, to_s) cut at changes of the offset: start, end, and the offset to local time.
 
         >>> DayClock(0, "Europe/Zurich").pieces(1_711_843_200, 1_711_850_400)
         [(1711843200, 1711846800, 3600), (1711846800, 1711850400, 7200)]
@@ -301,10 +290,10 @@ class DayClock:
         """The first time of (before_s, after_s] with the offset of after_s; a whole quarter of an hour."""
         quarter_s = HOUR_S // 4
         low, high = ((time_s + self.start_unix_s) // quarter_s for time_s in (before_s, after_s))
-        wanted = _offset_s(ZoneInfo(self.timezone), high * quarter_s)
+        offset_s = _offset_s(ZoneInfo(self.timezone), high * quarter_s)
         while high - low > 1:
             middle = (low + high) // 2
-            if _offset_s(ZoneInfo(self.timezone), middle * quarter_s) == wanted:
+            if _offset_s(ZoneInfo(self.timezone), middle * quarter_s) == offset_s:
                 high = middle
             else:
                 low = middle
@@ -321,30 +310,29 @@ N_SLOTS = 96
 """Slots of a local day, 15 minutes each (CTCL, section V-C)."""
 SLOT_S = DAY_S // N_SLOTS
 N_ENDS = 8
-"""Times of day at which windows of observation end when surpluses are learnt: every 3 hours."""
+"""End times, by slot of the day, of the observation windows for which surpluses are learnt: every 3 hours."""
 SEEN_S = (10_800, 21_600, 43_200)
-"""Lengths of observation for which surpluses are learnt, seconds; more than the last counts as the last."""
+"""Lengths of the observation windows for which surpluses are learnt, seconds; longer counts as the last."""
 CLASSES, BY_HOURS = "classes", "hours"
 SURPLUS_RULES = (CLASSES, BY_HOURS)
-"""What a surplus is learnt of: the requests of a class, or all requests that were observed for as many hours."""
+"""The requests from which a surplus is learnt: those of a class, or all with the same hours of observation."""
 OWN_AFTER_S = DAY_S
-"""From this much observation on, every slot has been seen, and the own maximum stands alone."""
+"""After this time of observation every slot has a sample, and the request's maximum alone is used."""
 N_HOURS = 24
 _N_ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadClasses:
-    """Classes of one resource (CPU or memory), in shares of what a request reserved.
+    """Classes of one resource (CPU or memory), in shares of the reservation.
 
-    ids: int64 (k,), what a class is called; the same class keeps its id when classes are learnt again.
-    centres: float64 (k, 96), highest use in each slot of the local day, the mean over the class's requests.
-    means: float64 (k, 96), their mean use in each slot.
-    surplus: float64 (k, 3 * 8 * 24), how far a request that was observed as long as SEEN_S says, until one of N_ENDS
-        times of the day, then exceeded its own maximum, by hour of the local day; at least 0.
-    n_members: int64 (k,), requests that the class was learnt of.
-
-    Refused with ValueError: shapes that do not agree, numbers that are not finite or below 0, no class, an id twice.
+    ids: int64 (k,), names of the classes; a class keeps its id when classes are learnt again.
+    centres: float64 (k, 96), highest use in each slot of the local day, the mean over the class's
+    requests. means: float64 (k, 96), their mean use in each slot. surplus: float64 (k, 3 * 8 * 24),
+    by how much a request exceeds its observed maximum, by hour of the local day, after an
+    observation of SEEN_S that ends at one of N_ENDS times of the day; at least 0. n_members: int64
+    (k,), requests in the training of the class. ValueError for shapes that do not agree, numbers
+    that are not finite or below 0, no class, an id twice.
 
     >>> classes = WorkloadClasses(np.array([4, 7]), np.repeat([[0.1], [0.8]], 96, axis=1), np.full((2, 96), 0.1),
     ...                           np.full((2, 576), 0.05), np.array([3, 2]))
@@ -379,19 +367,20 @@ class WorkloadClasses:
         return len(self.ids)
 
     def nearest(self, profiles: np.ndarray) -> np.ndarray:
-        """Position of the nearest centre over the slots seen so far, int64 (n,); O(slots x classes) a request.
+        """Index of the nearest centre over the slots with samples, int64 (n,); O(slots x classes) a request.
 
-        profiles: (n, 96), highest use in each slot seen, NaN = not seen. One with no slot gets position 0.
+        profiles: (n, 96), highest use in each slot, NaN = no sample. Without samples the index is
+        0.
         """
         return nearest_centre(profiles, self.centres)
 
-    def needs(self, at: np.ndarray, own: np.ndarray, seen_s: np.ndarray, now_slot: int,
+    def needs(self, at: np.ndarray, maximum: np.ndarray, seen_s: np.ndarray, now_slot: int,
               slots: np.ndarray) -> np.ndarray:
-        """The most that each request is expected to use in each of `slots`, float64 (n, len(slots)), shares.
+        """The highest expected use of each request in each of `slots`, float64 (n, len(slots)), shares.
 
-        at: position of its class. own: its highest use so far. seen_s: for how long it was observed, at least
-        SEEN_S[0]. now_slot: the slot of now. Its own maximum and its class's surplus, at most the whole reservation;
-        never below the own maximum; after OWN_AFTER_S the own maximum alone.
+        at: index of its class. maximum: its highest use so far. seen_s: its time of observation, at
+        least SEEN_S[0]. now_slot: the slot of now. The result is maximum + the class's surplus, at
+        most the whole reservation and at least the maximum; after OWN_AFTER_S it is the maximum.
         """
         length = np.clip(np.searchsorted(SEEN_S, seen_s, side="right") - 1, 0, len(SEEN_S) - 1)
         end = now_slot * N_ENDS // N_SLOTS
@@ -399,26 +388,26 @@ class WorkloadClasses:
         table = self.surplus.reshape(len(self), len(SEEN_S), N_ENDS, N_HOURS)
         surplus = table[at[:, None], length[:, None], end, hours[None, :]]
         surplus = np.where((seen_s >= OWN_AFTER_S)[:, None], 0.0, surplus)
-        mine = np.asarray(own, np.float64)[:, None]
-        return np.maximum(np.minimum(mine + surplus, 1.0), mine)
+        maxima = np.asarray(maximum, np.float64)[:, None]
+        return np.maximum(np.minimum(maxima + surplus, 1.0), maxima)
 
 
 def nearest_centre(profiles: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Position of the nearest centre (Euclidean) over the slots that are not NaN, int64 (n,); the first of equals.
+    """Index of the nearest centre (Euclidean) over the slots that are not NaN, int64 (n,); the first of equals.
 
     >>> nearest_centre(np.array([[np.nan, 1.0]]), np.array([[0.0, 0.0], [9.0, 0.9]])).tolist()
     [1]
     """
-    found = np.empty(len(profiles), np.int64)
+    nearest = np.empty(len(profiles), np.int64)
     n_chunk = max(1, _N_ELEMENTS // centres.size)
     for first in range(0, len(profiles), n_chunk):
         chunk = np.asarray(profiles[first:first + n_chunk], np.float64)
         is_seen = ~np.isnan(chunk)
         values = np.where(is_seen, chunk, 0.0)
-        # |x - c|^2 over the slots seen, without what does not depend on c
+        # |x - c|^2 over the slots with samples, without terms that do not depend on c
         distance = is_seen @ (centres**2).T - 2.0 * (values @ centres.T)
-        found[first:first + n_chunk] = distance.argmin(axis=1)
-    return found
+        nearest[first:first + n_chunk] = distance.argmin(axis=1)
+    return nearest
 
 
 _QUARTER_S = 900
@@ -442,7 +431,7 @@ class SlotClock:
         return self.local_s(time_s) % DAY_S * N_SLOTS // DAY_S
 
     def local_s(self, time_s: int) -> int:
-        """Local seconds since 1970 by the clock on the wall."""
+        """Seconds since 1970 in local time."""
         unix_s = time_s + self.clock.start_unix_s
         if self._is_utc:
             return unix_s

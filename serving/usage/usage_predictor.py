@@ -1,8 +1,7 @@
-"""Answers about use over time for whoever has no lifetime bundle: observations in, expected use out.
+"""Expected use over time without a lifetime bundle, from a usage section and samples of running requests.
 
-What is expected of one request's use: at a time, over an interval, and when it is busy next.
-
-A usage section together with what running requests were seen to use since.
+`UsageAnswer` gives the expected use of one request at a time or over an interval, and its next busy
+interval. `LiveUsage` is a section together with samples.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ N_TEXT_MAX = 512
 class UsagePredictor:
     """Expected use of requests by their ids, any text. Safe to use from several threads and across forks.
 
-    What was observed lives in memory: after a restart a request is a newcomer again, until its observation time has
-    passed. A fork copies it; the two go on apart.
+    Samples are in memory: after a restart a request is a newcomer again, until its observation time
+    has passed. A fork copies the samples; both copies are then independent.
     """
 
     def __init__(self, section: UsageSection, n_most: int = N_REQUESTS_MAX) -> None:
@@ -53,9 +52,9 @@ class UsagePredictor:
 
     @classmethod
     def load(cls, folder: str | Path, *, n_most: int = N_REQUESTS_MAX) -> UsagePredictor:
-        """Load a usage section; BundleError where it is missing, corrupted or of another version.
+        """Load a usage section; BundleError if it is missing, corrupted or of another version.
 
-        n_most: requests that are observed at once; samples of further ones are dropped and counted.
+        n_most: the most observed requests; samples of further ones are dropped and counted.
         """
         predictor = cls(load_usage(folder), n_most)
         predictor._folder = Path(folder).absolute()
@@ -63,13 +62,13 @@ class UsagePredictor:
 
     @property
     def version(self) -> str:
-        """Of the section that is served."""
+        """The version of the served section."""
         return self._live.section.version
 
     def reload(self, folder: str | Path | None = None) -> str:
-        """Serve what lies in the folder now (default: the one that was loaded); returns its version.
+        """Serve the section that is in the folder now (default: the loaded folder); returns its version.
 
-        BundleError where that cannot be served, or has another clock: the old one serves on.
+        BundleError if it cannot be served, or has another clock: the old one serves on.
         """
         source = self._folder if folder is None else folder_path(folder, "folder")
         if source is None:
@@ -81,10 +80,10 @@ class UsagePredictor:
         return section.version
 
     def observe(self, request_id: str, time_s: int, used: float, mem_used: float | None = None) -> bool:
-        """Take a sample of use at a time: shares of the cores, and of the memory, that the request reserved.
+        """Record a sample of use at a time: shares of the cores, and of the memory, that the request reserved.
 
-        Any order; a sample before the first one lengthens the observation. True where it counts; False where it is
-        dropped, since as many requests as allowed are observed already. ValueError for what is no sample.
+        Samples may come in any order; one before the first makes the observation longer. False if
+        it is dropped, since the most requests are observed already. ValueError for a wrong sample.
         """
         name = _text(request_id)
         with self._lock:
@@ -93,21 +92,22 @@ class UsagePredictor:
         return is_taken
 
     def usage(self, request_id: str, resource: str = "cpu") -> UsageAnswer:
-        """What is expected of a request; of one never heard of, that it uses its reservation."""
+        """The expected use of a request; for an unknown one, its whole reservation."""
         name = _text(request_id)
         with self._lock:
-            section, seen = self._live.section, self._live.seen(name, resource)
-        return answer_of(section, name, resource, seen)
+            section, samples = self._live.section, self._live.seen(name, resource)
+        return answer_of(section, name, resource, samples)
 
     def ended(self, request_id: str) -> bool:
-        """Forget what was observed of a request; False where that is nothing."""
+        """Delete the samples of a request; False if there are none."""
         with self._lock:
             return self._live.ended(_text(request_id))
 
     def info(self) -> dict[str, Any]:
-        """What is served, how many requests are observed in how many bytes, and how many samples were dropped.
+        """The served version, the number of observed requests and their bytes, and the number of dropped samples.
 
-        surplus_rules: by resource, whether classes or hours give the surplus after each of SEEN_S (3, 6 and 12 hours).
+        surplus_rules: by resource, whether classes or hours give the surplus after each of SEEN_S
+        (3, 6 and 12 hours).
         """
         with self._lock:
             section = self._live.section
@@ -118,18 +118,18 @@ class UsagePredictor:
                     "n_bytes": self._live.n_bytes, "n_dropped": self._n_dropped}
 
     def before_fork(self) -> None:
-        """Wait until no other thread is within an observation or a reload (see `forking`)."""
+        """Wait until no other thread observes or reloads (see `forking`)."""
         self._reloading.before_fork()
         self._lock.acquire()
 
     def after_fork(self, *, is_child: bool) -> None:
-        """Go on, in the parent and in the child."""
+        """Release the locks, in the parent and in the child."""
         self._lock.release()
         self._reloading.after_fork(is_child=is_child)
 
 
 def serve_section(live: LiveUsage, section: UsageSection) -> None:
-    """Put a section in the place of another; BundleError where its clock is another."""
+    """Replace the section; BundleError if its clock differs."""
     try:
         live.serve(section)
     except ValueError as error:
@@ -149,13 +149,12 @@ _SMALLEST = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class UsageAnswer:
-    """Expected use of one request and resource, shares of what it reserved; it stays what it was when it was asked.
+    """Expected use of one request and resource, shares of its reservation; it does not change later.
 
-    basis: of the expected use: `observed` = its own use, seen for a day; `wave` = before that, its own pulse wave,
-        learnt at the last training; `class` = its own maximum and its class's surplus; `reservation` = nothing but what
-        it reserved. The upper level of a wave adds to the peak on every basis.
-    class_id: the nearest class of what was seen of it; None where that is too little, and `reason` says why.
-    own_highest: the highest use seen since observation began; NaN = nothing seen.
+    basis: `observed` = its samples of a day; `wave` = before that, its pulse wave from the last
+    training; `class` = its maximum and its class's surplus; `reservation` = all that it reserved.
+    The upper level of a wave adds to the peak on every basis. class_id: the nearest class; None if
+    there are too few samples, see `reason`. own_highest: the highest sample; NaN = no sample.
     version: of the usage section.
     """
 
@@ -179,7 +178,7 @@ class UsageAnswer:
         return float(self._expected[self._clock.slot(math.floor(time))])
 
     def peak(self, from_s: float, to_s: float) -> float:
-        """The most that it is expected to use at any time of [from_s, to_s), at most 366 days."""
+        """The highest expected use at any time of [from_s, to_s), at most 366 days."""
         begin, end = _seconds(from_s, "from_s"), _seconds(to_s, "to_s")
         if not begin < end <= begin + INTERVAL_MAX_S:
             raise ValueError(f"to_s must be after from_s and at most {INTERVAL_MAX_S} s later, got {end - begin} s")
@@ -191,10 +190,10 @@ class UsageAnswer:
         return highest
 
     def next_busy(self, from_s: float) -> tuple[float, float]:
-        """Begin and end of the next busy interval; one that is under way begins at `from_s`.
+        """Start and end of the next busy interval; a current one starts at `from_s`.
 
-        Busy = expected use above the middle between its least and its greatest. Where these differ by less than a tenth
-        of the greatest, or nothing is known, it is busy without end.
+        Busy = expected use above the middle between its minimum and maximum. If these differ by
+        less than a tenth of the maximum, or nothing is known, it is busy without end.
         """
         begin = _seconds(from_s, "from_s")
         if self.basis == "wave" and self._expected_waves is not None:
@@ -203,7 +202,7 @@ class UsageAnswer:
         if most - least <= _FLAT * most:
             return begin, math.inf
         is_busy = self._expected > (least + most) / 2
-        start_unix_s = self._clock.clock.start_unix_s  # slots begin at whole quarters of an hour of the real clock
+        start_unix_s = self._clock.clock.start_unix_s  # slots start at quarters of an hour of real time
         first = (math.floor(begin) + start_unix_s) // SLOT_S * SLOT_S - start_unix_s
         times = first + SLOT_S * np.arange(3 * N_SLOTS)  # two days with a change of the clock, and the end
         busy = is_busy[self._clock.clock.slot(times, N_SLOTS)]
@@ -212,7 +211,7 @@ class UsageAnswer:
         return max(begin, float(times[start])), float(times[start + length])
 
     def _next_busy(self, waves: UsageWaves, begin_s: float) -> tuple[float, float]:
-        """The wave's next busy window, by the local clock; it ends where that is set into a quiet time."""
+        """The wave's next busy window in local time; it ends if a change of the clock leads into a quiet time."""
         local_s = self._clock.local_s(math.floor(begin_s))
         ahead_s = min(waves.next_busy(local_s)[1] - local_s + DAY_S, INTERVAL_MAX_S)
         pieces = self._clock.clock.pieces(begin_s, begin_s + ahead_s)
@@ -231,28 +230,28 @@ class UsageAnswer:
         return begin_s if start_s is None else start_s, math.inf
 
     def _slots(self, from_s: float, to_s: float) -> np.ndarray:
-        """The slots of the day that an interval touches; two days have all that any longer time has.
+        """The slots of the day in an interval; of a longer one, those of its first two days.
 
-        One day is not enough: where daylight saving begins, it lacks an hour.
+        One day is not enough: when daylight saving begins, it lacks an hour.
         """
         end = min(math.ceil(to_s), math.floor(from_s) + 2 * DAY_S)
         times = np.append(np.arange(math.floor(from_s), end, SLOT_S), end - 1)
         return self._clock.clock.slot(times, N_SLOTS)
 
 
-def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen | None) -> UsageAnswer:
-    """The answer about a request from what was seen of it and what the section knows of it."""
+def answer_of(section: UsageSection, request_id: str, resource: str, samples: Seen | None) -> UsageAnswer:
+    """The answer for a request from its samples and the section."""
     if resource not in ("cpu", "mem"):
         raise ValueError(f"resource must be cpu or mem, got {shown(resource)}")
     waves = section.waves_of(request_id) if resource == "cpu" else None
     mean_waves, upper_waves = waves or (None, None)
     classes = section.classes.get(resource)
-    profile = np.full(N_SLOTS, np.nan) if seen is None else seen.highest.astype(np.float64)
+    profile = np.full(N_SLOTS, np.nan) if samples is None else samples.highest.astype(np.float64)
     is_seen = ~np.isnan(profile)
-    own = float(profile[is_seen].max()) if is_seen.any() else math.nan
+    top = float(profile[is_seen].max()) if is_seen.any() else math.nan
     class_id, at, reason = None, None, ""
     clock = SlotClock(section.clock)
-    seen_s = _observed_s(seen, is_seen, section)
+    seen_s = _observed_s(samples, is_seen, section)
     if classes is None:
         reason = f"the section has no classes of {resource}"
     elif seen_s < section.observed_s:
@@ -262,27 +261,27 @@ def answer_of(section: UsageSection, request_id: str, resource: str, seen: Seen 
         class_id = int(classes.ids[at[0]])
     expected = highest = np.ones(N_SLOTS)
     basis = "reservation"
-    if seen is not None and seen_s >= OWN_AFTER_S:
+    if samples is not None and seen_s >= OWN_AFTER_S:
         basis = "observed"
-        highest = np.full(N_SLOTS, own)
-        mean = seen.mean.astype(np.float64)
+        highest = np.full(N_SLOTS, top)
+        mean = samples.mean.astype(np.float64)
         expected = np.where(is_seen, mean, mean[is_seen].mean())
-    elif seen is not None and classes is not None and at is not None:
+    elif samples is not None and classes is not None and at is not None:
         basis = "class"
-        highest = classes.needs(at, np.array([own]), np.array([seen_s]), clock.slot(seen.last_s),
+        highest = classes.needs(at, np.array([top]), np.array([seen_s]), clock.slot(samples.last_s),
                                 np.arange(N_SLOTS))[0]
-        mean, shape = seen.mean.astype(np.float64), classes.means[at[0]]
+        mean, shape = samples.mean.astype(np.float64), classes.means[at[0]]
         scale = float(mean[is_seen].mean()) / max(float(shape[is_seen].mean()), _SMALLEST)
         expected = np.minimum(np.where(is_seen, mean, shape * scale), highest)
-    if waves is not None and basis != "observed":  # a day of its own is nearer to the next one than any wave
+    if waves is not None and basis != "observed":  # a day of samples is better than a wave
         basis, highest = "wave", np.where(is_seen, profile, -math.inf)
-    return UsageAnswer(basis, class_id, reason, own, section.version, clock, mean_waves, upper_waves, expected, highest)
+    return UsageAnswer(basis, class_id, reason, top, section.version, clock, mean_waves, upper_waves, expected, highest)
 
 
-def _observed_s(seen: Seen | None, is_seen: np.ndarray, section: UsageSection) -> int:
-    if seen is None or not is_seen.any():
+def _observed_s(samples: Seen | None, is_seen: np.ndarray, section: UsageSection) -> int:
+    if samples is None or not is_seen.any():
         return 0
-    first, last = ((time_s + section.clock.start_unix_s) // SLOT_S for time_s in (seen.first_s, seen.last_s))
+    first, last = ((time_s + section.clock.start_unix_s) // SLOT_S for time_s in (samples.first_s, samples.last_s))
     return int(observed_s(first, last, hours_seen(is_seen[None, :])[0]))
 
 
@@ -294,11 +293,11 @@ def _seconds(value: object, name: str) -> float:
 
 
 USED_MAX = 10.0
-"""The largest share of a reservation that is a sample: one above it is a damaged value, or percent read as a share."""
+"""The largest valid share: a higher one is a damaged value, or percent instead of a share."""
 
 
 class LiveUsage:
-    """What `observe` fills and `usage` reads; for one thread at a time. A section may take the place of another."""
+    """A section and samples of running requests; for one thread at a time. The section may be replaced."""
 
     def __init__(self, section: UsageSection, n_most: int = N_REQUESTS_MAX) -> None:
         self._observed = ObservedUse(n_most)
@@ -310,28 +309,27 @@ class LiveUsage:
 
     @property
     def n_bytes(self) -> int:
-        """Of what was observed."""
         return self._observed.n_bytes
 
     def serve(self, section: UsageSection) -> None:
-        """Answer by this section from now on; what was observed goes on. ValueError where its clock is another."""
+        """Use this section from now on, and keep the samples. ValueError if its clock differs."""
         if section.clock != self.section.clock:
             raise ValueError(f"the usage section's clock must be {self.section.clock}, got {section.clock}")
         self.section = section
 
     def observe(self, request_id: str, time_s: Any, cpu: Any, mem: Any = None) -> bool:
-        """Take a sample; False where it is dropped. ValueError where it is no sample."""
+        """Record a sample; False if it is dropped. ValueError for a wrong sample."""
         time = clock_second(time_s, "time_s")
         cpu = _share(cpu, "used")
         mem = None if mem is None else _share(mem, "mem_used")
         return self._observed.add(request_id, time, self._slots.slot(time), cpu, mem)
 
     def seen(self, request_id: str, resource: str) -> Seen | None:
-        """A copy of what was seen of a request; None = nothing."""
+        """A copy of a request's samples; None = no samples."""
         return self._observed.seen(request_id, resource)
 
     def ended(self, request_id: str) -> bool:
-        """Forget a request; False where nothing was observed of it."""
+        """Delete a request's samples; False if there are none."""
         return self._observed.forget(request_id)
 
 

@@ -1,11 +1,11 @@
 """The usage section: a folder of data beside a lifetime bundle, each file with its hash.
 
-`usage.json` the clock, the observation time and the names of requests; `usage.npz` classes and pulse waves (plain
-arrays, never pickle); `MANIFEST.json` the sha256 of each. Loading runs no code.
+`usage.json`: the clock, the observation time and the names of requests. `usage.npz`: classes and
+pulse waves as plain arrays, never pickle. `MANIFEST.json`: the sha256 of each. Loading runs no
+code.
 
-The pulse wave: use that is at its peak for a share of each period and at its trough for the rest.
-
-The sum of a request's pulse waves: one period, or a day's and a week's together.
+A `PulseWave` is at its peak for a share of each period, else at its trough. `UsageWaves` are one or
+two of them added: those of a day and of a week.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from sojourn.serving.usage.observed_use import CLASSES, SEEN_S, SURPLUS_RULES, D
 FORMAT_VERSION = 3
 DOCUMENT, ARRAYS = "usage.json", "usage.npz"
 N_BYTES_MAX = {DOCUMENT: 1 << 25, ARRAYS: 1 << 27}
-"""The files beside the manifest, and the largest that each may be. Hostile JSON takes 27 times its size in memory, so
-0.9 GB."""
+"""The files beside the manifest, and the largest size of each. Hostile JSON takes 27 times its size
+in memory, so 0.9 GB."""
 USAGE_FILES = tuple(N_BYTES_MAX)
 N_ARRAY_BYTES_MAX = 1 << 27
-"""Arrays take no more bytes in all: N_WAVES_MAX waves are 80 MB, N_CLASSES_MAX classes of both resources 4 MB."""
+"""The most bytes of all arrays: N_WAVES_MAX waves are 80 MB, N_CLASSES_MAX classes of both resources 4 MB."""
 N_CLASSES_MAX, N_WAVES_MAX = 256, 500_000
 WAVE_COLUMNS = ("peak", "trough", "period_s", "phase_s", "duty")
-"""Of the array `waves`; once more for the wave that is added, all NaN where there is none; all of it for expected use,
-then for its upper level."""
+"""Columns of one wave in `waves`. They repeat for the second wave (all NaN if there is none), and
+both repeat for the upper level."""
 N_WAVE_NUMBERS = 4 * len(WAVE_COLUMNS)
 OBSERVED_S = SEEN_S[0]
-"""A newcomer is observed for so long before it gets a class."""
+"""The time of observation before a newcomer gets a class."""
 RESOURCES = ("cpu", "mem")
 _KIND = "usage"
 _LARGEST = 1e12
@@ -51,13 +51,14 @@ _FILES = VouchedFiles("usage section", FORMAT_VERSION, N_BYTES_MAX)
 
 @dataclass(frozen=True, slots=True)
 class UsageSection:
-    """What is served of usage in time. All shares are of what a request reserved.
+    """A served usage section. All shares are of a request's reservation.
 
     clock: local time of day on the trace's clock. observed_s: how long a newcomer is observed before it gets a class.
     classes: by resource, `cpu` and perhaps `mem`. rows: request id as text -> row of `waves`. waves: float64 (n, 20),
     pulse waves of CPU use of requests that ran at the trace's end, by WAVE_COLUMNS, on local time.
-    surplus_rules: by resource, what its surplus was learnt of at each of SEEN_S, of SURPLUS_RULES. document: the whole
-    of usage.json, with training window and metrics. version: the first 12 hex digits of the manifest's sha256.
+    surplus_rules: by resource, the rule (of SURPLUS_RULES) at each of SEEN_S. document: all of
+    usage.json, with training window and metrics. version: the first 12 hex digits of the manifest's
+    sha256.
     """
 
     clock: DayClock
@@ -70,7 +71,7 @@ class UsageSection:
     version: str
 
     def waves_of(self, request_id: str) -> tuple[UsageWaves, UsageWaves] | None:
-        """Expected use and its upper level, of a request that ran at the trace's end; None for any other."""
+        """Expected use and its upper level of a request that ran at the trace's end; None for any other."""
         row = self.rows.get(request_id)
         if row is None:
             return None
@@ -82,8 +83,7 @@ def usage_files(clock: DayClock, observed_s: int, classes: Mapping[str, Workload
                 waves: np.ndarray, about: Mapping[str, Any]) -> dict[str, bytes]:
     """The section's files by name, MANIFEST.json among them; the same content gives the same bytes.
 
-    request_ids: of the rows of `waves`, float64 (n, 20). about: what else a reader should know, as
-    `surplus_rules`; JSON values only.
+    request_ids: of the rows of `waves`, float64 (n, 20). about: more fields, such as `surplus_rules`; JSON values only.
     """
     document = {
         "format_version": FORMAT_VERSION,
@@ -105,9 +105,10 @@ def usage_files(clock: DayClock, observed_s: int, classes: Mapping[str, Workload
 
 
 def load_usage(folder: str | Path) -> UsageSection:
-    """Read and verify a usage section; one that is replaced meanwhile is read as it was before or is after.
+    """Read and verify a usage section; if it is replaced meanwhile, the result is the old or the new one.
 
-    Raises BundleError naming the file and the reason: missing, wrong hash, wrong version, truncated, malformed.
+    Raises BundleError with the file and the reason: missing, wrong hash, wrong version, truncated,
+    malformed.
     """
     contents = _FILES.read(folder_path(folder, "folder"))
     document = _FILES.document(contents[DOCUMENT], DOCUMENT)
@@ -137,29 +138,28 @@ def load_usage(folder: str | Path) -> UsageSection:
         waves = _waves(arrays.pop("waves"), len(ids))
         if arrays:
             raise ValueError(f"array {shown(next(iter(arrays)))}, which is not known")
-    except Exception as error:  # whatever arrays that do not fit make numpy raise
+    except Exception as error:  # numpy may raise anything for arrays that do not fit
         raise BundleError(f"{ARRAYS} must hold the section's arrays, got {type(error).__name__}: {error}") from error
     return UsageSection(clock, observed_s, classes, rows, waves, surplus_rules, document,
                         version_of(contents[MANIFEST]))
 
 
 def check_usage_files(folder: str | Path) -> str:
-    """The version of a folder whose files are those that its manifest vouches for; BundleError if not."""
+    """The version of a usage section's folder; BundleError if its files do not match its manifest."""
     return _FILES.version(Path(folder))
 
 
-def _rules(given: Any) -> dict[str, tuple[str, ...]]:
-    """The rules of each resource, `classes` where a section says nothing."""
-    if not isinstance(given, dict) or not set(given) <= set(RESOURCES):
-        raise ValueError(f"surplus_rules must be by resource, {' and '.join(RESOURCES)}, got {shown(given)}")
-    rules = {}
+def _rules(rules: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(rules, dict) or not set(rules) <= set(RESOURCES):
+        raise ValueError(f"surplus_rules must be by resource, {' and '.join(RESOURCES)}, got {shown(rules)}")
+    resource_rules = {}
     for resource in RESOURCES:
-        each = tuple(document_fields.texts(given.get(resource, [CLASSES] * len(SEEN_S)), "surplus_rules", len(SEEN_S)))
+        each = tuple(document_fields.texts(rules.get(resource, [CLASSES] * len(SEEN_S)), "surplus_rules", len(SEEN_S)))
         if len(each) != len(SEEN_S) or not set(each) <= set(SURPLUS_RULES):
             raise ValueError(f"surplus_rules of {resource} must be {len(SEEN_S)} of {', '.join(SURPLUS_RULES)}, got "
                              f"{shown(each)}")
-        rules[resource] = each
-    return rules
+        resource_rules[resource] = each
+    return resource_rules
 
 
 def _classes(arrays: dict[str, np.ndarray], resource: str) -> WorkloadClasses:
@@ -173,7 +173,7 @@ def _classes(arrays: dict[str, np.ndarray], resource: str) -> WorkloadClasses:
 
 
 def _rows(array: np.ndarray, n_rows: int) -> np.ndarray:
-    """The array as rows of equal length; ValueError where it has two axes, or another number of elements."""
+    """The array as rows of equal length; ValueError if it has two axes or another number of elements."""
     if array.ndim != 1 or not n_rows or len(array) % n_rows:
         raise ValueError(f"an array of {n_rows} rows must have one axis and as many elements a row, got {array.shape}")
     return array.reshape(n_rows, -1)
@@ -210,13 +210,13 @@ _INF = math.inf
 class PulseWave:
     """Expected use over time, by five numbers (period-aware placement, section III-A).
 
-    peak, trough: use within and without the busy window, as a share of the request's reservation; trough <= peak. A
-        wave that is added to another one has levels around 0.
-    period_s: seconds from one busy window to the next; infinite = aperiodic, `peak` at all times.
+    peak, trough: use within and without the busy window, as a share of the request's reservation;
+    trough <= peak. The second of two waves has levels around 0.
+    period_s: seconds from one busy window to the next; infinite = aperiodic, always at `peak`.
     phase_s: when a busy window begins, seconds on the trace's clock modulo the period.
     duty: share of the period that is busy, above 0 and below 1.
 
-    Refused with ValueError: what breaks one of these rules.
+    ValueError if one of these rules is broken.
 
     >>> wave = PulseWave(peak=0.8, trough=0.2, period_s=100.0, phase_s=10.0, duty=0.3)
     >>> wave.at(np.array([0, 10, 39, 40, 110])).tolist()
@@ -261,7 +261,7 @@ class PulseWave:
         return self.peak if not self.is_periodic or self.next_busy(from_s)[0] < to_s else self.trough
 
     def next_busy(self, from_s: float) -> tuple[float, float]:
-        """Begin and end of the next busy window; one that is under way begins at `from_s`. Aperiodic: endless."""
+        """Start and end of the next busy window; a current one starts at `from_s`. Aperiodic: endless."""
         if not self.is_periodic:
             return from_s, _INF
         since_s = (from_s - self.phase_s) % self.period_s
@@ -321,28 +321,29 @@ class UsageWaves:
     def largest(self, from_s: float, to_s: float) -> float:
         """The largest use at any time of [from_s, to_s), exact. An interval that ends before it begins is refused.
 
-        Between two edges nothing changes, so the use at `from_s` and at the begin of every busy window in the interval
-        is enough. It stops where every wave is at its peak together; until then the time grows with the number of
-        windows.
+        Use is constant between two edges, so it is enough to look at `from_s` and the start of
+        every busy window in the interval. The search stops if all waves are at their peak together;
+        until then its time grows with the number of windows.
         """
         check_interval(from_s, to_s)
         if len(self.waves) == 1:
             return self.waves[0].largest(from_s, to_s)
         bound = sum(wave.largest(from_s, to_s) for wave in self.waves)
         best = float(self.at(np.array([from_s]))[0])
-        for wave, other in (self.waves, self.waves[::-1]):
+        for wave, partner in (self.waves, self.waves[::-1]):
             begin_s = from_s - (from_s - wave.phase_s) % wave.period_s + wave.period_s
             while begin_s < to_s and best < bound:
                 begins = begin_s + wave.period_s * np.arange(_EDGES_AT_ONCE)
                 begins = begins[begins < to_s]
-                best = max(best, wave.peak + float(other.at(begins).max()))
+                best = max(best, wave.peak + float(partner.at(begins).max()))
                 begin_s += wave.period_s * _EDGES_AT_ONCE
         return best
 
     def next_busy(self, from_s: float) -> tuple[float, float]:
-        """Begin and end of the next busy window; one that is under way begins at `from_s`. Aperiodic: endless.
+        """Start and end of the next busy window; a current one starts at `from_s`.
 
-        Busy = above the middle between the least and the greatest sum. That is so exactly while the wave with the
-        greater distance from trough to peak is busy, whatever the other one does. At equal distances it is the first.
+        Aperiodic: endless. Busy = above the middle between the lowest and the highest sum. This is
+        so exactly while the wave with the larger distance from trough to peak is busy; at equal
+        distances, the first.
         """
         return max(self.waves, key=lambda wave: wave.peak - wave.trough).next_busy(from_s)

@@ -146,14 +146,14 @@ def test_a_list_is_an_object_with_items_or_an_array(is_bare: bool) -> None:
 def test_a_list_with_a_pod_without_uid_takes_in_the_others_and_ends_none() -> None:
     calls, _, clock = fixed_calls(dict.fromkeys("abc", 1e5))
     assert calls.running({"items": [{"metadata": {"name": "x"}}]})[0] == 422
-    assert not calls.is_told
+    assert not calls.has_pods
     calls.placed(pod("a", "n"))
     clock.now_s += HOUR_S
     listed = [pod("b", "n"), {"metadata": {"name": "x"}}, None, pod("c", "n")]
     assert calls.running({"items": listed}) == (200, {
         "placed": 2, "refused": 2, "absent": 0,
         "reasons": ["metadata.uid must be given, got None", "object must be an object, got None"]})  # fmt: skip
-    assert calls.is_told
+    assert calls.has_pods
     assert calls.running({"items": [pod("b", "n"), pod("c", "n")]}) == (200, {"known": 2, "absent": 1})
 
 

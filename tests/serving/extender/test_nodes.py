@@ -216,15 +216,15 @@ def test_pods_are_absent_unless_they_are_new() -> None:
 
 def test_drains_are_told_by_nodes_or_whole_lists() -> None:
     drains = Drains("sojourn/drain-by")
-    assert drains.told({"items": [_node("a", _time(NOW_S)), _node("b")]}) == {"nodes": 2, "draining": 1}
-    drains.told(_node("b", _time(NOW_S + 1)))
+    assert drains.update({"items": [_node("a", _time(NOW_S)), _node("b")]}) == {"nodes": 2, "draining": 1}
+    drains.update(_node("b", _time(NOW_S + 1)))
     assert (drains.deadline_s("a"), drains.deadline_s("b")) == (NOW_S, NOW_S + 1)
-    drains.told(_node("a"))
+    drains.update(_node("a"))
     assert drains.deadline_s("a") is None
     with pytest.raises(ValueError, match="annotation sojourn/drain-by of node 'c': time must be one such as"):
-        drains.told({"items": [_node("a", _time(NOW_S)), _node("c", "soon")]})
+        drains.update({"items": [_node("a", _time(NOW_S)), _node("c", "soon")]})
     assert (drains.deadline_s("a"), drains.deadline_s("b")) == (None, NOW_S + 1)
-    drains.told({"items": []})
+    drains.update({"items": []})
     assert drains.deadline_s("b") is None
     assert (drains.deadline_of(_node("c", "soon")), drains.n_unreadable) == (None, 1)
 
