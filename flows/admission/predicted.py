@@ -29,6 +29,7 @@ from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.inputs import Encoder
 from sojourn.simulator.admission import Admission, AdmissionJobs, OfferedJob, admit_predicted, ratio_of
+from sojourn.simulator.measures import interval_text, signed_text
 
 TRUE, ESTIMATE, NO_ESTIMATE = "true time", "user estimate", "one day for each"
 ESTIMATES = "estimate"
@@ -130,8 +131,8 @@ def predicted_section(summary: pd.DataFrame, caption: str) -> Section:
     for row in summary.to_dict("records"):
         has_interval = row["label"] != baseline and not np.isnan(row["low"])
         rows.append((f"{row['slack']:g}", row["basis"], row["label"], f"{row['on_time_pct']:.1f}",
-                     "-" if row["label"] == baseline else f"{row['gain_pp']:+.1f}",
-                     f"{row['low']:+.1f} {row['high']:+.1f}" if has_interval else "-",
+                     "-" if row["label"] == baseline else signed_text(row["gain_pp"], 1),
+                     interval_text(row["low"], row["high"], 1, " ") if has_interval else "-",
                      "baseline" if row["label"] == baseline else verdict(-row["high"], -row["low"]),
                      f"{row['accepted_load_pct']:.1f}", f"{row['late_load_pct']:.1f}", f"{row['late_jobs_pct']:.1f}"))
     titles = ("slack", "deadline of", "planned by", "on time %", "diff. pp", "interval", "verdict", "accepted %",
@@ -208,8 +209,8 @@ def told_section(summary: pd.DataFrame, caption: str) -> Section:
         is_base = row["label"] == NOT_TOLD
         has_interval = not is_base and not np.isnan(row["low"])
         rows.append((f"{row['slack']:g}", row["basis"], row["label"], f"{row['accepted_load_pct']:.1f}",
-                     "-" if is_base else f"{row['gain_pp']:+.1f}",
-                     f"{row['low']:+.1f} {row['high']:+.1f}" if has_interval else "-",
+                     "-" if is_base else signed_text(row["gain_pp"], 1),
+                     interval_text(row["low"], row["high"], 1, " ") if has_interval else "-",
                      "baseline" if is_base else verdict(-row["high"], -row["low"]),
                      f"{row['accepted_jobs_pct']:.1f}"))
     titles = ("slack", "deadline of", "planned by", "accepted %", "diff. pp", "interval", "verdict", "jobs %")

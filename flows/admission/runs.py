@@ -28,6 +28,7 @@ from sojourn.simulator.admission import (
     energy_kwh,
     ratio_of,
 )
+from sojourn.simulator.measures import interval_text, signed_text
 
 DAY_S = 86_400
 SHORTEST_S = 60
@@ -341,8 +342,9 @@ def verdict(low: float, high: float) -> str:
 def _shown(row: Mapping[Hashable, Any], baseline: str) -> tuple[str, ...]:
     is_base = row["label"] == baseline
     has_interval = not is_base and not np.isnan(row["low"])
-    return (f"{row['slack']:g}", row["label"], f"{row['ratio']:.3f}", "-" if is_base else f"{row['difference']:+.3f}",
-            f"{row['low']:+.3f} {row['high']:+.3f}" if has_interval else "-",
+    return (f"{row['slack']:g}", row["label"], f"{row['ratio']:.3f}",
+            "-" if is_base else signed_text(row["difference"], 3),
+            interval_text(row["low"], row["high"], 3, " ") if has_interval else "-",
             "baseline" if is_base else verdict(row["low"], row["high"]), f"{row['accepted_load_pct']:.1f}",
             f"{row['used_pct']:.1f}", f"{row['kwh_per_core_h']:.3f}",
             "-" if np.isnan(row["bound"]) else f"{row['bound']:.2f}")

@@ -13,12 +13,12 @@ from rich.table import Table
 
 from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.simulator.experiments import caveats, is_rejecting_more
-from sojourn.simulator.measures import COLUMNS
+from sojourn.simulator.measures import COLUMNS, Column, interval_text, number_text, signed_text
 
 FoundComparison = Mapping[str, Any]
 """A comparison as logged: `flows.compare.tables.as_document`."""
-_Columns = tuple[tuple[str, str, str], ...]
-"""Title, name in a summary, format."""
+_Columns = tuple[tuple[str, str, Column], ...]
+"""Title, name in a summary, how it is shown."""
 _STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
 _MAX_LETTERS = 32
 """Of the longest policy and predictor, beside all columns and an interval on a line of 120."""
@@ -41,7 +41,7 @@ DEBT_WORDS = _words("debt")
 
 
 def _columns(table: str) -> _Columns:
-    return tuple((column.text_title(name), name, column.text_format)
+    return tuple((column.text_title(name), name, column)
                  for name, column in COLUMNS.items() if column.table == table)
 
 
@@ -99,8 +99,8 @@ def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     columns = (*_PLACED, *_MEASURES, *_known(_WHERE_KNOWN, rows))
     titles = ("policy", "predictor", "empty hosts %", "gain pp", "95 % interval", *(title for title, _, _ in columns))
     return markdown_rows(titles, [(
-        row["policy"], row["predictor"], _text(row, "empty_hosts_pct", ".2f"), _text(row, "gain_pp", "+.2f"),
-        gain_interval(row), *(_text(row, name, form) for _, name, form in columns)) for row in rows], n_text=2)
+        row["policy"], row["predictor"], *(_text(row, name, COLUMNS[name]) for name in ("empty_hosts_pct", "gain_pp")),
+        gain_interval(row), *(_text(row, name, column) for _, name, column in columns)) for row in rows], n_text=2)
 
 
 def _debt_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -121,25 +121,25 @@ def _measures(rows: Sequence[Mapping[Any, Any]]) -> Section:
 def _section(title: str, columns: _Columns, words: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> Section:
     return Section(title, " ".join(filter(None, words)),
                    ("policy", "predictor", *(title for title, _, _ in columns)),
-                   tuple((row["policy"], row["predictor"], *(_text(row, name, form) for _, name, form in columns))
+                   tuple((row["policy"], row["predictor"], *(_text(row, name, column) for _, name, column in columns))
                          for row in rows), 2)
 
 
 def _known(columns: _Columns, rows: Sequence[Mapping[Any, Any]]) -> _Columns:
     """Of the measures that not every workload has, those that some row knows."""
-    return tuple(column for column in columns if any(_text(row, column[1], "") != "-" for row in rows))
+    return tuple(column for column in columns if any(_text(row, column[1], column[2]) != "-" for row in rows))
 
 
 def gain_interval(row: Mapping[str, Any]) -> str:
     """The gain's 95 % interval; "-" where there is none."""
     low, high = row["gain_low_pp"], row["gain_high_pp"]
-    return "-" if low is None or row["policy"] == "best-fit" else f"{low:+.2f} to {high:+.2f}"
+    return "-" if low is None or row["policy"] == "best-fit" else interval_text(low, high)
 
 
-def _text(row: Mapping[Any, Any], name: str, form: str) -> str:
-    """A figure; "-" where it is not known, as in comparisons that were logged before there was such a figure."""
+def _text(row: Mapping[Any, Any], name: str, column: Column) -> str:
+    """A figure; "-" if it is not known, as in comparisons that were logged before there was such a figure."""
     value = row.get(name)
-    return "-" if value is None or math.isnan(value) else f"{value:{form}}"
+    return column.text(math.nan if value is None else value)
 
 
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
@@ -161,8 +161,8 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
         if has_interval or "interval" not in title:
             table.add_column(title, justify="right", no_wrap=True)
     for row, more_rejected in zip(simulation.to_dict("records"), is_rejecting_more(simulation), strict=True):
-        interval = f"{row['gain_low_pp']:+.2f} {row['gain_high_pp']:+.2f}" if has_interval else ""
-        table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", f"{row['gain_pp']:+.2f}",
+        interval = interval_text(row["gain_low_pp"], row["gain_high_pp"], between=" ") if has_interval else ""
+        table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", signed_text(row["gain_pp"]),
                       *([interval] if has_interval else []), _number(row["gap_closed_pct"], 0),
                       f"{row['packing_density_pct']:.1f}", *(_number(row[column]) for column in stranded.values()),
                       f"{row['n_rejected']:,.0f}{' (more)' * more_rejected}",
@@ -171,7 +171,7 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
 
 
 def _number(value: float, digits: int = 1) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+    return number_text(value, digits, missing="-", thousands="")
 
 
 def short_labels(predictors: Iterable[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import AGES_S, UPTIME_SHARES, time_label
 from sojourn.serving.curves import LifetimeCurve
+from sojourn.simulator.measures import signed_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +160,7 @@ def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
         ends = gains
     span = max(map(abs, gains), default=1.0) or 1.0
     for position, (gain, end) in enumerate(zip(gains, ends, strict=True)):
-        axes.text(end + (0.02 if gain >= 0 else -0.02) * span, position, f"{gain:+.1f}", va="center",
+        axes.text(end + (0.02 if gain >= 0 else -0.02) * span, position, signed_text(gain, 1), va="center",
                   ha="left" if gain >= 0 else "right", fontsize=9)
     axes.axvline(0, color="#444444", linewidth=0.8)
     axes.margins(x=0.15)

@@ -34,6 +34,7 @@ from sojourn.flows.reports.study_report import (
 from sojourn.flows.reports.study_report import TITLE as CALIBRATION
 from sojourn.models.measures import time_label
 from sojourn.simulator.experiments import is_rejecting_more, knows_the_future
+from sojourn.simulator.measures import signed_text
 
 _TITLES = ("trace", "requests", "chosen family", "Brier", "AP, long-lived", "MAE lifetime", "gain with a model, pp",
            "gain with perfect lifetimes, pp")
@@ -178,5 +179,5 @@ def _largest(rows: Sequence[Mapping[str, Any]], target: str) -> str:
     if not rows:
         return "-"
     best = max(rows, key=lambda row: float(row["gain_pp"]))
-    return (f"{best['gain_pp']:+.2f} [{gain_interval(best)}], [{best['policy']} ({best['predictor']})]({target}), "
-            f"largest of {len(rows)}")
+    return (f"{signed_text(best['gain_pp'])} [{gain_interval(best)}], [{best['policy']} ({best['predictor']})]"
+            f"({target}), largest of {len(rows)}")

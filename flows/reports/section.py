@@ -23,6 +23,7 @@ from sojourn.flows.console import console
 from sojourn.flows.placement.snapshot import Snapshot
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.figures import plain
+from sojourn.simulator.measures import signed_text
 from sojourn.simulator.planning import Executed, Instance, Runs, Schedule, executed, usage_profile
 from sojourn.simulator.rectification import MigrationGroup, worth
 
@@ -251,7 +252,8 @@ def _paired(row: Mapping[Any, Any]) -> str:
     half = row["against_half_pp"]
     if not np.isfinite(half) or (half == 0 and row["against_pp"] == 0):
         return "-"
-    return f"{row['against_pp']:+.1f} [{row['against_pp'] - half:+.1f}, {row['against_pp'] + half:+.1f}]"
+    low, difference, high = (signed_text(row["against_pp"] + side * half, 1) for side in (-1, 0, 1))
+    return f"{difference} [{low}, {high}]"
 
 
 def migrations_table(pool: Snapshot, groups: Sequence[MigrationGroup]) -> pd.DataFrame:
@@ -286,7 +288,7 @@ def print_migrations(table: pd.DataFrame, minutes: int, n_at_once: int) -> None:
         shown.add_row(*(escape(str(row[name])) for name in ("request_id", "from_host", "to_host")),
                       f"{row['predicted_remaining_h']:,.1f}", str(row["n_together"]), f"{row['chance_pct']:.0f}",
                       f"{row['chance_without_pct']:.0f}", "-" if math.isnan(after) else f"{after:.1f}",
-                      f"{row['gain_h']:+.1f}")
+                      signed_text(row["gain_h"], 1))
     console.print(shown)
 
 

@@ -14,6 +14,7 @@ from sojourn.flows.reports.figures import COLOURS, label_ends, label_lines, lege
 from sojourn.flows.reports.refresh_table import refresh_markdown, refresh_table
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import AGES_S, MEASURES, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
+from sojourn.simulator.measures import number_text, signed_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,13 +225,13 @@ def baseline_rows(found: Found) -> list[list[str]]:
         difference, low, high = found["differences"][rival][column.key]
         rows.append([column.plain, f"{found['scores'][chosen][column.key]:.3f}",
                      _interval(found["intervals"][chosen][column.key]), f"{rival} {rivals[rival]:.3f}",
-                     f"{difference:+.3f}", _interval((low, high), "+"), _verdict(low, high, column.aim)])
+                     signed_text(difference, 3), _interval((low, high), "+"), _verdict(low, high, column.aim)])
     return rows
 
 
 def _interval(ends: tuple[float | None, float | None], sign: str = "") -> str:
     low, high = ends
-    return "-" if low is None or high is None else f"{low:{sign}.3f} to {high:{sign}.3f}"
+    return "-" if low is None or high is None else f"{number_text(low, 3, sign)} to {number_text(high, 3, sign)}"
 
 
 def _verdict(low: float | None, high: float | None, aim: str) -> str:

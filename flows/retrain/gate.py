@@ -14,6 +14,7 @@ import numpy as np
 
 from sojourn.flows.placement.workloads import Replicated
 from sojourn.simulator.experiments import pairing_label
+from sojourn.simulator.measures import interval_text, signed_text
 
 REASONS_TAG = "reasons"
 """Tag of a version: why its gates failed."""
@@ -149,17 +150,17 @@ def is_better_placed(simulation: Replicated | None, own: str, other: str) -> boo
 def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
     mean, low, high = simulation.difference(pairing_label(policy, own), pairing_label(policy, other))
     if not _has_effect(simulation, policy):
-        found = (f"{policy} {mean:+.2f} pp; not shown: predictions make no difference in the replay, {policy} leaves "
-                 "the same hosts empty with every prediction")
+        found = (f"{policy} {signed_text(mean)} pp; not shown: predictions make no difference in the replay, {policy} "
+                 "leaves the same hosts empty with every prediction")
         return Gate(name, False, found, Reason.NO_EFFECT)
     if not np.isfinite(low):
-        return Gate(name, False, f"{policy} {mean:+.2f} pp; not shown: one replay has no interval",
+        return Gate(name, False, f"{policy} {signed_text(mean)} pp; not shown: one replay has no interval",
                     Reason.PLACEMENT_NOT_SHOWN)
     is_passed = low > -MARGIN_PP
     verdict = "" if is_passed else "; fewer" if high < 0.0 else "; not shown"
     n = simulation.n_pairs(pairing_label(policy, own), pairing_label(policy, other))
-    found = (f"{policy} {mean:+.2f} pp, 95 % interval {low:+.2f} to {high:+.2f} (over {n} replicas: small moves of "
-             f"this one trace), to lie above {-MARGIN_PP:g}{verdict}")
+    found = (f"{policy} {signed_text(mean)} pp, 95 % interval {interval_text(low, high)} (over {n} replicas: small "
+             f"moves of this one trace), to lie above {-MARGIN_PP:g}{verdict}")
     return Gate(name, is_passed, found, Reason.OTHER if high < 0.0 else Reason.PLACEMENT_NOT_SHOWN)
 
 

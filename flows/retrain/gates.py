@@ -29,6 +29,7 @@ from sojourn.serving.bundle import Bundle, RefreshModel, load_bundle
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import Forest, read_forest
 from sojourn.serving.inputs import HistoryDefinition, HistoryTerms
+from sojourn.simulator.measures import interval_text, signed_text
 
 MARGIN_PCT = 2.0
 """By how much, % of its score, a version may be worse than the champion and than the most accurate version so far.
@@ -115,7 +116,7 @@ def not_worse_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: J
     found = found or jury.difference(own, other)
     bound = found.mean_pct + N_ERRORS * found.error_pct
     return _gate(label, own, other, jury, found, bound < MARGIN_PCT,
-                 f"with {N_ERRORS:g} standard errors {bound:+.1f}, must lie below {MARGIN_PCT:+g}")
+                 f"with {N_ERRORS:g} standard errors {signed_text(bound, 1)}, must lie below {MARGIN_PCT:+g}")
 
 
 def is_more_accurate(own: BrierOverAges, other: BrierOverAges, jury: Jury, found: Difference | None = None) -> bool:
@@ -135,8 +136,9 @@ def _gate(label: str, own: BrierOverAges, other: BrierOverAges, jury: Jury, foun
                                  "no Brier score of them")
     verdict = "" if is_shown else "; worse" if found.low_pct > 0.0 else "; not shown"
     return Gate(name, is_shown,
-                f"Brier over ages {own.score():.4f} against {other.score():.4f}: {found.mean_pct:+.1f} %, 95 % "
-                f"interval {found.low_pct:+.1f} to {found.high_pct:+.1f} (over {jury.drawn}), {rule}{verdict}", reason)
+                f"Brier over ages {own.score():.4f} against {other.score():.4f}: {signed_text(found.mean_pct, 1)} %, "
+                f"95 % interval {interval_text(found.low_pct, found.high_pct, 1)} "
+                f"(over {jury.drawn}), {rule}{verdict}", reason)
 
 
 def _excess_pct(own: BrierOverAges, other: BrierOverAges, weight: np.ndarray | None = None) -> float:

@@ -21,6 +21,7 @@ from sojourn.flows.tracking.registry import CHAMPION
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
 from sojourn.simulator.experiments import pairing_label
+from sojourn.simulator.measures import interval_text, signed_text
 
 _NUMBERS = {
     "creation.ap_long": "average precision of “long-lived” at creation (higher = better)",
@@ -63,7 +64,7 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
 def _against(found: Difference | None) -> str:
     if found is None or math.isnan(found.mean_pct):
         return "-"
-    return f"{found.mean_pct:+.1f}  {found.low_pct:+.1f} {found.high_pct:+.1f}"
+    return f"{signed_text(found.mean_pct, 1)}  {interval_text(found.low_pct, found.high_pct, 1, ' ')}"
 
 
 def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:
@@ -163,8 +164,8 @@ def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup
     rows = []
     if against_lookup is not None:
         rows.append(("Brier score over ages against `km`, % (below 0 = better)",
-                     f"{against_lookup.mean_pct:+.1f}",
-                     f"{against_lookup.low_pct:+.1f} to {against_lookup.high_pct:+.1f}", "owners"))
+                     signed_text(against_lookup.mean_pct, 1),
+                     interval_text(against_lookup.low_pct, against_lookup.high_pct, 1), "owners"))
     for name, title in _NUMBERS.items():
         if name in measures:
             value, low, high = measures[name]
@@ -175,7 +176,7 @@ def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup
         gain, low, high, n_replicas = (float(table[name].loc[pairing_label(best, family)])
                                        for name in ("gain_pp", "gain_low_pp", "gain_high_pp", "n_seeds"))
         rows.append((f"empty hosts over best-fit, `{best}`, best of {len(DEPLOYABLE)} policies, pp (higher = better)",
-                     f"{gain:+.2f}", f"{low:+.2f} to {high:+.2f}" if np.isfinite(low) else "-",
+                     signed_text(gain), interval_text(low, high),
                      f"{n_replicas:.0f} replicas"))
     lines = [f"| {title} | {value} | {interval} | {over} |" for title, value, interval, over in rows]
     return "\n".join(["| test window | value | 95 % interval | over |", "|---|---|---|---|", *lines])
@@ -206,6 +207,6 @@ def _measures(scores: Mapping[str, float], against_lookup: Difference | None) ->
               for part in ("sim", "creation", "age_") for name in sorted(scores) if name.startswith(part)]
     rows = [f"| {title} | {scores[name]:.4g} |" for name, title in decides + others if name in scores]
     if against_lookup is not None:
-        rows.insert(1, f"| its difference to km, %, with 95 % interval | {against_lookup.mean_pct:+.1f}  "
-                       f"{against_lookup.low_pct:+.1f} {against_lookup.high_pct:+.1f} |")
+        rows.insert(1, f"| its difference to km, %, with 95 % interval | {signed_text(against_lookup.mean_pct, 1)}  "
+                       f"{signed_text(against_lookup.low_pct, 1)} {signed_text(against_lookup.high_pct, 1)} |")
     return "\n".join(["| measure | value |", "|---|---|", *rows])

@@ -48,6 +48,7 @@ from sojourn.models.measures import (
     standard_error,
 )
 from sojourn.serving.inputs import LIMIT, Encoder, HistoryDefinition, HistoryState
+from sojourn.simulator.measures import signed_text
 
 CHOICE_TAG = "choice"
 """Tag of a run, and of a version: what was chosen and why, in words."""
@@ -321,7 +322,7 @@ class Instants:
         if self.reason:
             return f"{are} not apart in owners' histories: {self.reason}."
         word = "apart" if self.is_apart else "not apart"
-        found = f"{self.gain:+.4f} +- {self.error:.4f}" if math.isfinite(self.gain) else "no score"
+        found = f"{signed_text(self.gain, 4)} +- {self.error:.4f}" if math.isfinite(self.gain) else "no score"
         return f"{are} {word} in owners' histories: {found} on the validation window."
 
     def tags(self) -> dict[str, str]:

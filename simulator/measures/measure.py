@@ -1,8 +1,9 @@
-"""A measure gives figures of a finished replay, with their columns in tables; and the gap that a
-policy closes."""
+"""A measure gives figures of a finished replay, with their columns in tables; the gap that a policy
+closes; and numbers as text: one that rounds to zero has no sign."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -43,10 +44,14 @@ class Column:
         """
         return f"{self.title} {_UNITS.get(name.rpartition('_')[2], '')}".strip()
 
-    @property
-    def text_format(self) -> str:
-        """The figure's format in text tables."""
-        return f"{self.sign}.{self.digits if self.text_digits is None else self.text_digits}f"
+    def text(self, value: float) -> str:
+        """The figure in text tables; "-" if it is not known.
+
+        >>> Column("gain", digits=1, sign="+").text(2.25), Column("gain").text(float("nan"))
+        ('+2.2', '-')
+        """
+        digits = self.digits if self.text_digits is None else self.text_digits
+        return number_text(value, digits, self.sign, "-", thousands="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +79,48 @@ def gap_closed_pct(gain_pp: ArrayLike, best_fit_pct: ArrayLike, bound_pct: Array
     """
     gap = float(np.mean(np.asarray(bound_pct, np.float64) - np.asarray(best_fit_pct, np.float64)))
     return 100.0 * float(np.mean(np.asarray(gain_pp, np.float64))) / gap if gap > 0.0 else float("nan")
+
+
+MISSING = "–"
+"""In place of a number that is not known."""
+
+
+def number_text(value: float, digits: int = 2, sign: str = "", missing: str = MISSING, thousands: str = ",") -> str:
+    """The number with so many digits after the point.
+
+    sign: "+" = a number above zero has its sign, too. missing: the text for NaN and for an infinite number.
+    thousands: "," between them, or "" for none.
+
+    >>> number_text(-0.04, 1), number_text(-0.04, 2), number_text(1234.5, 1, "+")
+    ('0.0', '-0.04', '+1,234.5')
+    >>> number_text(0.0, 2, "+"), number_text(float("nan"))
+    ('0.00', '–')
+    """
+    if not math.isfinite(value):
+        return missing
+    rounded = f"{value:{thousands}.{digits}f}"
+    if not any(digit in rounded for digit in "123456789"):
+        return rounded.removeprefix("-")
+    return f"+{rounded}" if sign and value > 0 else rounded
+
+
+def signed_text(value: float, digits: int = 2, missing: str = MISSING) -> str:
+    """A difference: the number with its sign, also above zero; zero has none.
+
+    >>> signed_text(1.5), signed_text(-0.001), signed_text(-12.34, 1)
+    ('+1.50', '0.00', '-12.3')
+    """
+    return number_text(value, digits, "+", missing)
+
+
+def interval_text(low: float, high: float, digits: int = 2, between: str = " to ", missing: str = "-") -> str:
+    """Both ends of an interval of differences.
+
+    missing: the text if an end is not known, as after one replay.
+
+    >>> interval_text(-0.001, 1.5), interval_text(-1.0, 2.0, 1, " "), interval_text(float("nan"), 1.0)
+    ('0.00 to +1.50', '-1.0 +2.0', '-')
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return missing
+    return f"{signed_text(low, digits)}{between}{signed_text(high, digits)}"

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, is_rejecting_more, knows_the_future
-from sojourn.simulator.measures import HostMap
+from sojourn.simulator.measures import HostMap, interval_text, signed_text
 from sojourn.simulator.page.comparison_data import ComparisonData
 
 Figure = dict[str, Any]
@@ -57,7 +57,7 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     is_cut = gain < cut
     left = float(np.nanmin([-0.05 * largest, *gain[~is_cut], *low[~is_cut]])) * 1.05 - 0.02 * largest
     left = min(left, cut) if is_cut.any() else left
-    ticks = [f"{CUT if value < cut else ''}{MORE if more else ''}{_escaped(_short(label))} <b>{value:+.2f}</b>"
+    ticks = [f"{CUT if value < cut else ''}{MORE if more else ''}{_escaped(_short(label))} <b>{signed_text(value)}</b>"
              for label, value, more in zip(bars["label"], gain, bars["is_more"], strict=True)]
     bar: dict[str, Any] = {
         "type": "bar", "orientation": "h", "x": _rounded(gain), "y": list(range(len(bars))),
@@ -79,7 +79,7 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     }
     if math.isfinite(bound_pp):
         layout["shapes"] = [_vertical(bound_pp)]
-        layout["annotations"] = [_note(f"bound {bound_pp:+.2f}", bound_pp, "right")]
+        layout["annotations"] = [_note(f"bound {signed_text(bound_pp)}", bound_pp, "right")]
     return {"data": [bar], "layout": layout}
 
 
@@ -97,8 +97,8 @@ def gain_text(gain_pp: float, low_pp: float, high_pp: float) -> str:
     >>> gain_text(1.5, 1.0, 2.0), gain_text(1.5, float("nan"), float("nan"))
     ('+1.50 pp (95 % interval +1.00 to +2.00)', '+1.50 pp')
     """
-    interval = f" (95 % interval {low_pp:+.2f} to {high_pp:+.2f})" if math.isfinite(low_pp) else ""
-    return f"{gain_pp:+.2f} pp{interval}"
+    interval = f" (95 % interval {interval_text(low_pp, high_pp)})" if math.isfinite(low_pp) else ""
+    return f"{signed_text(gain_pp)} pp{interval}"
 
 
 def empty_hosts_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
@@ -275,7 +275,7 @@ def _spaced(n: int, most: int) -> np.ndarray:
 
 def _rounded(values: Any) -> list[float | None]:
     """Plain numbers of 4 decimals, what is not finite left out."""
-    return [round(value, 4) if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
+    return [round(value, 4) + 0.0 if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
 
 
 def _short(text: str) -> str:

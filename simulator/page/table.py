@@ -17,7 +17,7 @@ import pandas as pd
 
 from sojourn.simulator.cluster import HOUR_S
 from sojourn.simulator.experiments import MORE_REJECTED, is_rejecting_more, knows_the_future
-from sojourn.simulator.measures import COLUMNS, Column
+from sojourn.simulator.measures import COLUMNS, Column, interval_text, number_text
 from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.headline import count
 
@@ -79,10 +79,10 @@ def text_cell(value: str, warning: str = "") -> str:
 
 def value_cell(number: float, column: Column, ends: Sequence[float] = ()) -> str:
     """A cell with a number as its column shows it, or "–"; ends: of its interval."""
+    text = number_text(number, column.digits, column.sign)
     if not math.isfinite(number):
-        return '<td data-value="">–</td>'
-    text = f"{number:{column.sign},.{column.digits}f}"
-    return f'<td data-value="{number:.6g}">{_with_interval(text, ends) if ends else text}</td>'
+        return f'<td data-value="">{text}</td>'
+    return f'<td data-value="{number + 0.0:.6g}">{_with_interval(text, ends) if ends else text}</td>'
 
 
 def _with_interval(text: str, ends: Sequence[float]) -> str:
@@ -90,7 +90,7 @@ def _with_interval(text: str, ends: Sequence[float]) -> str:
     if not (math.isfinite(low) and math.isfinite(high)) or low == high:
         return text
     is_sure = low > 0 or high < 0
-    return f"{f'<b>{text}</b>' if is_sure else text} <small>[{low:+.2f}, {high:+.2f}]</small>"
+    return f"{f'<b>{text}</b>' if is_sure else text} <small>[{interval_text(low, high, between=', ')}]</small>"
 
 
 MAX_LISTS = 6

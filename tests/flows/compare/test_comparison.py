@@ -265,7 +265,7 @@ def test_a_section_of_the_results_page() -> None:
     assert [title for title in titles if title in further] == list(further)
     # the first two as logged before there were such figures; a figure that a row lacks is "-"
     for line, known in zip(lines[-4:-1], (
-            {**placed, "policy": "best-fit", "predictor": "", "gain pp": "+0.00", "gap closed %": "0"}, placed,
+            {**placed, "policy": "best-fit", "predictor": "", "gain pp": "0.00", "gap closed %": "0"}, placed,
             {**placed, "95 % interval": "+1.25 to +3.75", **further}), strict=True):
         assert line == f"| {' | '.join(known.get(title, '-') for title in titles)} |"
 
@@ -277,7 +277,7 @@ def test_the_index_shows_the_largest_gain_that_rejects_no_more() -> None:
              "workloads": [part]}
     index = results_pages((), [found], "results")[""]
     # nilas gains more than lava (+1 against -1) but rejects 0.5 % more than best-fit; no cell has an oracle
-    assert ("| -1.00 [-2.00 to +0.00], [lava (km)](results/x.md#placement-on-x-lava-table), largest of 1 | - |"
+    assert ("| -1.00 [-2.00 to 0.00], [lava (km)](results/x.md#placement-on-x-lava-table), largest of 1 | - |"
             in index)
 
 

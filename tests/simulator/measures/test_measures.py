@@ -34,4 +34,4 @@ def test_columns_are_told_apart_and_titled_with_their_unit() -> None:
     assert {name for measure in MEASURES.values() for name in measure.columns} <= set(COLUMNS)
     assert COLUMNS["decision_us"].text_title("decision_us") == "decision us"
     assert COLUMNS["n_migrations"].text_title("n_migrations") == "migrations"
-    assert (COLUMNS["rejected_pct"].text_format, COLUMNS["gain_pp"].text_format) == (".3f", "+.2f")
+    assert (COLUMNS["rejected_pct"].text(1234.5), COLUMNS["gain_pp"].text(1.5)) == ("1234.500", "+1.50")

@@ -292,11 +292,11 @@ def test_the_table_has_only_what_is_known() -> None:
         "stranded CPU", "stranded CPU at misfit", "stranded memory", "stranded memory at misfit", "CPU used",
         "violation rate", "violation severity", "rejected", "migrations", "decision"][:9]
     assert '<td data-value="2"><b>+2.00</b> <small>[+1.50, +2.50]</small></td>' in table
-    assert '<td data-value="0">+0.00 <small>[-0.50, +0.50]</small></td>' in table  # includes 0: not bold
+    assert '<td data-value="0">0.00 <small>[-0.50, +0.50]</small></td>' in table  # includes 0: not bold
     assert '<td data-value="">–</td>' in table
     assert '<td data-value="1200">1,200</td>' in table
     assert "predictor" not in html_table(rows.assign(predictor=""))
-    assert '<td data-value="0">+0.00</td>' in html_table(summary_of({}, math.nan))  # one seed
+    assert '<td data-value="0">0.00</td>' in html_table(summary_of({}, math.nan))  # one seed
 
 
 def test_bars_stand_best_on_top_and_far_losses_are_cut() -> None:
