@@ -355,7 +355,7 @@ class LookupTable:
         hazards: np.ndarray = self.hazards[table_row(features[self.place], len(self.hazards))]
         return hazards
 
-    def result(self, hazards: np.ndarray, features: np.ndarray) -> np.ndarray:
+    def mixed(self, hazards: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Mixed hazards of n requests, float64 (n, J), from the forest's hazards and encoded
         features (n, n_features)."""
         values = features[:, self.place]
