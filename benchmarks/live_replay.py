@@ -22,7 +22,7 @@ import pandas as pd
 import sojourn.simulator as sim
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.learnt_curves import asked_rows, held_curves
+from sojourn.flows.placement.predictors import asked_rows, held_curves
 from sojourn.flows.placement.workloads import later_part
 from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.flows.settings.retrain import RetrainConfig

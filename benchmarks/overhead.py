@@ -54,7 +54,7 @@ def _measure(store: Path, n_requests: int) -> None:
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
     from sojourn.flows.retrain.job import retrain
     from sojourn.flows.settings.retrain import RetrainConfig
-    from sojourn.flows.settings.tracking_uri import TrackingUri
+    from sojourn.flows.settings.store import TrackingUri
     from sojourn.flows.tracking import client
     from sojourn.flows.tracking.databases import ready_database
     from sojourn.flows.workers.prefect import prefect_server

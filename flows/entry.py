@@ -31,7 +31,7 @@ def main() -> None:
         print(f"error: {_words(missing, arguments)}", file=sys.stderr)
         sys.exit(2)
     except Exception:  # a fault of this program: its traceback is a text that leaves, too
-        from sojourn.flows.settings.tracking_uri import without_secrets
+        from sojourn.flows.settings.store import without_secrets
 
         print(without_secrets(traceback.format_exc()), file=sys.stderr, end="")
         sys.exit(1)

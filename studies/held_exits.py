@@ -15,7 +15,7 @@ import numpy as np
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.learnt_curves import held_curves
+from sojourn.flows.placement.predictors import held_curves
 from sojourn.models import FitSettings
 from sojourn.models.lifetime import HazardModel
 

@@ -12,7 +12,7 @@ from sojourn.features import Trace
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import SEEN_FROM, SEEN_TO
-from sojourn.flows.placement.learnt_curves import TableSource, asked_rows
+from sojourn.flows.placement.predictors import TableSource, asked_rows
 from sojourn.flows.placement.workloads import later_workload
 from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.flows.settings.retrain import RetrainConfig

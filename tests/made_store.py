@@ -15,12 +15,11 @@ from made_bundles import Made
 from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.store import lock
 from sojourn.flows.store.lock import USE, is_locked
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.flows.versions.promotion import BundleBytes
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
 

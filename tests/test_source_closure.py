@@ -17,7 +17,7 @@ FILES = sorted(file for part in FOLDER.iterdir() for file in (part.rglob("*.py")
 
 KEPT_UNDER = ("sojourn.serving.forest.mask_kernels", "sojourn.features.synthetic", "sojourn.features.readers.swf",
               "sojourn.flows.retrain.features", "sojourn.flows.retrain.train",
-              "sojourn.flows.placement.learnt_curves", "sojourn.flows.compare.cells")
+              "sojourn.flows.placement.predictors", "sojourn.flows.compare.cells")
 
 
 def name_of(file: Path) -> str:

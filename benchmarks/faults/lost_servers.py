@@ -138,7 +138,7 @@ def _lost(bench: Bench, server: _Mlflow, uri: str, event: str) -> list[str]:
 def registered(store: Path) -> list[str]:
     """What does not hold after the run: two versions, the later one champion and served, and no run under way."""
     from sojourn.flows.settings.trace import TraceSettings
-    from sojourn.flows.tracking.registry import CHAMPION
+    from sojourn.flows.tracking.tracker import CHAMPION
     from sojourn.flows.versions.promotion import BundleBytes, read_sha256, read_store
 
     tracker = read_store(TraceSettings(store=store))

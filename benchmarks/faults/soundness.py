@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from sojourn.flows.tracking.registry import CLEANED_TAG
+from sojourn.flows.tracking.tracker import CLEANED_TAG
 
 NAME = "sojourn-lifetime"
 _PARTIAL = ("_alembic_tmp", ".uploading", ".partial", ".tmp")

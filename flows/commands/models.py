@@ -42,7 +42,7 @@ def retrain(flags: Flags) -> None:
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.retrain.job import retrain as run
-    from sojourn.flows.tracking.registry import CHAMPION
+    from sojourn.flows.tracking.tracker import CHAMPION
 
     if run(settings).promotion.alias != CHAMPION:
         raise typer.Exit(CHALLENGER)
@@ -133,7 +133,7 @@ def train_usage(
     if settings.usage_reader != "synthetic" and not trace.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(trace)!r}")
     keep_prefect_in(settings.store)
-    from sojourn.flows.tracking.registry import CHAMPION
+    from sojourn.flows.tracking.tracker import CHAMPION
     from sojourn.flows.usage.train_usage import train_usage as run
 
     if run(settings).promotion.alias != CHAMPION:

@@ -215,7 +215,7 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
                 end_quietly()
             if not _is_reported(error):
                 raise
-            from sojourn.flows.settings.tracking_uri import without_secrets
+            from sojourn.flows.settings.store import without_secrets
 
             if os.environ.get(DEBUG, "0") not in ("", "0"):
                 typer.echo(without_secrets(traceback.format_exc()), err=True)

@@ -20,7 +20,7 @@ from sojourn.flows.commands.options import (
     plain_errors,
     takes,
 )
-from sojourn.flows.settings.other_jobs import DescribeUsageConfig
+from sojourn.flows.settings.other_jobs import DESCRIBED, DescribeUsageConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.settings.trace import ReadSettings, maps_columns
 
@@ -34,9 +34,6 @@ LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
 trace_app = typer.Typer(cls=CommandGroup, help="Read, describe and convert traces.", no_args_is_help=True,
                         rich_markup_mode=None)
-_FILES = ("classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png")
-"""What `describe` writes beside the store `usage`."""
-
 usage_app = typer.Typer(cls=CommandGroup,
                         help="See what requests use over time.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -219,8 +216,6 @@ def usage_describe(
 
     out = settings.out
     stream = read_usage(reader, path, timezone=settings.timezone, **options)
-    if out is not None:
-        _check_out(out)
     with stage("read and fit") as report:
         found = describe_usage(stream, step_s=settings.step_s, n_classes=settings.n_classes, progress=report,
                                folder=None if out is None else out / "usage")
@@ -264,21 +259,6 @@ def reader_options(reader: str, given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _check_out(out: Path) -> None:
-    """Refuse a folder with files of the user, before anything is read; what this command wrote is replaced."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"out must be a folder, got the file {str(out)!r}")
-    odd = [path.name for path in sorted(out.iterdir()) if not _is_written(path.name)] if out.is_dir() else []
-    if odd:
-        raise ValueError(f"out must be new, empty or a folder of `usage describe`, got something else in {str(out)!r}: "
-                         f"{odd[0]!r}")
-
-
-def _is_written(name: str) -> bool:
-    """Whether this command writes it, or a run that was killed left it."""
-    return name in (*_FILES, "usage") or name.startswith(tuple(f".{each}." for each in (*_FILES, "usage")))
-
-
 def _written(found: UsageDescription, out: Path) -> list[Path]:
     """Write the pictures and the table; the store is there already."""
     from sojourn.flows.usage.report import classes_figure, errors_figure, examples_figure, period_figure, request_figure
@@ -299,7 +279,7 @@ def _written(found: UsageDescription, out: Path) -> list[Path]:
             figure.savefig(temporary, dpi=110, format="png")
     with whole_file(out / "series.parquet") as temporary:
         found.table.to_parquet(temporary, index=False)
-    for name in _FILES:
+    for name in DESCRIBED:
         if name not in (*figures, "series.parquet"):
             (out / name).unlink(missing_ok=True)  # of an earlier run
     return [*(out / name for name in figures), out / "series.parquet", out / "usage"]

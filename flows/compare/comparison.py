@@ -32,8 +32,7 @@ from sojourn.flows.compare.grid import Cell, by_workload
 from sojourn.flows.compare.settings import PRESETS, CompareConfig
 from sojourn.flows.compare.tables import as_document, cells_table, differences_table, log_comparison, summary_table
 from sojourn.flows.console import console, stage, tell_doubts
-from sojourn.flows.placement.learnt_curves import Learning, fitted_curves
-from sojourn.flows.placement.predictors import PredictorSpec
+from sojourn.flows.placement.predictors import Learning, PredictorSpec, fitted_curves
 from sojourn.flows.placement.workloads import TraceSpec
 from sojourn.flows.reports.comparison_report import comparison_tables, folder_lines, shortened
 from sojourn.flows.retrain.features import stored_features

@@ -22,8 +22,7 @@ from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import FoundComparison
 from sojourn.flows.reports.figures import draw_gains
 from sojourn.flows.reports.section import Section
-from sojourn.flows.tracking.registry import COMPARISON
-from sojourn.flows.tracking.tracker import Tracker, whole_trace
+from sojourn.flows.tracking.tracker import COMPARISON, Tracker, whole_trace
 from sojourn.simulator.experiments import BASELINE
 from sojourn.simulator.measures import gap_closed_pct
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 
 from sojourn.features.split import Examples
 from sojourn.features.trace import Trace
@@ -312,7 +313,8 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
     end_s = np.array([one.end_s for one in told], np.int64)
     watch_s = np.maximum(begin_s, now_s)
     n_keys = min((len(owners) for owners in owner), default=0)
-    codes = coarsest_owner([_codes([owners[place] for owners in owner]) for place in range(n_keys)], len(taken))
+    codes = coarsest_owner([pd.factorize(np.array([owners[place] for owners in owner], object))[0]
+                            for place in range(n_keys)], len(taken))
     tables = tuple(logged_table(block.model, block.curves) for block in blocks)
     is_kept = end_s > watch_s
     is_kept |= (end_s == watch_s) & (watch_s == begin_s)  # a request of less than a second counts as one
@@ -327,12 +329,6 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
         dict(counts), tuple(sorted((loss for one in log.sessions for loss in one.losses),
                                    key=lambda loss: (loss.from_s, loss.heard_s))),
     )  # fmt: skip
-
-
-def _codes(names: list[str | None]) -> np.ndarray:
-    """A number for each name, int64 (n,); -1 for none."""
-    code: dict[str, int] = {}
-    return np.array([-1 if name is None else code.setdefault(name, len(code)) for name in names], np.int64)
 
 
 def _shadow(log: DecisionLog, handles: list[Handle]) -> tuple[tuple[np.ndarray, JoinedTable] | None, tuple[str, ...]]:

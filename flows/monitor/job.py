@@ -16,14 +16,23 @@ from typing import Any
 from sojourn import __version__
 from sojourn.flows.console import console, stage
 from sojourn.flows.monitor.followed import Followed, Outcome, follow, traced_outcomes
-from sojourn.flows.monitor.page import Clock, clock_text, loss_text, monitor_page, verdict
-from sojourn.flows.monitor.weeks import Alarm, DriftCheck, Week, check_drift, weeks_of
+from sojourn.flows.monitor.weeks import (
+    Alarm,
+    Clock,
+    DriftCheck,
+    Week,
+    check_drift,
+    clock_text,
+    loss_text,
+    monitor_page,
+    verdict,
+    weeks_of,
+)
 from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.store.lock import held_alone
-from sojourn.flows.tracking.registry import LEFT_TAG
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import LEFT_TAG, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG
 from sojourn.flows.workers.flow import store_flow
 from sojourn.models.drift import DAY_S

@@ -46,8 +46,16 @@ from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training,
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.caches import source_hash
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, FAMILY, LEFT_TAG, RETRAIN, RunRecord
-from sojourn.flows.tracking.tracker import Tracker, train_and_test
+from sojourn.flows.tracking.tracker import (
+    CHALLENGER,
+    CHAMPION,
+    FAMILY,
+    LEFT_TAG,
+    RETRAIN,
+    RunRecord,
+    Tracker,
+    train_and_test,
+)
 from sojourn.flows.versions.cleaning import clean
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes, fetched, read_sha256
 from sojourn.flows.versions.version_list import GATE, JUDGED_TAG, PASSED, JudgedOn, keyed

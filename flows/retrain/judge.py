@@ -23,15 +23,14 @@ from sojourn.features.creation import FeatureRows, build_rows
 from sojourn.features.later_file import LATER_FROM
 from sojourn.features.split import known_at
 from sojourn.flows.console import Report, console, stage, tell_doubts
-from sojourn.flows.placement.learnt_curves import TableSource, asked_rows
+from sojourn.flows.placement.predictors import TableSource, asked_rows
 from sojourn.flows.placement.workloads import Replicated, compare_replicas, later_workload, t_half_width, with_more
 from sojourn.flows.retrain.features import Features, Sample, read_rows, workers_of
 from sojourn.flows.retrain.gate import MARGIN_PP, judged_pairs
 from sojourn.flows.retrain.ingest import Ingested
 from sojourn.flows.retrain.train import Trained, Training, reread
 from sojourn.flows.settings.retrain import PlacementSettings
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.flows.versions.promotion import CANDIDATES, BundleBytes, fetched
 from sojourn.flows.workers.dask import run_grouped
 from sojourn.models.bundle_writer import given_shares, table_of, training_reference, write_bundle

@@ -11,8 +11,7 @@ from prefect import task
 from sojourn.flows.console import console
 from sojourn.flows.retrain.gate import REASONS_TAG, Gate, as_tag, next_steps, reasons_of
 from sojourn.flows.store.lock import store_lock
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, PromotionOrder, carry_out, finish_orders, sweep_candidates
 from sojourn.flows.versions.version_list import FAILED, GATE, OTHER_TAG, PASSED, other_than, reason_left
 

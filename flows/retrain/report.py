@@ -17,7 +17,7 @@ from sojourn.flows.placement.workloads import Replicated
 from sojourn.flows.retrain.gate import DEPLOYABLE
 from sojourn.flows.retrain.gates import Difference
 from sojourn.flows.retrain.promote import Promotion
-from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import CHAMPION
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
 from sojourn.simulator.experiments import pairing_label

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.settings.retrain import MODEL_NAME, RunSettings, SeedSettings
-from sojourn.flows.settings.store import Group
+from sojourn.flows.settings.store import Group, own_folder
 from sojourn.flows.settings.trace import SYNTHETIC, ReadSettings, SharedSettings, TraceSettings
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
 """What the simulated year was served under (docs/drift.md)."""
 PLANNED = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json", "plan.html")
 """What `sojourn plan` writes."""
+DESCRIBED = ("classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png")
+"""What `sojourn usage describe` writes beside the store `usage`."""
 _LEAST_H, _MOST_H = 0.001, 876_600
 """Of a long stay: 100 years at most."""
 _MOST_MINUTES = 1_440
@@ -143,6 +145,17 @@ class DescribeUsageConfig(UsageSettings):
     """Classes of series with the same day, at most."""
     out: Path | None = None
     """Folder for the pictures (PNG), a table of all series and the stored series."""
+
+    @field_validator("out")
+    @classmethod
+    def _own_folder(cls, value: Path | None) -> Path | None:
+        return None if value is None else own_folder(value, "usage describe", cls._is_own)
+
+    @staticmethod
+    def _is_own(name: str) -> bool:
+        """Whether `usage describe` writes it, or a run that was killed left it."""
+        own = (*DESCRIBED, "usage")
+        return name in own or name.startswith(tuple(f".{each}." for each in own))
 
     @field_validator("step_s")
     @classmethod
@@ -301,13 +314,7 @@ class PlanConfig(Group):
     @field_validator("out")
     @classmethod
     def _own_folder(cls, value: Path) -> Path:
-        if value.exists() and not value.is_dir():
-            raise ValueError(f"out must be a folder, got the file {str(value)!r}")
-        odd = [path.name for path in sorted(value.iterdir()) if path.name not in PLANNED] if value.is_dir() else []
-        if odd:
-            raise ValueError(f"out must be new, empty or a folder of `plan`, got something else in {str(value)!r}: "
-                             f"{odd[0]!r}")
-        return value
+        return own_folder(value, "plan", PLANNED.__contains__)
 
     @property
     def planning(self) -> PlanSettings:

@@ -24,8 +24,8 @@ from sojourn.flows.retrain.features import Features, build_features, stored_feat
 from sojourn.flows.retrain.ingest import Ingested, ingest, read_into
 from sojourn.flows.retrain.train import fit_settings, run_windows
 from sojourn.flows.settings.retrain import RetrainConfig, TrainSettings
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.settings.trace import TraceSource
-from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.store.caches import check_same_code, source_hash
 from sojourn.flows.tracking.databases import ready_trials
 from sojourn.flows.tracking.tracker import Tracker

@@ -42,8 +42,7 @@ from sojourn.flows.retrain.train import (
     with_fitted,
 )
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.registry import FAMILY, STUDY
-from sojourn.flows.tracking.tracker import Tracker, train_and_test
+from sojourn.flows.tracking.tracker import FAMILY, STUDY, Tracker, train_and_test
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
 from sojourn.flows.workers.flow import store_flow
 from sojourn.models.curve_table import CurveTable, HazardTable, online_table

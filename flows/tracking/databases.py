@@ -1,30 +1,203 @@
-"""MLflow's SQLite database, and Optuna's: made whole, or upgraded on a copy, before anyone opens it.
+"""SQLite databases of a store: there whole or not at all, and at home where the store is.
 
-MLflow makes its tables by some sixty migrations, each of which SQLite commits by itself: killed half way, it leaves a
-database that no later run can open, and two that begin at once are in each other's way."""
+MLflow's and Optuna's are made whole, or upgraded on a copy under a temporary name that is then renamed, before anyone
+opens them. MLflow makes its tables by some sixty migrations, each of which SQLite commits by itself: killed half way,
+it leaves a database that no later run can open, and two that begin at once are in each other's way.
+
+MLflow keeps absolute places of artifacts: left as they are, a run in a copied store would write its artifacts into the
+original, so a store that was copied or moved gets its own."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from sojourn.flows.console import stage
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.store.lock import LOCK, is_alone, store_lock
-from sojourn.flows.store.moved import (
-    check_own,
-    copy_database,
-    made_at,
-    make_database,
-    move_places,
-    new_database,
-    read_rows,
-    tables_of,
-)
+from sojourn.publishing import sync, whole_file
+
+_DEFAULT = "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
+_VERSIONS = ("model_versions", "source")
+_PLACES = (("experiments", "artifact_location"), ("runs", "artifact_uri"), _VERSIONS,
+           ("model_versions", "storage_location"), ("logged_models", "artifact_location"))
+"""Columns of MLflow's tables that hold an artifact's place."""
+_ORDERS = "promotions/*.json"
+"""Files beside the database whose field `source` is an artifact's place."""
+BUSY_S = 60.0
+"""How long a database is waited for that another program holds."""
+_BESIDE = ("", "-journal", "-wal", "-shm")
+
+
+def made_at(file: Path, artifacts: Path) -> Path | None:
+    """The folder of artifacts where the store of this database was made, if that is another folder than `artifacts`.
+
+    MLflow's default experiment names it: no run writes there, so nothing else ever changes it.
+    """
+    if "experiments" not in tables_of(file):
+        return None
+    for (location,) in read_rows(file, _DEFAULT):
+        place = urlsplit(str(location))
+        before = Path(unquote(place.path)).parent
+        if place.scheme == "file" and before.name == artifacts.name and not _is_same(before, artifacts):
+            return before
+    return None
+
+
+def check_own(file: Path, before: Path, artifacts: Path) -> None:
+    """OSError if the store shares a file with its original, or lacks artifacts that its database names."""
+    original, store = before.parent, artifacts.absolute().parent
+    way_out = f"copy all of it with `cp -rL {original} {store}` into a place without it, or use --store {original}"
+    with suppress(FileNotFoundError):
+        if (original / file.name).samefile(file):
+            raise OSError(f"{file} must be a file of its own, got a link to that of the store {original}: {way_out}")
+    if artifacts.resolve() == before.resolve():
+        raise OSError(f"{artifacts} must be a folder of its own, got a link to that of the store {original}: {way_out}")
+    for uri in _named(file, before, *_VERSIONS):
+        if not artifacts.is_dir():
+            raise OSError(f"{artifacts} must hold the artifacts that {file} names, got no folder: {way_out}")
+        _check_copied(uri, before, artifacts, way_out)
+    for uri in _named(file, before, "runs", "artifact_uri"):
+        _check_copied(uri, before, artifacts, way_out)
+
+
+def move_places(file: Path, before: Path, artifacts: Path) -> None:
+    """Make the database and the orders beside it name this store's artifacts, the database in one transaction.
+
+    The orders go first: the database still names the old place if this is killed, so it is done again.
+    """
+    old, new = before.as_uri(), artifacts.absolute().as_uri()
+    for order in sorted(file.parent.glob(_ORDERS)):
+        with suppress(ValueError):  # damaged: reported by who carries it out
+            document = json.loads(order.read_text())
+            source = document.get("source") if isinstance(document, dict) else None
+            if isinstance(source, str) and _is_below(source, old):
+                changed = {**document, "source": new + source[len(old):]}
+                with whole_file(order) as temporary:
+                    temporary.write_text(json.dumps(changed, indent=1) + "\n")
+    tables = tables_of(file)
+    try:
+        with closing(sqlite3.connect(file, BUSY_S)) as database, database:
+            for table, column in _PLACES:
+                if table in tables:
+                    database.execute(
+                        f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
+                        f"WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                        (new, len(old) + 1, old, len(old) + 1, f"{old}/"))
+    except sqlite3.Error as error:
+        raise OSError(f"{file} must be given its artifacts' new place {artifacts}, got {error}") from error
+
+
+def _named(file: Path, before: Path, table: str, column: str) -> Iterator[str]:
+    """The places below the original's artifacts that a column names."""
+    for (uri,) in read_rows(file, f"SELECT {column} FROM {table}"):
+        if _is_below(str(uri), before.as_uri()):
+            yield str(uri)
+
+
+def _check_copied(uri: str, before: Path, artifacts: Path, way_out: str) -> None:
+    was = Path(unquote(urlsplit(uri).path))
+    here = artifacts / was.relative_to(before)
+    if was.exists() and not here.exists():
+        raise OSError(f"{artifacts} must hold the artifacts that its store names, got no {here}: {way_out}")
+
+
+def _is_below(uri: str, folder: str) -> bool:
+    return uri == folder or uri.startswith(f"{folder}/")
+
+
+def _is_same(before: Path, artifacts: Path) -> bool:
+    """One store under two paths, as through a link to its folder or a second mount."""
+    stores = before.parent, artifacts.absolute().parent
+    with suppress(OSError):
+        return stores[0].samefile(stores[1])
+    return stores[0].resolve() == stores[1].resolve()
+
+
+def tables_of(file: Path) -> set[str]:
+    """The names of a database's tables; none where there is no file, or an empty one as SQLite leaves it.
+
+    Raises OSError where the file is no database.
+    """
+    if not file.is_file() or file.stat().st_size == 0:
+        return set()
+    try:
+        return {str(name) for (name,) in read_rows(file, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{file} must be readable, got {error} after {BUSY_S:g} s") from error
+    except sqlite3.Error as error:
+        raise OSError(f"{file} must be an SQLite database, got {error}") from error
+
+
+def read_rows(file: Path, query: str) -> list[tuple[object, ...]]:
+    """What a query finds in a database; another program that holds it is waited for."""
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", BUSY_S, uri=True)) as database:
+        return database.execute(query).fetchall()
+
+
+@contextmanager
+def new_database(file: Path) -> Iterator[Path]:
+    """A temporary name beside `file`; what was written there takes its place at the end. Nothing stays of a failure.
+
+    Who made it has closed it by then.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        yield temporary
+        sync(temporary)
+        for name in _BESIDE[1:]:
+            file.with_name(file.name + name).unlink(missing_ok=True)  # of what was there before
+        temporary.replace(file)
+        sync(file.parent)
+    finally:
+        for name in _BESIDE:
+            temporary.with_name(temporary.name + name).unlink(missing_ok=True)
+
+
+def make_database(file: Path, make: Callable[[Path], object]) -> None:
+    """Have a library make its tables in a new file, then put that in place. The caller holds the store's lock."""
+    with new_database(file) as temporary:
+        make(temporary)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database as it stands, also while others write to it."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+
+
+def free_bytes(file: Path) -> int:
+    """Bytes of a database that hold nothing; 0 where there is no database, or it can't be asked now."""
+    if not file.is_file():
+        return 0
+    try:
+        (pages,), (size,) = read_rows(file, "PRAGMA freelist_count")[0], read_rows(file, "PRAGMA page_size")[0]
+    except sqlite3.Error:
+        return 0
+    assert isinstance(pages, int) and isinstance(size, int)
+    return pages * size
+
+
+def vacuum(file: Path) -> None:
+    """Write a database anew without what holds nothing; killed in between, it is as it was.
+
+    OSError while another program holds it.
+    """
+    try:
+        with closing(sqlite3.connect(file, BUSY_S, isolation_level=None)) as database:
+            database.execute("VACUUM")
+    except sqlite3.Error as error:
+        raise OSError(f"{file} must be free to be written anew, got {error}") from error
+
 
 DATABASE = "mlflow.db"
 _LEFTOVER = "_alembic_tmp_"

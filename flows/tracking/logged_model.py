@@ -13,8 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sojourn.flows.tracking.registry import BUNDLE
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import BUNDLE, Tracker
 from sojourn.serving.inputs import Encoder
 from sojourn.serving.pyfunc import HORIZONS_S, NOW, QUANTILES, UPTIME
 

@@ -32,8 +32,7 @@ from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.store.caches import check_same_code, source_hash
-from sojourn.flows.tracking.registry import CHAMPION, USAGE
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, USAGE, Tracker
 from sojourn.flows.usage.report import class_figure, period_figure
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed

@@ -21,10 +21,9 @@ from pathlib import Path
 from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.store.caches import CHECKSUMS, PARTS, unread_files
 from sojourn.flows.store.lock import is_alone, store_lock
-from sojourn.flows.store.moved import free_bytes, vacuum
-from sojourn.flows.tracking.artifacts import artifact_bytes, folder_bytes, local_folder, remove_artifacts
-from sojourn.flows.tracking.registry import CLEANED_TAG, COMPARISON, STUDY, RunRecord, VersionRecord
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.client import artifact_bytes, folder_bytes, local_folder, remove_artifacts
+from sojourn.flows.tracking.databases import free_bytes, vacuum
+from sojourn.flows.tracking.tracker import CLEANED_TAG, COMPARISON, STUDY, RunRecord, Tracker, VersionRecord
 from sojourn.flows.versions.promotion import BUNDLES, CANDIDATES
 from sojourn.flows.versions.version_list import failed_gates
 

@@ -23,11 +23,9 @@ from sojourn.flows.console import console
 from sojourn.flows.settings.store import StoreSettings
 from sojourn.flows.store.caches import source_commit
 from sojourn.flows.store.lock import store_id, store_lock, use_store, whoami
-from sojourn.flows.tracking.artifacts import PROBE, check_place
-from sojourn.flows.tracking.client import TrackingError
+from sojourn.flows.tracking.client import PROBE, TrackingError, check_place
 from sojourn.flows.tracking.databases import check_database, check_whole, ready_database
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, FAMILY, LEFT_TAG, RETRAIN, ROLLBACK, USAGE
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, FAMILY, LEFT_TAG, RETRAIN, ROLLBACK, USAGE, Tracker
 from sojourn.publishing import publish_files, sync, whole_file
 from sojourn.serving.errors import BundleError
 

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from sojourn.flows.settings.store import StoreSettings
 from sojourn.flows.store.lock import store_lock
-from sojourn.flows.tracking.artifacts import folder_bytes
+from sojourn.flows.tracking.client import folder_bytes
 from sojourn.flows.tracking.pull import ModelUri, find_version
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, CLEANED_TAG, LEFT_TAG, ROLLBACK, RunRecord
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, CLEANED_TAG, LEFT_TAG, ROLLBACK, RunRecord, Tracker
 from sojourn.flows.versions.promotion import (
     BUNDLE_TAG,
     BUNDLES,

@@ -19,7 +19,7 @@ from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import SharedSettings, TraceSettings
 from sojourn.flows.store.lock import model_lock
-from sojourn.flows.tracking.client import TrackingError, ask
+from sojourn.flows.tracking.client import TrackingError, ask, check_place
 from sojourn.flows.tracking.databases import check_database
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import open_store
@@ -116,8 +116,6 @@ def check_before_work(settings: TraceSettings) -> None:
     if settings.tracking_uri is not None:
         ask(settings.tracking_uri)
     if settings.artifacts is not None:
-        from sojourn.flows.tracking.artifacts import check_place  # its MLflow is loaded for this alone
-
         check_place(settings.mlflow_uri, settings.artifacts)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sojourn.flows.settings.tracking_uri import without_secrets
+from sojourn.flows.settings.store import without_secrets
 
 _READY = b"ready\n"
 _STOPPED_WITHIN_S = 10.0

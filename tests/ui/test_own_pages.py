@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from made_jobs import swf_log
-from sojourn.flows.monitor.page import clock_text, monitor_page, verdict
-from sojourn.flows.monitor.weeks import Alarm, DriftCheck, Week
+from sojourn.flows.monitor.weeks import Alarm, DriftCheck, Week, clock_text, monitor_page, verdict
 from sojourn.models.drift import DailyExits
 from watched_pages import Watched
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from mlflow import MlflowClient
 
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.tracker import Tracker
 from watched_pages import Team, Watched
 

@@ -29,9 +29,8 @@ from sojourn.flows.compare.comparison import comparison_data, run_cells
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.compare.tables import cells_table, summary_table
-from sojourn.flows.placement import learnt_curves as fitted_curves
-from sojourn.flows.placement.learnt_curves import TableSource, asked_rows
-from sojourn.flows.placement.predictors import parse_predictor
+from sojourn.flows.placement import predictors
+from sojourn.flows.placement.predictors import TableSource, asked_rows, parse_predictor
 from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
 from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.reports.section import Section
@@ -64,7 +63,7 @@ def test_a_model_is_fitted_once_per_trace(tmp_path: Path, monkeypatch: pytest.Mo
             fitted.append(self.name)
             return super().fit(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fitted_curves, "LIFETIME_MODELS", {**LIFETIME_MODELS, "km": Counted})
+    monkeypatch.setattr(predictors, "LIFETIME_MODELS", {**LIFETIME_MODELS, "km": Counted})
     settings: dict[str, object] = {"predictors": ("km", "one-shot:km"), "loads": (0.5, 0.8), "policies": ("nilas",)}
     assert run_cells(_config(tmp_path, **settings).cells(), HERE) == {}
     assert fitted == ["km"]

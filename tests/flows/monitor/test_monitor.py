@@ -37,11 +37,20 @@ from sojourn.flows.monitor.job import (
     to_renew,
     write_record,
 )
-from sojourn.flows.monitor.page import clock_text, loss_text, verdict
-from sojourn.flows.monitor.weeks import Alarm, DriftCheck, Week, check_drift, drift_alarms, weeks_of
+from sojourn.flows.monitor.weeks import (
+    Alarm,
+    DriftCheck,
+    Week,
+    check_drift,
+    clock_text,
+    drift_alarms,
+    loss_text,
+    verdict,
+    weeks_of,
+)
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.settings.other_jobs import MonitorConfig
-from sojourn.flows.tracking.registry import LEFT_TAG
+from sojourn.flows.tracking.tracker import LEFT_TAG
 from sojourn.flows.versions.promotion import BUNDLE_TAG
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.models.bundle_writer import training_reference
@@ -344,7 +353,7 @@ class Stored:
 def stored(logged: Logged, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory,
            prefect_server: None) -> Stored:
     from sojourn.flows.settings.trace import TraceSettings
-    from sojourn.flows.tracking.registry import CHAMPION
+    from sojourn.flows.tracking.tracker import CHAMPION
     from sojourn.flows.versions.promotion import BundleBytes, open_store
 
     store = new_store(tmp_path_factory.mktemp("monitored"))
@@ -450,7 +459,7 @@ def test_an_alarm_is_acted_upon_once(stored: Stored, logged: Logged, monkeypatch
 def test_an_alarm_names_what_answered_it_or_what_to_do(logged: Logged) -> None:
     """Version 2 answered. Versions 1 and 3 are older and newer bytes of the same model."""
     from sojourn.flows.monitor import job
-    from sojourn.flows.tracking.registry import VersionRecord
+    from sojourn.flows.tracking.tracker import VersionRecord
 
     own = Predictor.load(logged.bundle).version
     records = [VersionRecord(1, 0, "a", {BUNDLE_TAG: "1" * 64}),

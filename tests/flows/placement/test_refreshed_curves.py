@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from sojourn.flows.placement.learnt_curves import Anew, TableSource, held_curves, refreshed_curves
+from sojourn.flows.placement.predictors import Anew, TableSource, held_curves, refreshed_curves
 from sojourn.models.curve_table import HazardTable
 
 EDGES_S = np.array([0.0, 100.5, 1_000.5, 10_000.5])

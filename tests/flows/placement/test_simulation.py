@@ -9,7 +9,7 @@ import pytest
 from sojourn.features import Roles, Trace
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.learnt_curves import TableSource, asked_rows, held_curves
+from sojourn.flows.placement.predictors import TableSource, asked_rows, held_curves
 from sojourn.flows.placement.workloads import compare_replicas, later_part, later_workload, replica
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.models.curve_table import HazardTable, OnceTable, PointTable

@@ -18,8 +18,7 @@ from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, promote
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes
 from sojourn.flows.versions.version_list import roll_back
 

@@ -14,10 +14,9 @@ from sojourn.flows.retrain import features as building
 from sojourn.flows.retrain import ingest
 from sojourn.flows.retrain import job as retrain_log
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.client import TrackingError
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.serving import Predictor
 

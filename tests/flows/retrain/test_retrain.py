@@ -11,8 +11,7 @@ import pytest
 from sojourn.features.synthetic import START_UNIX_S
 from sojourn.flows.retrain.ingest import content_hash
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
 from sojourn.models.measures import time_label
 from sojourn.serving import Predictor, load_bundle
 

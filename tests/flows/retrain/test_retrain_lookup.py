@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.registry import CHAMPION
+from sojourn.flows.tracking.tracker import CHAMPION
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow

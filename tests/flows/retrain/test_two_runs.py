@@ -14,8 +14,7 @@ from mlflow import MlflowClient
 from sojourn.flows.commands.options import CHALLENGER, REFUSED
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.lock import model_lock
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BundleBytes, read_sha256
 from sojourn.serving import load_bundle
 

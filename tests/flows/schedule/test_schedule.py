@@ -31,7 +31,7 @@ from sojourn.flows.schedule.deployment import JOBS, POOL, deployment_file, next_
 from sojourn.flows.schedule.run import _FLOWS, _carry_out, run_on_schedule, scheduled_retrain
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import BundleBytes

@@ -15,8 +15,8 @@ from sojourn.flows.commands.options import DEBUG, plain_errors
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.entry import main
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
+from sojourn.flows.settings.store import TrackingUri, possible_uri, without_secrets
 from sojourn.flows.settings.trace import possible_dask
-from sojourn.flows.settings.tracking_uri import TrackingUri, possible_uri, without_secrets
 from sojourn.flows.tracking.client import TrackingError, answering
 from sojourn.flows.tracking.tracker import Tracker
 

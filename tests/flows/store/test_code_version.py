@@ -80,7 +80,7 @@ def test_an_edit_makes_what_it_decides_anew(name: str, stale: set[str], edit: Ca
     (("sojourn.flows.retrain.ingest",), configured_trace.ROOMS),
     (("sojourn.flows.retrain.features",), feature_rows.ROOMS),
     (("sojourn.flows.compare.cells",), grid.REPLAYED_BY),
-    (("sojourn.flows.placement.learnt_curves", "sojourn.flows.retrain.train"), (*grid.LEARNT_BY, *grid.CUT_BY)),
+    (("sojourn.flows.placement.predictors", "sojourn.flows.retrain.train"), (*grid.LEARNT_BY, *grid.CUT_BY)),
 ])
 def test_all_that_makes_a_kept_thing_is_in_its_rooms(makers: tuple[str, ...], rooms: tuple[str, ...]) -> None:
     """Of what a maker imports, what is below all parts, settings and workers decide nothing; inputs have own keys."""

@@ -16,8 +16,7 @@ from sojourn.flows.cli import app
 from sojourn.flows.reports.results_pages import results_pages, write_results
 from sojourn.flows.reports.study_report import Found, study_markdown, study_tables
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.registry import STUDY
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import STUDY, Tracker
 from sojourn.models.lifetime import AgeGain
 
 FOUND = {

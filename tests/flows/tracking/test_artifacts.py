@@ -11,8 +11,8 @@ from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
 from made_bundles import Made, make
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.tracking.artifacts import artifact_bytes, check_place, remove_artifacts
+from sojourn.flows.settings.store import TrackingUri
+from sojourn.flows.tracking.client import artifact_bytes, check_place, remove_artifacts
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.versions.promotion import BundleBytes, open_store, read_store

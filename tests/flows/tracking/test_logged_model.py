@@ -21,10 +21,9 @@ from mlflow.models import Model
 from made_bundles import Made, make
 from made_servers import mlflow_program
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker, train_and_test
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker, train_and_test
 from sojourn.serving import Predictor
 from sojourn.serving.bundle import FILES, MANIFEST
 

@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 
 from made_store import another_process
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.store.lock import store_lock
-from sojourn.flows.store.moved import tables_of
 from sojourn.flows.tracking import databases as mlflow_database
-from sojourn.flows.tracking.databases import check_database, ready_database, ready_trials
+from sojourn.flows.tracking.databases import check_database, ready_database, ready_trials, tables_of
 from sojourn.flows.tracking.tracker import Tracker
 
 KILLED_WITHIN = """

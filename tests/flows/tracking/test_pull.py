@@ -17,11 +17,10 @@ from typer.testing import CliRunner
 from made_bundles import Made, make
 from made_program import OF_PIPELINE, run_without
 from sojourn.flows.cli import app
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.pull import ModelUri, find_version, follow, pull
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.serving import BundleError, Predictor, WatchEvent, load_bundle
 from sojourn.serving.bundle import FILES, MANIFEST
 

@@ -18,9 +18,8 @@ import pytest
 from made_postgres import postgres_folder, postgres_server
 from made_servers import mlflow_server
 from sojourn.flows.commands.options import CHALLENGER
-from sojourn.flows.settings.tracking_uri import TrackingUri
-from sojourn.flows.tracking.registry import CHAMPION, STUDY
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.settings.store import TrackingUri
+from sojourn.flows.tracking.tracker import CHAMPION, STUDY, Tracker
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow

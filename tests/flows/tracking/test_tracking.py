@@ -18,10 +18,9 @@ from mlflow import MlflowClient
 
 import sojourn.flows
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.client import TrackingError
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, STUDY
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, STUDY, Tracker
 
 
 @pytest.fixture()
@@ -91,7 +90,7 @@ TERMINATED = """
 import sys
 from pathlib import Path
 from sojourn.flows.tracking.tracker import Tracker
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a test"}}).run("run", {{}}) as run:
     print(run, flush=True)
     sys.stdin.read()

@@ -13,8 +13,7 @@ from made_days import made_grid
 from sojourn.features import Trace
 from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.tracking.pull import pull
-from sojourn.flows.tracking.registry import CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.flows.versions import promotion as promotion_journal
 from sojourn.flows.versions.promotion import open_store
 from sojourn.serving import UsagePredictor

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, make
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.tracker import Tracker
 
 

@@ -25,8 +25,7 @@ from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.store.caches import parts_file
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON, Tracker
 from sojourn.flows.versions import cleaning as module
 from sojourn.flows.versions.cleaning import clean, plan_cleaning
 from sojourn.flows.versions.promotion import BundleBytes, read_sha256

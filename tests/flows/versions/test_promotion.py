@@ -21,10 +21,9 @@ from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.store.lock import store_id, store_lock
-from sojourn.flows.tracking.artifacts import PROBE
+from sojourn.flows.tracking.client import PROBE
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, COMPARISON, FAMILY, RETRAIN, USAGE
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, COMPARISON, FAMILY, RETRAIN, USAGE, Tracker
 from sojourn.flows.versions import promotion as promotion_journal
 from sojourn.flows.versions.promotion import BUNDLE_TAG, STORE_TAG, BundleBytes, read_sha256, repair_store
 from sojourn.serving import BundleError
@@ -223,7 +222,7 @@ import os, signal
 from pathlib import Path
 from sojourn.flows.store.lock import use_store
 from sojourn.flows.tracking.tracker import Tracker
-from sojourn.flows.settings.tracking_uri import TrackingUri
+from sojourn.flows.settings.store import TrackingUri
 store = Path({store!r})
 tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts", run_tags={tags!r})
 use_store(store)

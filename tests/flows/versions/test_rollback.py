@@ -16,8 +16,7 @@ from made_bundles import Made
 from made_store import promoted
 from sojourn.flows.retrain.judge import load_rivals
 from sojourn.flows.tracking.pull import ModelUri, find_version
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION, LEFT_TAG
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, LEFT_TAG, Tracker
 from sojourn.flows.versions import promotion as promotion_journal
 from sojourn.flows.versions.promotion import BundleBytes, read_sha256, repair_store
 from sojourn.flows.versions.version_list import lost_aliases, roll_back, version_lines, version_rows

@@ -15,8 +15,7 @@ from made_bundles import Made
 from made_store import made_store
 from sojourn.flows.cli import app
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.tracking.registry import CHALLENGER, CHAMPION
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
 from sojourn.flows.versions.version_list import status_lines
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.settings.tracking_uri import TrackingUri
 from sojourn.flows.tracking import client as tracking_client
 from sojourn.flows.tracking.client import TrackingError, ask
 from sojourn.flows.workers import flow

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import naive_exits
 from made_bundles import Made
 from made_curves import OtherCurve, curves, vm_of
-from sojourn.flows.placement.learnt_curves import held_curves
+from sojourn.flows.placement.predictors import held_curves
 from sojourn.models.bundle_writer import table_of
 from sojourn.serving import HostExits, Lifetime, load_bundle
 from sojourn.serving.answers import CurveBuilder

@@ -17,7 +17,7 @@ import pytest
 from made_bundles import Made, make
 from made_store import another_process, made_store
 from sojourn.flows.settings.trace import TraceSettings
-from sojourn.flows.store import moved
+from sojourn.flows.tracking import databases
 from sojourn.flows.tracking.pull import ModelUri, find_version, pull
 from sojourn.flows.versions.promotion import open_store, read_store
 from sojourn.flows.versions.version_list import roll_back
@@ -101,7 +101,7 @@ def test_a_store_that_is_seen_under_two_paths_is_left_alone(original: Path) -> N
 def test_a_change_that_was_cut_off_is_made_by_the_next_one(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = _copied(original)
     with monkeypatch.context() as patch:
-        patch.setattr(moved, "_PLACES", (*moved._PLACES[:3], ("runs", "no_such_column")))
+        patch.setattr(databases, "_PLACES", (*databases._PLACES[:3], ("runs", "no_such_column")))
         with pytest.raises(OSError, match=r"must be given its artifacts' new place .*no_such_column"):
             read_store(TraceSettings(store=store))
     assert (store / "mlflow.db").read_bytes() == (original / "mlflow.db").read_bytes()
