@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sojourn.serving.inputs import Admission, HistoryDefinition, HistoryKey, HistoryState
+from sojourn.serving.inputs import HistoryDefinition, HistoryKey, HistoryState, Receipt
 
 DEFINITION = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
 N_ROUNDS = 20
@@ -44,7 +44,7 @@ def rss_mib() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def stream(state: HistoryState, running: deque[Admission], first: int, n: int, n_ended: int) -> None:
+def stream(state: HistoryState, running: deque[Receipt], first: int, n: int, n_ended: int) -> None:
     for number in range(first, first + n):
         key = ((f"subscription-{number:012d}",),)
         now_s = STEP_S * number
@@ -70,7 +70,7 @@ def main() -> None:
     if options.owners < (N_FULL + 1) * n_max or options.ended < 1:
         parser.error(f"--owners must be at least {(N_FULL + 1) * n_max} and --ended at least 1, "
                      f"got {options.owners} and {options.ended}")
-    state, running = HistoryState(DEFINITION), deque[Admission]()
+    state, running = HistoryState(DEFINITION), deque[Receipt]()
     empty_mib = rss_mib()
     print(f"{'owners':>12}  {'kept':>9}  {'RSS MiB':>8}  {'us/request':>10}")
     n_full = N_FULL * n_max

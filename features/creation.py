@@ -14,12 +14,12 @@ import pandas as pd
 from sojourn.features.trace import SEEN_FROM, Trace
 from sojourn.serving.inputs import (
     UNIX_PHASE_S,
-    Admission,
     Encoder,
     HistoryDefinition,
     HistoryKey,
     HistoryState,
     Parsed,
+    Receipt,
     key_code,
 )
 
@@ -171,7 +171,7 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
     n = len(parsed)
     rows = np.empty((n, len(encoder.feature_names())))
     by_end = np.argsort(np.array(end, np.int64), kind="stable").tolist()
-    admissions: list[Admission | None] = [None] * n
+    admissions: list[Receipt | None] = [None] * n
     position = 0
     for idx in range(n):
         now_s = decided[idx]
@@ -189,7 +189,7 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
     return rows
 
 
-def strike_off(history: HistoryState, admissions: list[Admission | None], idx: int, arrival: list[int],
+def strike_off(history: HistoryState, admissions: list[Receipt | None], idx: int, arrival: list[int],
                end: list[int], lost: frozenset[int]) -> None:
     """Record the end of one of `replayed_rows`' requests, once it is admitted; one that went out of observation is
     withdrawn."""

@@ -19,7 +19,7 @@ from sojourn.features._kernels import fill_habits
 from sojourn.features.creation import FeatureRows, parsed_requests, strike_off
 from sojourn.features.split import Examples
 from sojourn.features.trace import Trace
-from sojourn.serving.inputs import CLOCK_FEATURES, LONGER_LOG10, OWNER_FEATURES, Admission, Encoder, HistoryState
+from sojourn.serving.inputs import CLOCK_FEATURES, LONGER_LOG10, OWNER_FEATURES, Encoder, HistoryState, Receipt
 
 REFRESH_AGES_S = (600, 3_600, 21_600, 86_400)
 """Ages at which a running request may be predicted anew: 10 min, 1 h, 6 h, 1 d."""
@@ -84,7 +84,7 @@ def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,
     features = np.empty((len(asked), len(encoder.feature_names())))
 
     history = HistoryState(encoder.history)
-    admissions: list[Admission | None] = [None] * n
+    admissions: list[Receipt | None] = [None] * n
     lost = frozenset(np.flatnonzero(is_lost).tolist())
     decided_s, arrival_s, end_s = rows.decided_s.tolist(), rows.arrival_s.tolist(), end.tolist()
     by_end = np.argsort(end, kind="stable").tolist()

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from sojourn.features.creation import FeatureRows, decision_times, key_codes, parsed_requests, replayed_rows
 from sojourn.features.trace import Trace
-from sojourn.serving.inputs import CLOCK_FEATURES, Admission, Encoder, HistoryDefinition, HistoryState
+from sojourn.serving.inputs import CLOCK_FEATURES, Encoder, HistoryDefinition, HistoryState, Receipt
 
 
 class SharedHistory:
@@ -42,7 +42,7 @@ class SharedHistory:
         self._idx_owners = [idx for idx, key in enumerate(keys) if key.kind == "owner"]
         self.state = HistoryState(replace(encoder.history, keys=tuple(keys[idx] for idx in self._idx_categories)))
         self._tables: list[OrderedDict[tuple[str, ...], None]] = [OrderedDict() for _ in self._idx_owners]
-        self._running: list[tuple[int, int, int, Admission]] = []
+        self._running: list[tuple[int, int, int, Receipt]] = []
         self._n = 0
 
     def replay(self, chunk: RequestChunk) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.checks import LATEST_S, clock_second
 from sojourn.serving.curves import LifetimeCurve, lifetime_class
 from sojourn.serving.errors import BundleError, shown
-from sojourn.serving.inputs import HISTORY_OF, HOUR_S, UNKNOWN, Admission, Encoder, HistoryTerms, Parsed
+from sojourn.serving.inputs import HISTORY_OF, HOUR_S, UNKNOWN, Encoder, HistoryTerms, Parsed, Receipt
 
 USUAL_SHARE = 0.5
 """A column that fewer training requests had is usually missing, so `unknown` does not list it."""
@@ -144,7 +144,7 @@ class Lifetime:
                  "version")  # fmt: skip
 
     def __init__(self, curve: LifetimeCurve, encoded: np.ndarray, arrival_s: int, unknown: tuple[str, ...],
-                 version: str, admission: Admission | None, n_before: int = 0) -> None:
+                 version: str, admission: Receipt | None, n_before: int = 0) -> None:
         self.curve = curve
         self.remaining = curve.remaining
         self.next_change = curve.next_change

@@ -32,7 +32,7 @@ import numpy as np
 from sojourn.publishing import sync
 from sojourn.serving.answers import Served
 from sojourn.serving.errors import shown
-from sojourn.serving.inputs import DAY_S, Admission
+from sojourn.serving.inputs import DAY_S, Receipt
 
 DECISION_WHOLE = ("token", "number", "arrival_s", "now_s")
 """Columns of integers of a decision, before its features and its curve."""
@@ -53,7 +53,7 @@ class Decision(NamedTuple):
     """
 
     served: Served
-    admission: Admission
+    admission: Receipt
     now_s: int
     answer: np.ndarray
     n_before: int
@@ -117,7 +117,7 @@ def curve_rows(decisions: Sequence[Decision]) -> np.ndarray:
     return np.concatenate([one.curve.numbers for one in decisions]).reshape(len(decisions), -1)[:, columns]
 
 
-def shadow_frame(served: Served, admissions: Sequence[Admission], rows: np.ndarray) -> Frame:
+def shadow_frame(served: Served, admissions: Sequence[Receipt], rows: np.ndarray) -> Frame:
     """A shadow's answers to the same requests. rows: as `curve_rows`."""
     whole = np.array([(one.token, one.number) for one in admissions], np.int64)
     return Frame(SHADOWS, {"version": served.version}, np.hstack([whole.view(np.float64), rows]))

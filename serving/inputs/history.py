@@ -136,7 +136,7 @@ _NAN = math.nan
 _TOKEN_BITS = 63
 
 
-class Admission(NamedTuple):
+class Receipt(NamedTuple):
     """The receipt of one admission, for `ended` and `withdraw`.
 
     token: random, one for each history and process; number: counts the admissions of that history.
@@ -151,7 +151,7 @@ class Admission(NamedTuple):
     def id(self) -> str:
         """Its identity as text: 16 hex digits and a number.
 
-        >>> Admission(255, 7, (), 0).id
+        >>> Receipt(255, 7, (), 0).id
         '00000000000000ff-7'
         """
         return f"{self.token:016x}-{self.number}"
@@ -239,7 +239,7 @@ class HistoryState:
                 at += len(CATEGORY_FEATURES)
         return values
 
-    def admit(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> Admission:
+    def admit(self, keys: Sequence[tuple[str, ...] | None], now_s: int) -> Receipt:
         """Record an arrival at `now_s` (int seconds).
 
         A request that was running before is admitted at its earlier arrival; several of them in the
@@ -265,9 +265,9 @@ class HistoryState:
             self.rows.order[owner.slot] = number
             owner.arrive(number, now_s, definition.batch_gap_s)
             self.rows.write_head(owner.slot, owner.head(definition.window))
-        return Admission(self.token, number, tuple(keys), now_s)
+        return Receipt(self.token, number, tuple(keys), now_s)
 
-    def ended(self, admission: Admission, now_s: int, arrival_s: int | None = None) -> None:
+    def ended(self, admission: Receipt, now_s: int, arrival_s: int | None = None) -> None:
         """Record the end of an admitted request; its lifetime runs from `arrival_s` (default: its admission)."""
         start_s = admission.arrival_s if arrival_s is None else arrival_s
         log_lifetime = math.log10(max(now_s - start_s, 1))
@@ -302,7 +302,7 @@ class HistoryState:
         slot = categories[key] = self.rows.new()
         return slot, [0.0, 0.0]
 
-    def withdraw(self, admission: Admission) -> None:
+    def withdraw(self, admission: Receipt) -> None:
         """Undo an admission that was not placed: features are then as before it.
 
         Two effects stay: an owner that it evicted from a full table, and its owner's place in the
@@ -316,7 +316,7 @@ class HistoryState:
                 continue
             self._write_or_free(idx, key, owner)
 
-    def lose(self, admissions: Sequence[Admission]) -> None:
+    def lose(self, admissions: Sequence[Receipt]) -> None:
         """Undo admissions without a reported end, as `withdraw`; each owner's batch is counted again once."""
         for idx in np.flatnonzero(self._is_owner).tolist():
             numbers: dict[tuple[str, ...], list[int]] = {}

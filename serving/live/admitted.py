@@ -10,7 +10,7 @@ import numpy as np
 
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import shown
-from sojourn.serving.inputs import ROW, Admission
+from sojourn.serving.inputs import ROW, Receipt
 
 _ID = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,18})")
 
@@ -47,7 +47,7 @@ class Admitted(NamedTuple):
     factors: recalibrated the curve of the admission, or None.
     """
 
-    admission: Admission
+    admission: Receipt
     encoded: np.ndarray
     n_before: int
     unknown: tuple[str, ...]

@@ -16,7 +16,7 @@ import numpy as np
 from sojourn.serving.answers import Current, Lifetime, RefreshedLifetime, Refresher, Served
 from sojourn.serving.checks import folder_path
 from sojourn.serving.curves import HazardCurve, recalibrated
-from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Admission, Parsed
+from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Parsed, Receipt
 from sojourn.serving.live.admitted import Admitted, LiveRequests, Refreshed, names_of_refresh
 from sojourn.serving.live.counters import Counters
 from sojourn.serving.live.recalibration import OFF, OnlineRecalibration
@@ -31,7 +31,7 @@ class OpenRequests:
     """
 
     def __init__(self, counters: Counters, current: Current, start: LiveHistory,
-                 usage_ended: Callable[[Admission], object], *, recalibrate: bool) -> None:
+                 usage_ended: Callable[[Receipt], object], *, recalibrate: bool) -> None:
         self.history = start.history
         self.running = LiveRequests()
         for one in start.running:
@@ -74,7 +74,7 @@ class OpenRequests:
             return np.array(model.encoder.encode(parsed, time_s, history)), 0, unknown
         return first.answer(parsed.numbers, slots, time_s, history.overall, history.rows), first.n_numbers, unknown
 
-    def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Admission:
+    def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
         """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
         admission = self.history.admit(keys, start_s)
         one = Admitted(admission, *prediction)
@@ -89,7 +89,7 @@ class OpenRequests:
             self._counters.n["dropped"] += len(dropped)
         return admission
 
-    def ended(self, vm: Any, end_s: int, start_s: int | None) -> tuple[Admission, int]:
+    def ended(self, vm: Any, end_s: int, start_s: int | None) -> tuple[Receipt, int]:
         """Record the end of a request; returns its admission, and when it began to run."""
         one = self.find(vm)
         admission = one.admission
@@ -105,7 +105,7 @@ class OpenRequests:
         self._counters.n["ended"] += 1
         return admission, began_s
 
-    def withdraw(self, vm: Any) -> tuple[Admission, int]:
+    def withdraw(self, vm: Any) -> tuple[Receipt, int]:
         """Undo an admission; returns it, and the latest time that was recorded."""
         one = self.find(vm)
         admission = one.admission

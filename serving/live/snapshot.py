@@ -29,11 +29,11 @@ from sojourn.serving.checks import LATEST_S
 from sojourn.serving.curves import N_AGES, N_BANDS
 from sojourn.serving.errors import SnapshotError, shown
 from sojourn.serving.inputs import (
-    Admission,
     Encoder,
     HistoryCut,
     HistoryState,
     HistoryTerms,
+    Receipt,
     checked_array,
     whole_arrays,
     whole_history,
@@ -393,7 +393,7 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
     factors = _unpacked_factors(arrays, len(rows)) if "given:place" in arrays else {}
     running = []
     for idx, row in yielding(rows.tolist()):
-        admission = Admission(row[0], row[1], tuple(features_of[idx] for features_of in keys), row[2])
+        admission = Receipt(row[0], row[1], tuple(features_of[idx] for features_of in keys), row[2])
         encoded = features[ends[idx] - n_features[idx]:ends[idx]].copy()  # a view would keep all of them alive
         running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0], refreshed.get(idx),
                                 factors.get(idx)))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.serving.checks import folder_path
-from sojourn.serving.inputs import Admission
+from sojourn.serving.inputs import Receipt
 from sojourn.serving.live.counters import Counters
 from sojourn.serving.live.open_requests import OpenRequests
 from sojourn.serving.usage import LiveUsage, UsageAnswer, answer_of, load_usage, serve_section
@@ -72,7 +72,7 @@ class UsageAnswers:
         with self._counters.lock:
             return self._served().ended(request_id)
 
-    def ended(self, admission: Admission) -> None:
+    def ended(self, admission: Receipt) -> None:
         """Delete the samples of a request that has ended; the caller holds the lock."""
         if self.live is not None:
             self.live.ended(admission.id)

@@ -16,10 +16,10 @@ from sojourn.serving.inputs import (
     CATEGORY_FEATURES,
     OWNER_FEATURES,
     UNKNOWN,
-    Admission,
     HistoryDefinition,
     HistoryKey,
     HistoryState,
+    Receipt,
     whole_arrays,
     whole_history,
 )
@@ -171,10 +171,10 @@ def logs(draw: st.DrawFn, n_max: int = 25, steps_s: tuple[int, ...] = (0, 1, 100
     return events
 
 
-def replay(events: list[Event], state: HistoryState | None = None) -> tuple[HistoryState, dict[int, Admission]]:
+def replay(events: list[Event], state: HistoryState | None = None) -> tuple[HistoryState, dict[int, Receipt]]:
     """A state that has seen the events, and the receipts of what still runs."""
     state = HistoryState(DEFINITION) if state is None else state
-    admissions: dict[int, Admission] = {}
+    admissions: dict[int, Receipt] = {}
     for event in events:
         if event.kind == "admit":
             admissions[event.target] = state.admit(((event.owner,), (ZONES.get(event.owner, "z"),)), event.now_s)
@@ -365,7 +365,7 @@ def test_arrays_of_a_whole_state_that_do_not_fit_are_refused_or_answered() -> No
             other.withdraw(other.admit(((owner,), ("z",)), 20_100))
             other.ended(other.admit(((owner,), ("z",)), 20_200), 20_300)
         for number in range(cut.n_admitted):
-            other.ended(Admission(0, number, ANN, 0), 20_400)
+            other.ended(Receipt(0, number, ANN, 0), 20_400)
         in_bytes(other)
     assert n_refused > 0.4 * n_all
 
@@ -472,7 +472,7 @@ def test_what_is_lost_is_withdrawn_at_once(steps: list[tuple[int, str, int]], n_
     """Of two owners, whose batches (gap 300 s) go on or not: as if each had been withdrawn by itself."""
     definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))
     at_once, one_by_one = HistoryState(definition), HistoryState(definition)
-    running: list[tuple[Admission, Admission]] = []
+    running: list[tuple[Receipt, Receipt]] = []
     now_s = 0
     for after_s, what, place in steps:
         now_s += after_s
