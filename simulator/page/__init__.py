@@ -3,11 +3,11 @@
 May import: `experiments` and what lies below it.
 """
 
-from sojourn.simulator.page.comparison_data import ComparisonData, Pool, in_hosts
+from sojourn.simulator.page.comparison_data import Answer, ComparisonData, Pool, answer, in_hosts
 from sojourn.simulator.page.figures import BOUND_COLOUR, COLOURS
 from sojourn.simulator.page.page import write_page
 from sojourn.simulator.page.static_figures import write_png
 
 __all__ = [
-    "BOUND_COLOUR", "COLOURS", "ComparisonData", "Pool", "in_hosts", "write_page", "write_png",
+    "BOUND_COLOUR", "COLOURS", "Answer", "ComparisonData", "Pool", "answer", "in_hosts", "write_page", "write_png",
 ]  # fmt: skip

@@ -1,22 +1,24 @@
 """What the page of a comparison is drawn from: tables, time series, maps of hosts, explained placements.
 
-A comparison's answer in hosts, core-hours and money, for a reader who knows the cluster and not the field.
+A comparison's answer in hosts, host-hours and money, for a reader who knows the cluster and not the field.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.experiments import BASELINE, knows_the_future
-from sojourn.simulator.measures import HostMap
+from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, is_rejecting_more, knows_the_future
+from sojourn.simulator.measures import HostMap, number_text
 
-HOURS_A_YEAR = 8_760
-_DAY_H = 24
+HOURS_A_MONTH = 730
+"""Of the 8,760 of a year."""
+_Row = Mapping[Hashable, Any]
+"""Of a summary, with `is_more`: it rejects more than best-fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,73 @@ class Pool:
             raise ValueError(f"price_per_host_hour must be finite and above 0, got {price!r}")
 
 
-def in_hosts(rows: pd.DataFrame, pool: Pool) -> list[str]:
-    """Sentences: how many hosts best-fit leaves empty, how many more could be, how many can be had today, and what to
-    do next.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a comparison answers, for a reader who knows the cluster and not the field.
 
-    rows: of a summary, one workload and load, best-fit among them; means over time after the warm-up. Intervals are
-    over the seeds. No rows but best-fit's: no sentences.
+    line: the answer in one line. label: the policy and predictor to try, "" = none. host_hours: of the hosts that are
+    empty more, a month, with both ends of the 95 % interval (NaN after one replay); zeros if nothing gains; None if
+    there is no answer or the number of hosts is unknown. why: sentences behind the line. next_step: a sentence.
+    """
+
+    line: str
+    label: str
+    host_hours: tuple[float, float, float] | None
+    why: tuple[str, ...]
+    next_step: str
+
+    def worth(self, price_per_host_hour: float | None) -> str:
+        """The answer in host-hours a month, and in money if there is a price.
+
+        >>> Answer("7.0 hosts: try nilas", "nilas", (5110.0, 3650.0, 6570.0), (), "").worth(0.5)
+        '5,110 host-hours (node-hours) a month, 95 % interval 3,650 to 6,570; in money 2,555 (1,825 to 3,285) a month \
+at 0.5 per host-hour'
+        """
+        if self.host_hours is None:
+            return ""
+        month, low, high = self.host_hours
+        if not self.label:
+            return "0 host-hours (node-hours) a month, and no money at any price"
+        text = f"{number_text(month, 0)} host-hours (node-hours) a month"
+        if math.isfinite(low):
+            text += f", 95 % interval {number_text(low, 0)} to {number_text(high, 0)}"
+        if price_per_host_hour is None:
+            return text
+        return f"{text}; in money {self.money(price_per_host_hour)} a month at {price_per_host_hour:g} per host-hour"
+
+    def money(self, price_per_host_hour: float) -> str:
+        """What the host-hours of a month cost, with the interval in brackets."""
+        month, low, high = (hours * price_per_host_hour for hours in self.host_hours or (0.0, math.nan, math.nan))
+        interval = f" ({number_text(low, 0)} to {number_text(high, 0)})" if math.isfinite(low) else ""
+        return f"{number_text(month, 0)}{interval}"
+
+
+def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
+    """The answer of one workload and load: how many hosts more than under best-fit can be empty, and with which policy.
+
+    rows: of a summary, best-fit among them; means over time after the warm-up, intervals over the seeds. pool: its
+    hosts; None = the answer is a share of the hosts.
+
+    Only what can be deployed counts. The best is the largest gain whose interval lies above 0 among those that reject
+    no more than best-fit. A gain that rounds to 0.0 hosts (0.00 % of them) is no gain.
+    """
+    is_more = is_rejecting_more(rows)
+    others = rows.assign(is_more=is_more)[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
+    if len(others) == 0:
+        return Answer(f"No answer: only {BASELINE} was replayed", "", None, (),
+                      "replay it beside other policies (--policy).")
+    others = others.sort_values("gain_pp", ascending=False, kind="stable")
+    is_known = others["predictor"].map(knows_the_future).astype(bool)
+    known = _known(others[is_known].to_dict("records"), pool)
+    why = (_of_best_fit(rows, pool),)
+    if is_known.all():
+        return Answer("No answer yet: nothing here can be deployed", "", None, (*why, *known),
+                      "replay a predictor that can be deployed (--predictor hazard).")
+    return _deployable(others[~is_known].to_dict("records"), pool, why, known)
+
+
+def in_hosts(rows: pd.DataFrame, pool: Pool) -> list[str]:
+    """The same as sentences: the answer, its worth, why, and what to do next. None if only best-fit was replayed.
 
     >>> rows = pd.DataFrame({"policy": ["best-fit", "nilas"], "predictor": ["", "hazard"],
     ...                      "empty_hosts_pct": [30.0, 33.5], "bound_empty_hosts_pct": 36.0,
@@ -54,87 +117,109 @@ def in_hosts(rows: pd.DataFrame, pool: Pool) -> list[str]:
     ...                      "gain_pp": [0.0, 3.5], "gain_low_pp": [0.0, 2.5], "gain_high_pp": [0.0, 4.5]})
     >>> for line in in_hosts(rows, Pool(200, 96.0, 1.5)):
     ...     print(line)
-    Of 200 hosts, best-fit leaves 60 empty, as a mean over time. Perfect placement could empty at most 12 more.
-    A scheduler that can be deployed today empties 7.0 more than best-fit: nilas (hazard), 95 % interval 5.0 to 9.0.
-    7.0 hosts are 16,128 core-hours a day (11,520 to 20,736), and 91,980 a year at 1.5 per host-hour (65,700 to \
-118,260).
+    7.0 hosts: try nilas (hazard) in place of best-fit.
+    That is 5,110 host-hours (node-hours) a month, 95 % interval 3,650 to 6,570; in money 7,665 (5,475 to 9,855) a \
+month at 1.5 per host-hour.
+    Of 200 hosts of 96 cores, best-fit leaves 60 empty, as a mean over time. Perfect placement could empty at most 12 \
+more.
+    nilas (hazard) empties 7.0 more, 95 % interval 5.0 to 9.0.
     Next: try it on a part of your hosts.
     """
-    others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
-    if len(others) == 0:
+    if not ((rows["policy"] != BASELINE) & rows["gain_pp"].notna()).any():
         return []
+    found = answer(rows, pool)
+    worth = [f"That is {found.worth(pool.price_per_host_hour)}."] if found.host_hours is not None else []
+    return [f"{found.line}.", *worth, *found.why, f"Next: {found.next_step}"]
+
+
+def _of_best_fit(rows: pd.DataFrame, pool: Pool | None) -> str:
     baseline = rows[rows["policy"] == BASELINE].iloc[0]
     empty = float(baseline["empty_hosts_pct"])
+    most = float(baseline.get("bound_empty_hosts_pct", math.nan)) - empty
+    bound = ""
+    if math.isfinite(most):
+        bound = f" Perfect placement could empty at most {_hosts(max(most, 0.0), pool)} more."
+    if pool is None:
+        return f"{BASELINE} leaves {_hosts(empty, pool)} of the hosts empty, as a mean over time.{bound}"
     seeds = "" if pool.fewest == pool.most else f" (mean of the seeds, which have {pool.fewest:,} to {pool.most:,})"
     noun = "host" if pool.n_hosts == 1 else "hosts"
-    first = f"Of {pool.n_hosts:,} {noun}{seeds}, {BASELINE} leaves {_hosts(empty, pool)} empty, as a mean over time."
-    most = float(baseline.get("bound_empty_hosts_pct", math.nan)) - empty
-    if math.isfinite(most):
-        first += f" Perfect placement could empty at most {_hosts(max(most, 0.0), pool)} more."
-    is_known = others["predictor"].map(knows_the_future)
-    known = [_known(_best(others[is_known]), pool)] if is_known.any() else []
-    if is_known.all():
-        return [first, *known, "Next: replay what can be deployed: --predictor hazard."]
-    return [first, *_today(_best(others[~is_known]), pool, known)]
+    return (f"Of {pool.n_hosts:,} {noun} of {pool.cores_per_host:g} cores{seeds}, {BASELINE} leaves "
+            f"{_hosts(empty, pool)} empty, as a mean over time.{bound}")
 
 
-def _known(best: Mapping[Hashable, Any], pool: Pool) -> str:
-    gain, low, high = (float(best[name]) for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
+def _known(ranked: Sequence[_Row], pool: Pool | None) -> list[str]:
+    if not ranked:
+        return []
+    gain, low, high = _gain_of(ranked[0])
     if gain <= 0:
-        return f"Nothing empties more than {BASELINE} with the trace's own future known, either."
-    return (f"With the trace's own future known, {best['label']} would empty {_hosts(gain, pool)} more"
-            f"{_between(low, high, pool)}.")
+        return [f"Nothing empties more than {BASELINE} with the trace's own future known, either."]
+    amount = f"less than {_least(pool)}" if _is_zero(gain, pool) else _hosts(gain, pool)
+    between = "" if _is_zero(gain, pool) else _between(low, high, pool)
+    return [f"With the trace's own future known, {ranked[0]['label']} would empty {amount} more{between}."]
 
 
-def _today(best: Mapping[Hashable, Any], pool: Pool, known: list[str]) -> list[str]:
-    gain, low, high = (float(best[name]) for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
-    if gain <= 0:
-        return [f"Nothing that can be deployed today empties more hosts than {BASELINE}.", *known,
-                f"Next: keep {BASELINE}."]
+def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...], known: Sequence[str]) -> Answer:
+    """ranked: what can be deployed, the largest gain first."""
+    fair = [row for row in ranked if not row["is_more"]]
+    proven = [row for row in fair if _gain_of(row)[1] > 0 and not _is_zero(_gain_of(row)[0], pool)]
+    best = next(iter(proven or fair or ranked))
+    label = str(best["label"])
+    gain, low, high = _gain_of(best)
     between = _between(low, high, pool)
+    hours = None if pool is None else HOURS_A_MONTH * pool.n_hosts / 100.0
+    nothing = Answer(f"0 hosts: keep {BASELINE}", "", None if hours is None else (0.0, 0.0, 0.0), why,
+                     f"keep {BASELINE}.")
+    if gain <= 0:
+        rule = f" and rejects no more than {BASELINE}" if any(row["is_more"] for row in ranked) else ""
+        said = f"Nothing that can be deployed today{rule} empties more hosts than {BASELINE}."
+        return replace(nothing, why=(*why, said, *known))
+    if best["is_more"]:
+        said = (f"{label} emptied {_hosts(gain, pool)} more{between}, but it {MORE_REJECTED}: part of the empty "
+                "hosts may be work that was not taken.")
+        return replace(nothing, why=(*why, said, *known))
+    if _is_zero(gain, pool):
+        said = f"The best that can be deployed, {label}, empties less than {_least(pool)} more."
+        return replace(nothing, why=(*why, said, *known))
     if low <= 0:
-        lines = [f"Nothing that can be deployed today is proven better than {BASELINE}: the best, {best['label']}, "
-                 f"emptied {_hosts(gain, pool)} more{between}, which may be chance."]
-        next_step = f"keep {BASELINE}, or replay more seeds (--n-seeds) for a narrower interval."
-    else:
-        lines = [f"A scheduler that can be deployed today empties {_hosts(gain, pool)} more than {BASELINE}: "
-                 f"{best['label']}{between}."]
-        next_step = ("try it on a part of your hosts." if math.isfinite(low) else
-                     "replay more seeds (--n-seeds): one tells nothing of chance.")
-    unit = pool.cores_per_host * _DAY_H
-    worth = f"{_hosts(gain, pool)} hosts are {_times(gain, unit, pool)} core-hours a day{_range(low, high, unit, pool)}"
-    if pool.price_per_host_hour is not None:
-        unit = pool.price_per_host_hour * HOURS_A_YEAR
-        worth += (f", and {_times(gain, unit, pool)} a year at {pool.price_per_host_hour:g} per host-hour"
-                  f"{_range(low, high, unit, pool)}")
-    return [*lines, f"{worth}.", *known, f"Next: {next_step}"]
+        said = (f"Nothing that can be deployed today is proven better than {BASELINE}: the best, {label}, emptied "
+                f"{_hosts(gain, pool)} more{between}, which may be chance.")
+        more = f"keep {BASELINE}, or replay more seeds (--n-seeds) for a narrower interval."
+        return replace(nothing, why=(*why, said, *known), next_step=more)
+    amount = f"{_hosts(gain, pool)} {'hosts' if pool else 'of the hosts'}"
+    month = None if hours is None else (gain * hours, low * hours, high * hours)
+    said = f"{label} empties {_hosts(gain, pool)} more{between}."
+    if not math.isfinite(low):
+        return Answer(f"{amount} in one replay: replay more seeds before you try {label}", label, month,
+                      (*why, said, *known), "replay more seeds (--n-seeds): one tells nothing of chance.")
+    return Answer(f"{amount}: try {label} in place of {BASELINE}", label, month, (*why, said, *known),
+                  "try it on a part of your hosts.")
 
 
-def _best(rows: pd.DataFrame) -> Mapping[Hashable, Any]:
-    return rows.sort_values("gain_pp", ascending=False, kind="stable").to_dict("records")[0]
+def _gain_of(row: _Row) -> tuple[float, float, float]:
+    return float(row["gain_pp"]), float(row["gain_low_pp"]), float(row["gain_high_pp"])
 
 
-def _hosts(share_pct: float, pool: Pool) -> str:
-    """A share of the pool as a number of hosts: whole from 10 on, tenths below."""
+def _least(pool: Pool | None) -> str:
+    """The smallest amount that does not round to zero."""
+    return "0.05 of a host" if pool else "0.005 % of the hosts"
+
+
+def _is_zero(share_pct: float, pool: Pool | None) -> bool:
+    return float(_hosts(share_pct, pool).removesuffix(" %").replace(",", "")) == 0.0
+
+
+def _hosts(share_pct: float, pool: Pool | None) -> str:
+    """A share of the pool as a number of hosts: whole from 10 on, tenths below. Without a pool, the share."""
+    if pool is None:
+        return f"{number_text(share_pct)} %"
     hosts = share_pct / 100.0 * pool.n_hosts
-    return f"{hosts:,.0f}" if abs(hosts) >= 10.0 else f"{hosts:.1f}"
+    return number_text(hosts, 0 if abs(hosts) >= 10.0 else 1)
 
 
-def _times(share_pct: float, unit: float, pool: Pool) -> str:
-    """A share of the pool times what one host is worth."""
-    return f"{share_pct / 100.0 * pool.n_hosts * unit:,.0f}"
-
-
-def _between(low: float, high: float, pool: Pool) -> str:
+def _between(low: float, high: float, pool: Pool | None) -> str:
     if not math.isfinite(low):
         return ""
     return f", 95 % interval {_hosts(low, pool)} to {_hosts(high, pool)}"
-
-
-def _range(low: float, high: float, unit: float, pool: Pool) -> str:
-    if not math.isfinite(low):
-        return ""
-    return f" ({_times(low, unit, pool)} to {_times(high, unit, pool)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +245,7 @@ class ComparisonData:
     main_load: the load of the series and of what is shown first; None = the first in `summary`.
     migrations: by label, of the same replays, those of a rectifier as `Result.migrations` with ids as text; may be
         empty.
-    pool: its hosts, in which the page says the answer first; None = in percentage points alone.
+    pool: its hosts, in which the page gives the answer; None = as a share of the hosts.
 
     >>> nothing = pd.DataFrame()
     >>> ComparisonData("two policies", "none", nothing, nothing, {}, {}, [], 0).title

@@ -1,16 +1,17 @@
-"""What the page says first: what was compared, what can be deployed and gains most, and the interval of that gain."""
+"""The first page: the answer, one picture, what the answer covers and what it does not."""
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pandas as pd
 
 from sojourn.simulator.experiments import BASELINE, evidence_of, is_rejecting_more, knows_the_future, rejection_words
-from sojourn.simulator.page.comparison_data import ComparisonData, Pool, in_hosts
-from sojourn.simulator.page.figures import bound_gain_pp, gain_text
+from sojourn.simulator.measures import number_text
+from sojourn.simulator.page.comparison_data import ComparisonData, Pool, answer
 
 _MOST_LISTED = 5
 """Labels in a sentence."""
@@ -30,41 +31,28 @@ def compared(data: ComparisonData) -> str:
     return " ".join(parts) + f", {seeds} seed{'s' if seeds != '1' else ''} each."
 
 
-def headline(rows: pd.DataFrame, pool: Pool | None = None) -> list[str]:
-    """The answer in hosts; the best that can be deployed in pp, with its interval; what knowing lifetimes would bring;
-    what to hold against them.
+def covers(data: ComparisonData) -> list[str]:
+    """What the answer covers, a sentence each."""
+    lines = [compared(data), f"{data.description.rstrip('.')}." if data.description else "",
+             "Means over time after the warm-up. 95 % intervals are over the seeds: other arrangements of the same "
+             "requests."]
+    return [line for line in lines if line]
 
-    rows: of a summary, one workload and load. pool: its hosts; None = nothing is said in hosts.
-    """
+
+def leaves_out(rows: pd.DataFrame) -> list[str]:
+    """What the answer does not cover, a sentence each. rows: of a summary, one workload and load."""
     others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
-    others = others.sort_values("gain_pp", ascending=False, kind="stable")
-    ranked = others.to_dict("records")
-    if not ranked:
-        return [f"Only {BASELINE} was replayed: nothing to compare it with."]
-    deployable = [row for row in ranked if not knows_the_future(row["predictor"])]
-    knowing = [row for row in ranked if knows_the_future(row["predictor"])]
-    bound_pp = bound_gain_pp(rows)
-    lines = []
-    if pool is not None:
-        first, verdict, *worth, next_step = in_hosts(rows, pool)
-        lines += [" ".join((first, verdict, next_step)), " ".join(worth),
-                  f"1 pp (percentage point) is 1 % of the hosts, here {pool.n_hosts / 100:g}. Intervals are over the "
-                  "seeds: other arrangements of the requests. The bound is what perfect placement could empty: total "
-                  "demand needs the other hosts at each moment. Hosts empty and fill again, so a mean of empty hosts "
-                  f"is no number that may be switched off for good. Peak load: at the busiest moment demand fills "
-                  f"{100 * float(rows['load'].iloc[0]):g} % of the hosts. An oracle knows every lifetime in advance, "
-                  "which no scheduler does."]
-    lines += [_verdict(deployable[0], bound_pp)] if deployable else [
-        "Nothing here can be deployed: every predictor is made from the trace's own future."]
-    if knowing:
-        share = _share(knowing[0]["gain_pp"], bound_pp)
-        lines.append(f"With the trace's own future known: {knowing[0]['label']}, {_gain(knowing[0])}{share}.")
-    is_more = is_rejecting_more(rows)
-    lines.append(rejection_words(_listed(rows.loc[is_more, "label"].tolist())))
-    lines.append(evidence_of(rows))
-    if len(deployable) > 1:
-        lines.append(f"Chosen as the best of {len(deployable)} by these same replays: the interval does not allow for "
-                     "it.")
+    is_known = others["predictor"].map(knows_the_future).astype(bool)
+    n_deployable = int((~is_known).sum())
+    lines = [
+        evidence_of(rows),
+        rejection_words(_listed(rows.loc[is_rejecting_more(rows), "label"].tolist())),
+        f"Chosen as the best of {n_deployable} by these same replays: the interval does not allow for it."
+        if n_deployable > 1 else "",
+        "Another month or another cluster: replay its own trace.",
+        "How many hosts may be switched off for good: hosts empty and fill again.",
+        f"Other loads: at the busiest moment demand fills {100 * float(rows['load'].iloc[0]):g} % of the hosts.",
+    ]
     return [line for line in lines if line]
 
 
@@ -72,28 +60,56 @@ def _listed(labels: list[str]) -> list[str]:
     return labels if len(labels) <= _MOST_LISTED else [*labels[:_MOST_LISTED], f"{len(labels) - _MOST_LISTED} more"]
 
 
-def _share(gain_pp: float, bound_pp: float) -> str:
-    return f", {100 * gain_pp / bound_pp:.0f} % of the way to the bound" if bound_pp > 0 and gain_pp > 0 else ""
+WORDS_OF_PAGE: Mapping[str, str] = MappingProxyType({
+    "pp": "Percentage point: 1 % of the hosts.",
+    "bound": "What perfect placement could empty: total demand needs the other hosts at each moment.",
+    "oracle": "Knows every lifetime in advance, which no scheduler does. So do noise, recall and truth.",
+    "peak load": "The share of the hosts that demand fills at the busiest moment.",
+    "host-hour": "One host for one hour; 730 are one host for a month. Others call it a node-hour.",
+})
+"""Words that a reader of the page may not know."""
 
 
-def _verdict(best: Mapping[Hashable, Any], bound_pp: float) -> str:
-    gain, low = best["gain_pp"], best["gain_low_pp"]
-    share = _share(gain, bound_pp)
-    where = f"on {best['workload']} at {100 * best['load']:g} % peak load"
-    if gain <= 0:
-        return (f"Nothing deployable beats {BASELINE} in empty hosts {where}; {best['label']} comes closest, at "
-                f"{_gain(best)}.")
-    if not math.isfinite(low):
-        return (f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}, in one replay: "
-                "without further seeds there is no interval.")
-    if low <= 0:
-        return (f"Nothing deployable is significantly better than {BASELINE} {where}: {best['label']} comes out best "
-                f"in empty hosts, at {_gain(best)}, and that interval includes 0.")
-    return f"{best['label']} gains {_gain(best)} in empty hosts over {BASELINE} {where}{share}."
+def answer_html(rows: pd.DataFrame, pool: Pool | None) -> str:
+    """The answer as a box: its line, its worth with a price that the reader may change, and the reasons."""
+    found = answer(rows, pool)
+    parts = [f'<p class="line">{html.escape(found.line)}</p>']
+    if found.host_hours is not None:
+        parts.append(f'<p class="worth">{html.escape(found.worth(None))}</p>')
+    if found.host_hours is not None and pool is not None and found.label:
+        price = pool.price_per_host_hour
+        month = " ".join(f"{hours:.10g}" for hours in found.host_hours if math.isfinite(hours))
+        shown = "" if price is None else f"{price:g}"
+        parts.append(
+            f'<p class="worth money{" unset" * (price is None)}" data-month="{month}">In money: <output id="money">'
+            f'{html.escape(found.money(price)) if price else "–"}</output> a month at <input id="price" type="number" '
+            f'min="0" step="any" value="{shown}" aria-label="price of a host-hour"> per host-hour</p>')
+    parts.append(f"<p>{html.escape(' '.join((*found.why, f'Next: {found.next_step}')))}</p>")
+    return "\n".join(parts)
 
 
-def _gain(row: Mapping[Hashable, Any]) -> str:
-    return gain_text(row["gain_pp"], row["gain_low_pp"], row["gain_high_pp"])
+def picture_html(rows: pd.DataFrame, pool: Pool | None) -> str:
+    """Bars of the empty hosts: best-fit, the best that can be deployed, the best that knows the future, the bound."""
+    baseline = rows[rows["policy"] == BASELINE].iloc[0]
+    empty = float(baseline["empty_hosts_pct"])
+    others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
+    others = others.sort_values("gain_pp", ascending=False, kind="stable")
+    is_known = others["predictor"].map(knows_the_future).astype(bool)
+    found = answer(rows, pool)
+    own = others[~is_known]
+    own = own[own["label"] == found.label] if found.label else own
+    bars = [(BASELINE, empty, "")]
+    bars += [(str(row["label"]), empty + float(row["gain_pp"]), kind)
+             for part, kind in ((own, "best that can be deployed"), (others[is_known], "knows the future"))
+             for row in part[:1].to_dict("records")]
+    bound = float(baseline.get("bound_empty_hosts_pct", math.nan))
+    bars += [("perfect placement", bound, "the bound")] if math.isfinite(bound) else []
+    whole = f"of {pool.n_hosts:,} hosts" if pool else "% of the hosts"
+    lines = "".join(
+        f'<dt>{html.escape(label)}{f" <small>{kind}</small>" if kind else ""}</dt>'
+        f'<dd><span class="bar"><i style="width:{min(max(share_pct, 0.0), 100.0):.2f}%"></i></span>'
+        f"{number_text(share_pct * (pool.n_hosts / 100 if pool else 1), 1)}</dd>" for label, share_pct, kind in bars)
+    return f'<h2>Empty hosts, {whole}</h2><dl class="bars">{lines}</dl>'
 
 
 def count(n: int, one: str, many: str = "") -> str:

@@ -41,7 +41,13 @@
     if (isNarrow.matches && layout.yaxis.ticktext) {
       layout.yaxis.ticktext = layout.yaxis.ticktext.map((text) => text.replace(" (", "<br>("));
     }
-    Plotly.react(placeOf(id), traces, layout, { responsive: true, displayModeBar: false });
+    const place = placeOf(id);
+    Plotly.react(place, traces, layout, { responsive: true, displayModeBar: false });
+    for (const drawn of place.querySelectorAll(".main-svg")) {
+      const [width, height] = ["width", "height"].map((name) => drawn.getAttribute(name));
+      drawn.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      place.style.setProperty("--ratio", `${width} / ${height}`);
+    }
   }
 
   function swatch(style, isFull) {
@@ -105,6 +111,7 @@
 
   function number(score) {
     if (score === null) return "–";
+    if (score === 0) return "0"; // also of -0
     return Number.isInteger(score) ? score.toLocaleString("en") : String(Number(score.toPrecision(5)));
   }
 
@@ -159,28 +166,45 @@
     body.append(...Array.from(body.rows).sort((a, b) => compare(valueOf(a), valueOf(b))));
   }
 
-  // Plotly takes a second to start, so text and tables are there first, and figures are drawn as they come near.
+  const price = document.getElementById("price");
+
+  function whole(value) {
+    return (Math.round(value) || 0).toLocaleString("en"); // no -0
+  }
+
+  function showMoney() {
+    const row = price.closest("p");
+    const isKnown = price.value !== "" && Number(price.value) >= 0;
+    const [gain, ...ends] = row.dataset.month.split(" ").map((hours) => whole(hours * price.value));
+    row.classList.toggle("unset", !isKnown);
+    document.getElementById("money").value = isKnown ? gain + (ends.length ? ` (${ends.join(" to ")})` : "") : "–";
+  }
+
+  // Plotly takes a second to start, so text and tables are there first; then figures are drawn one after the other.
   const drawing = new Map(Object.entries(data.figures).map(([id, figure]) => [placeOf(id), () => draw(id, figure)]));
   if (mapLabel) drawing.set(placeOf("map"), drawMap);
   const waiting = new Set(drawing.keys());
-  const nearing = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) show(entry.target);
-  }, { rootMargin: "400px" });
 
   function show(place) {
-    nearing.unobserve(place);
-    waiting.delete(place);
-    drawing.get(place)();
+    if (waiting.delete(place)) drawing.get(place)();
   }
 
   function redraw() {
     for (const [place, drawn] of drawing) if (!waiting.has(place)) drawn();
   }
 
+  function setPrinting(isPrinting) {
+    if (root.classList.contains("printing") === isPrinting) return;
+    root.classList.toggle("printing", isPrinting);
+    if (isPrinting) [...waiting].forEach(show);
+    redraw();
+  }
+
   for (const [id, figure] of Object.entries(data.figures)) {
     placeOf(id).style.minHeight = figure.layout.height + "px";
     if (figure.data.some((trace) => trace.meta !== undefined)) addLegend(id, figure);
   }
+  if (price) price.addEventListener("input", showMoney);
   for (const button of document.querySelectorAll("th button")) {
     button.addEventListener("click", () => sort(button.closest("th")));
   }
@@ -202,17 +226,11 @@
   }
   requestAnimationFrame(() => setTimeout(() => {
     document.head.append(element("script", { textContent: document.getElementById("plotly").textContent }));
-    for (const place of drawing.keys()) nearing.observe(place);
+    for (const place of drawing.keys()) setTimeout(() => show(place));
     isDark.addEventListener("change", redraw);
     isNarrow.addEventListener("change", redraw);
-    addEventListener("beforeprint", () => {
-      root.classList.add("printing");
-      [...waiting].forEach(show);
-      redraw();
-    });
-    addEventListener("afterprint", () => {
-      root.classList.remove("printing");
-      redraw();
-    });
+    matchMedia("print").addEventListener("change", (print) => setPrinting(print.matches));
+    addEventListener("beforeprint", () => setPrinting(true));
+    addEventListener("afterprint", () => setPrinting(false));
   }));
 })();

@@ -25,8 +25,16 @@ from sojourn.simulator.page.figures import (
     sweeps,
     violations_figure,
 )
-from sojourn.simulator.page.headline import compared, count, headline
-from sojourn.simulator.page.table import WORDS, html_table, migration_sections, shown_decision
+from sojourn.simulator.page.headline import (
+    WORDS_OF_PAGE,
+    answer_html,
+    compared,
+    count,
+    covers,
+    leaves_out,
+    picture_html,
+)
+from sojourn.simulator.page.table import WORDS, boxed, html_table, migration_sections, shown_decision
 
 
 def write_page(path: str | Path, data: ComparisonData) -> Path:
@@ -53,7 +61,7 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
     unknown = sorted(set(data.series) - set(data.at_main_load()["label"]))
     if unknown:
         raise ValueError(f"series must be of labels in the summary at the main load, got {unknown[0]!r}")
-    figures = _figures(data)
+    figures, main = _figures(data), data.at_main_load()
     shown = {
         "figures": figures,
         "maps": {label: host_map_figure(host_map, data.warmup_s) for label, host_map in data.host_maps.items()},
@@ -63,8 +71,9 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
     text = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
     target = Path(path)
     target.write_text(Template(text["page.html"]).substitute(
-        title=html.escape(data.title), description=html.escape(data.description),
-        compared=html.escape(compared(data)), headline=_paragraphs(headline(data.at_main_load(), data.pool)),
+        title=html.escape(data.title), compared=html.escape(compared(data)),
+        answer=answer_html(main, data.pool), picture=picture_html(main, data.pool), covers=_items(covers(data)[1:]),
+        leaves_out=_items(leaves_out(main)),
         sections="\n".join(_sections(data, figures)), css=text["page.css"], js=text["page.js"],
         data=_json(shown), plotly=get_plotlyjs(),
     ), "utf-8")  # fmt: skip
@@ -99,7 +108,7 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
         "Summary", "Means over the seeds, after the warm-up; first what can be deployed, then what knows the future. "
         "Gain: empty hosts over best-fit's of the same seed, with the 95 % interval over the seeds; bold where it "
         "excludes 0. Click a header to sort.",
-        f'<div class="wide">{html_table(ranked)}</div>'), *_gain_sections(data, figures)]
+        boxed(html_table(ranked), "summary")), *_gain_sections(data, figures)]
     if "empty-hosts" in figures:
         sections.append(_section(
             "Empty hosts over time", "First seed, higher is better; the warm-up (shaded) counts in no mean. Bound: all "
@@ -135,8 +144,9 @@ def _sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str]:
     if len(data.cells):
         cells = data.cells.sort_values(["workload", "load", "seed"], kind="stable")
         sections.append(_section("Every replay", "", f"<details><summary>{count(len(cells), 'replay')}</summary>"
-                                 f'<div class="wide">{html_table(cells)}</div></details>'))
-    return sections
+                                 f"{boxed(html_table(cells), 'cells')}</details>", "screen"))
+    words = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in WORDS_OF_PAGE.items())
+    return [*sections, _section("Words", "", f"<dl>{words}</dl>")]
 
 
 def _known_violations(data: ComparisonData) -> list[str]:
@@ -173,17 +183,18 @@ def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str
     return sections
 
 
-def _section(title: str, words: str, body: str) -> str:
+def _section(title: str, words: str, body: str, kind: str = "") -> str:
+    """kind: `screen` = not printed."""
     said = f"<p>{html.escape(words)}</p>" if words else ""
-    return f"<section><h2>{html.escape(title)}</h2>{said}{body}</section>"
+    return f"<section{f' class={kind}' if kind else ''}><h2>{html.escape(title)}</h2>{said}{body}</section>"
 
 
 def _plot(name: str) -> str:
     return f'<div class="plot" id="plot-{name}"></div>'
 
 
-def _paragraphs(lines: list[str]) -> str:
-    return "\n".join(f"<p>{html.escape(line)}</p>" for line in lines)
+def _items(lines: list[str]) -> str:
+    return "".join(f"<li>{html.escape(line)}</li>" for line in lines)
 
 
 def _json(value: object) -> str:

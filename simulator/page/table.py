@@ -23,24 +23,49 @@ from sojourn.simulator.page.headline import count
 
 _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workload": Column("workload")}
 _SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
-_TEXT = ' class="text"'
+MOST_COLUMNS = 8
+"""Of a table at first; the others come by a switch."""
+_FIRST = ("gain_pp", "empty_hosts_pct", "gap_closed_pct", "rejected_pct", "violation_rate_pct", "packing_density_pct",
+          "bound_empty_hosts_pct", "n_seeds")
+"""Figures that come first, the most important one in front."""
 
 
 def html_table(rows: pd.DataFrame) -> str:
-    """The rows as they come; workload, load and predictor only where they differ, metrics only where they are known.
+    """The rows as they come; workload, load and predictor only if they differ, metrics only if they are known.
 
-    Where a row rejects more than best-fit, its policy's cell says so. Where `gain_low_pp` and `gain_high_pp` are known
-    the gain has its interval, bold if that excludes 0.
+    If a row rejects more than best-fit, its policy's cell has a warning. If `gain_low_pp` and `gain_high_pp` are known
+    the gain has its interval, bold if that excludes 0. Columns beyond MOST_COLUMNS have the class `further`.
 
     >>> html_table(pd.DataFrame({"policy": ["<b>"], "rejected_pct": [0.5]})).split("<tbody>")[1]
     '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
     """
     columns = {name: column for name, column in {**_TEXTS, **_SETTINGS, **COLUMNS}.items() if _is_shown(rows, name)}
-    head = "".join(header_cell(column, name in _TEXTS) for name, column in columns.items())
+    order = sorted(columns, key=lambda name: (name in COLUMNS, _FIRST.index(name) if name in _FIRST else len(_FIRST)))
+    further = frozenset(order[MOST_COLUMNS:])
+    head = "".join(header_cell(column, name in _TEXTS, name in further) for name, column in columns.items())
     is_more = is_rejecting_more(rows).tolist()
-    body = "".join(f"<tr>{''.join(_cell(row, name, column, more) for name, column in columns.items())}</tr>"
-                   for row, more in zip(rows.to_dict("records"), is_more, strict=True))
+    body = "".join(
+        f"<tr>{''.join(_cell(row, name, column, more, name in further) for name, column in columns.items())}</tr>"
+        for row, more in zip(rows.to_dict("records"), is_more, strict=True))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def boxed(table: str, name: str) -> str:
+    """A table in a box that scrolls, with a switch for its further columns if it has some. name: of the switch.
+
+    >>> boxed("<table></table>", "summary")
+    '<div class="wide"><table></table></div>'
+    """
+    n_columns = table.count("<th ")
+    switch = "" if 'further"' not in table else (
+        f'<input class="switch" type="checkbox" id="all-{name}"><label class="switch" for="all-{name}">all {n_columns} '
+        f"columns</label>")
+    return f'{switch}<div class="wide">{table}</div>'
+
+
+def _class(is_text: bool, is_further: bool) -> str:
+    names = [name for name, is_there in (("text", is_text), ("further", is_further)) if is_there]
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def _is_shown(rows: pd.DataFrame, name: str) -> bool:
@@ -53,36 +78,36 @@ def _is_shown(rows: pd.DataFrame, name: str) -> bool:
     return name not in COLUMNS or bool(rows[name].notna().any())
 
 
-def header_cell(column: Column, is_text: bool) -> str:
+def header_cell(column: Column, is_text: bool, is_further: bool = False) -> str:
     """A header that sorts its table by a click."""
     words = [column.unit, f"{column.better} is better" if column.better else ""]
     below = "".join(f"<small>{html.escape(word)}</small>" for word in words if word)
     first = "ascending" if is_text or column.better == "lower" else "descending"
-    return (f'<th{_TEXT * is_text} scope="col" aria-sort="none" data-first="{first}">'
+    return (f'<th{_class(is_text, is_further)} scope="col" aria-sort="none" data-first="{first}">'
             f'<button type="button">{html.escape(column.title)}{below}</button></th>')
 
 
-def _cell(row: Mapping[Hashable, Any], name: str, column: Column, is_more: bool) -> str:
+def _cell(row: Mapping[Hashable, Any], name: str, column: Column, is_more: bool, is_further: bool) -> str:
     value = row[name]
     if name in _TEXTS:
-        return text_cell(str(value), MORE_REJECTED if is_more and name == "policy" else "")
+        return text_cell(str(value), MORE_REJECTED if is_more and name == "policy" else "", is_further)
     ends = [float(row.get(end, math.nan)) for end in ("gain_low_pp", "gain_high_pp")] if name == "gain_pp" else ()
-    return value_cell(float(value) * (100 if name == "load" else 1), column, ends)
+    return value_cell(float(value) * (100 if name == "load" else 1), column, ends, is_further)
 
 
-def text_cell(value: str, warning: str = "") -> str:
+def text_cell(value: str, warning: str = "", is_further: bool = False) -> str:
     """A cell with a text, and a warning below it."""
     text = html.escape(value)
     below = f'<small class="warning">{html.escape(warning)}</small>' if warning else ""
-    return f'<td{_TEXT} data-value="{text}">{text}{below}</td>'
+    return f'<td{_class(True, is_further)} data-value="{text}">{text}{below}</td>'
 
 
-def value_cell(number: float, column: Column, ends: Sequence[float] = ()) -> str:
+def value_cell(number: float, column: Column, ends: Sequence[float] = (), is_further: bool = False) -> str:
     """A cell with a number as its column shows it, or "–"; ends: of its interval."""
-    text = number_text(number, column.digits, column.sign)
+    text, cell_class = number_text(number, column.digits, column.sign), _class(False, is_further)
     if not math.isfinite(number):
-        return f'<td data-value="">{text}</td>'
-    return f'<td data-value="{number + 0.0:.6g}">{_with_interval(text, ends) if ends else text}</td>'
+        return f'<td{cell_class} data-value="">{text}</td>'
+    return f'<td{cell_class} data-value="{number + 0.0:.6g}">{_with_interval(text, ends) if ends else text}</td>'
 
 
 def _with_interval(text: str, ends: Sequence[float]) -> str:
@@ -118,6 +143,8 @@ _LIST: Mapping[str, Column] = {
     "freed_h": Column("freed", "host-hours", digits=1),
 }
 
+_LIST_FURTHER = frozenset(("remaining_h", "chance_without_pct", "likely_h", "begun_min", "empty_h"))
+"""Columns of a list beyond MOST_COLUMNS."""
 _MIGRATION_TEXTS = {"planned": "planned", "request_id": "request", "from_host": "frees host", "to_host": "goes to"}
 
 WORDS = (
@@ -141,9 +168,9 @@ def migration_sections(data: ComparisonData) -> str:
     if len(rows) == 0:
         return ""
     table = _table({"label": "label"}, _SUMMARY, rows.to_dict("records"))
-    lists = "".join(_list(label, data.migrations[label]) for label in _listed(data))
+    lists = "".join(_list(label, data.migrations[label], f"list-{k}") for k, label in enumerate(_listed(data)))
     words = f"<p>{html.escape(LIST_WORDS)}</p>" if lists else ""
-    return f'<div class="wide">{table}</div>{words}{lists}'
+    return f"{boxed(table, 'migrations')}{words}{lists}"
 
 
 def migration_rows(data: ComparisonData) -> pd.DataFrame:
@@ -172,13 +199,13 @@ def _listed(data: ComparisonData) -> list[str]:
     return labels[:MAX_LISTS]
 
 
-def _list(label: str, migrations: pd.DataFrame) -> str:
+def _list(label: str, migrations: pd.DataFrame, name: str) -> str:
     shown = migrations[:MAX_MIGRATIONS]
     more = "" if len(shown) == len(migrations) else f", the first {MAX_MIGRATIONS} of them"
     records = [_shown(row) for row in shown.to_dict("records")]
     title = html.escape(f"{label}: {count(len(migrations), 'migration')}{more}")
     shown_table = _table(_MIGRATION_TEXTS, _LIST, records)
-    return f'<details><summary>{title}</summary><div class="wide">{shown_table}</div></details>'
+    return f"<details><summary>{title}</summary>{boxed(shown_table, name)}</details>"
 
 
 def _shown(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -196,11 +223,13 @@ def _shown(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _table(texts: Mapping[str, str], numbers: Mapping[str, Column], records: list[dict[Any, Any]]) -> str:
+    further = _LIST_FURTHER & numbers.keys()
     head = "".join([*(header_cell(Column(title), True) for title in texts.values()),
-                    *(header_cell(column, False) for column in numbers.values())])
-    body = "".join("<tr>" + "".join([*(text_cell(str(row[name])) for name in texts),
-                                     *(value_cell(float(row[name]), column) for name, column in numbers.items())])
-                   + "</tr>" for row in records)
+                    *(header_cell(column, False, name in further) for name, column in numbers.items())])
+    body = "".join("<tr>" + "".join([
+        *(text_cell(str(row[name])) for name in texts),
+        *(value_cell(float(row[name]), column, (), name in further) for name, column in numbers.items())])
+        + "</tr>" for row in records)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

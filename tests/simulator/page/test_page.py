@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 import pytest
 from plotly.offline import get_plotlyjs
 
+from sojourn.simulator import page as page_room
 from sojourn.simulator.measures import HostMap
 from sojourn.simulator.page import ComparisonData, write_page
 from sojourn.simulator.page.figures import (
@@ -26,10 +27,11 @@ from sojourn.simulator.page.figures import (
     host_map_figure,
     sweeps,
 )
-from sojourn.simulator.page.headline import compared, headline
+from sojourn.simulator.page.headline import compared, leaves_out
 from sojourn.simulator.page.static_figures import write_heat_map_png, write_sensitivity_png
-from sojourn.simulator.page.table import MAX_HOSTS, html_table, migration_rows, shown_decision
+from sojourn.simulator.page.table import MAX_HOSTS, MOST_COLUMNS, boxed, html_table, migration_rows, shown_decision
 
+FIRST_PAGE = ["Empty hosts, % of the hosts", "What it covers", "What it does not cover"]
 HOSTILE = """</script><img src=x onerror="alert(1)"><b>&amp;'"""
 GAINS = {("first-fit", ""): 1.0, ("nilas", "oracle"): 4.0, ("nilas", "noise:1"): 2.0, ("nilas", "recall:0.8"): 3.0}
 
@@ -107,10 +109,10 @@ class Page(HTMLParser):
 
 def test_every_section_has_its_place_and_its_data(tmp_path: Path) -> None:
     page = Page(write_page(tmp_path / "page.html", made_data()))
-    assert page.headings == ["Summary", "Gain over best-fit", "Empty hosts over time",
+    assert page.headings == [*FIRST_PAGE, "Summary", "Gain over best-fit", "Empty hosts over time",
                              "How many hosts are empty for how much of the time", "Hosts over time",
                              "Gain against recall", "Gain against noise", "Gain against load",
-                             "Migrations that free hosts", "Why this host?", "Every replay"]
+                             "Migrations that free hosts", "Why this host?", "Every replay", "Words"]
     assert [attrs["id"] for _, attrs in page.elements if attrs.get("class") == "plot"] == [
         "plot-gain-0", "plot-empty-hosts", "plot-distribution", "plot-map", "plot-sweep-recall", "plot-sweep-noise",
         "plot-sweep-load"]
@@ -148,9 +150,9 @@ def test_migrations_are_summed_over_the_seeds_and_deployable_ones_come_first() -
 def test_a_page_of_best_fit_alone_and_nothing_else(tmp_path: Path) -> None:
     page = Page(write_page(tmp_path / "page.html", ComparisonData(
         "One", "", pd.DataFrame(), summary_of({}), {}, {}, [], 0)))
-    assert page.headings == ["Summary"]
+    assert page.headings == [*FIRST_PAGE, "Summary", "Words"]
     assert page.data == {"figures": {}, "maps": {}, "decisions": []}
-    assert "Only best-fit was replayed" in page.text
+    assert "No answer: only best-fit was replayed" in page.text
 
 
 def test_the_page_asks_for_nothing_outside_and_stays_small(tmp_path: Path) -> None:
@@ -201,37 +203,6 @@ def test_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-WHERE = "on trace at 80 % peak load"
-SURE = f"+2.00 pp (95 % interval +1.50 to +2.50) in empty hosts over best-fit {WHERE}, 20 % of the way to the bound."
-
-
-@pytest.mark.parametrize(("gains", "half_pp", "expected"), [
-    ({("nilas", "km"): 2.0}, 0.5, [f"nilas (km) gains {SURE}"]),  # 2 of the 10 pp from 30 to 40
-    ({("nilas", "km"): 0.4}, 0.5,
-     [f"Nothing deployable is significantly better than best-fit {WHERE}: nilas (km) comes out best in empty hosts, at "
-      "+0.40 pp (95 % interval -0.10 to +0.90), and that interval includes 0."]),
-    ({("nilas", "km"): -1.0}, 0.5,
-     [f"Nothing deployable beats best-fit in empty hosts {WHERE}; nilas (km) comes closest, at -1.00 pp (95 % interval "
-      "-1.50 to -0.50)."]),
-    ({("nilas", "km"): 2.0}, math.nan,
-     [f"nilas (km) gains +2.00 pp in empty hosts over best-fit {WHERE}, 20 % of the way to the bound, in one replay: "
-      "without further seeds there is no interval."]),
-    ({("nilas", "oracle"): 2.0}, 0.5,
-     ["Nothing here can be deployed: every predictor is made from the trace's own future.",
-      "With the trace's own future known: nilas (oracle), +2.00 pp (95 % interval +1.50 to +2.50), 20 % of the way "
-      "to the bound."]),
-    # what can be deployed stands first, however far below the oracle
-    ({("nilas", "one-shot:oracle"): 4.0, ("nilas", "km"): 2.0, ("nilas", "hazard"): -1.0}, 0.5,
-     [f"nilas (km) gains {SURE}",
-      "With the trace's own future known: nilas (one-shot:oracle), +4.00 pp (95 % interval +3.50 to +4.50), 40 % of "
-      "the way to the bound.",
-      "Chosen as the best of 2 by these same replays: the interval does not allow for it."]),
-])  # fmt: skip
-def test_the_headline_is_of_what_can_be_deployed_and_says_how_sure_it_is(
-        gains: dict[tuple[str, str], float], half_pp: float, expected: list[str]) -> None:
-    assert headline(summary_of(gains, half_pp)) == expected
-
-
 def rejecting() -> pd.DataFrame:
     """Of two policies the second by gain rejects more than best-fit, whose 0.2 % the first does too."""
     rows = summary_of({("nilas", "km"): 2.0, ("first-fit", ""): 1.0})
@@ -240,8 +211,8 @@ def rejecting() -> pd.DataFrame:
 
 def test_whatever_rejects_more_says_so_wherever_it_is_shown() -> None:
     rows = rejecting()
-    assert headline(rows)[1] == ("More requests rejected than by best-fit: first-fit. Part of the empty hosts may be "
-                                 "work that was not taken.")
+    assert leaves_out(rows)[0] == ("More requests rejected than by best-fit: first-fit. Part of the empty hosts may be "
+                                   "work that was not taken.")
     table = html_table(rows)
     warned = re.findall(r'<td class="text" data-value="([^"]+)">[^<]+<small class="warning">([^<]+)<', table)
     assert warned == [("first-fit", "rejects more than best-fit")]
@@ -266,9 +237,9 @@ def test_whatever_rejects_more_says_so_wherever_it_is_shown() -> None:
 def test_few_hosts_or_seeds_are_said(tmp_path: Path, n_hosts: float, n_seeds: int, said: list[str]) -> None:
     rows = summary_of({("nilas", "km"): 2.0}).assign(n_hosts=n_hosts, n_seeds=n_seeds)
     expected = [f"{words}differences of a point or two may be chance." for words in said]
-    assert headline(rows)[1:] == expected
+    assert [line for line in leaves_out(rows) if "may be chance" in line] == expected
     page = Page(write_page(tmp_path / "page.html", ComparisonData("", "", pd.DataFrame(), rows, {}, {}, [], 0)))
-    # in the headline and above the figure
+    # on the first page and above the figure
     assert page.text.count("may be chance") == 2 * len(said)
 
 
@@ -294,9 +265,57 @@ def test_the_table_has_only_what_is_known() -> None:
     assert '<td data-value="2"><b>+2.00</b> <small>[+1.50, +2.50]</small></td>' in table
     assert '<td data-value="0">0.00 <small>[-0.50, +0.50]</small></td>' in table  # includes 0: not bold
     assert '<td data-value="">–</td>' in table
-    assert '<td data-value="1200">1,200</td>' in table
+    assert '<td class="further" data-value="1200">1,200</td>' in table
     assert "predictor" not in html_table(rows.assign(predictor=""))
     assert '<td data-value="0">0.00</td>' in html_table(summary_of({}, math.nan))  # one seed
+
+
+def test_a_table_shows_eight_columns_and_the_others_by_a_switch() -> None:
+    rows = summary_of({("nilas", "km"): 2.0}).assign(**dict.fromkeys((
+        "stranded_cpu_cores_pct", "decision_us", "events_per_s", "used_cpu_pct"), 1.0))
+    table = html_table(rows)
+    headers = re.findall(r'<th( class="[^"]+")? .*?<button type="button">([^<]+)', table)
+    shown = [title for kind, title in headers if "further" not in kind]
+    assert shown == ["policy", "predictor", "gain over best-fit", "empty hosts", "bound", "gap closed",
+                     "packing density", "rejected"]
+    assert len(shown) == MOST_COLUMNS < len(headers) == 13
+    first = table.split("<tbody>")[1].split("</tr>")[0]
+    assert first.count("<td") - first.count('further"') == MOST_COLUMNS
+    box = boxed(table, "summary")
+    assert '<input class="switch" type="checkbox" id="all-summary">' in box
+    assert '<label class="switch" for="all-summary">all 13 columns</label><div class="wide"><table>' in box
+    assert "switch" not in boxed(html_table(rows[["policy", "gain_pp", "empty_hosts_pct"]]), "few")
+
+
+def test_every_table_of_the_page_shows_eight_columns_at_most(tmp_path: Path) -> None:
+    text = write_page(tmp_path / "page.html", made_data()).read_text("utf-8")
+    heads = re.findall("<thead><tr>(.*?)</tr></thead>", text.split("<script")[0])
+    assert len(heads) == 4  # summary, migrations, a list of them, every replay
+    assert all(head.count("<th") - head.count('further"') <= MOST_COLUMNS for head in heads)
+    names = re.findall(r'id="(all-[^"]+)"', text)
+    assert len(names) == len(set(names)) > 0
+
+
+def test_no_number_of_the_page_is_minus_zero(tmp_path: Path) -> None:
+    summary = summary_of({("nilas", "km"): -0.0001, ("lava", "km"): -0.0}, 0.0002).assign(decision_us=-0.04)
+    own = {"time_s": [0, 60], "empty_hosts_pct": [-0.00001, -0.0], "bound_empty_hosts_pct": 40.0}
+    series = {label: pd.DataFrame(own) for label in summary["label"]}
+    data = ComparisonData("", "", summary.assign(seed=0), summary, series, {}, [], 0)
+    page = Page(write_page(tmp_path / "page.html", data))
+    assert not re.search(r"[-−]0(\.0+)?(?![.\d])", page.text)
+    assert not re.search(r"[-−]0\.0*(?![\d])", json.dumps(page.data["figures"]))
+    assert "0.00 [0.00, 0.00]" in page.text
+
+
+def test_a_print_draws_every_figure_and_begins_with_a_page_of_its_own() -> None:
+    folder = Path(page_room.__file__).parent
+    script, style = ((folder / name).read_text("utf-8") for name in ("page.js", "page.css"))
+    assert "IntersectionObserver" not in script  # no figure waits until it is seen
+    assert 'addEventListener("beforeprint"' in script and 'matchMedia("print")' in script
+    printed = style.split("@media print {")[1]
+    assert "header { break-after: page; }" in printed
+    assert ".plot .svg-container { width: 100% !important;" in printed  # scaled where it is not drawn again, never cut
+    assert ".wide { max-height: none; overflow: visible;" in printed
 
 
 def test_bars_stand_best_on_top_and_far_losses_are_cut() -> None:
