@@ -12,7 +12,6 @@ from sojourn.flows.commands.options import (
     CHALLENGER,
     ConfigFile,
     Flags,
-    ReaderName,
     StoreFolder,
     keeps,
     plain_errors,
@@ -171,7 +170,8 @@ def schedule(
     trace: Annotated[Path | None, typer.Option(
         help="Trace, series for train-usage, or outcomes for monitor. [default: none: a synthetic trace, or the log's "
              "own ends]")] = None,
-    reader: ReaderName = None,
+    reader: Annotated[str | None, typer.Option(
+        help="How to read the trace: {readers}. [default: none: give one with --trace]")] = None,
     config: ConfigFile = None,
     store: StoreFolder = None,
     is_printed: Annotated[bool, typer.Option(
@@ -180,7 +180,6 @@ def schedule(
     """Run a job on a schedule, until Ctrl-C; the champion is served from its folder throughout."""
     from sojourn.flows.process import prefect_kept_in
     from sojourn.flows.schedule.deployment import JOBS
-    from sojourn.flows.settings.store import load_settings
 
     if job not in JOBS:
         raise ValueError(f"job must be one of {', '.join(JOBS)}, got {job!r}")

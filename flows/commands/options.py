@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Union, get_args, get_origin
 
 import typer
@@ -41,7 +41,6 @@ _N_SIGNS_MAX = 3_000
 """Of an error: a longer one shows a whole table or cell, of which the middle is left out."""
 _DENIED = re.compile(r"permi(?:ssion|tted)|read-?only|unable to open|must start", re.IGNORECASE)
 """An error that another user's files in the store may explain."""
-READER_HELP = "How to read the trace: {readers}."
 _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 Flags = dict[str, Any]
@@ -55,11 +54,9 @@ _OPTION_NAMES = {
 """Options that are not named as their settings are."""
 _CONFIG = "config"
 _DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>(?:[^.]|\.\w)+)\.$")
-ReaderName = Annotated[str | None, typer.Option(
-    "--reader", help=f"{READER_HELP} [default: none: give one with --trace]")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
-Reader = Annotated[str, typer.Option(help=READER_HELP)]
+Reader = Annotated[str, typer.Option(help="How to read the trace: {readers}.")]
 PREFIX = "SOJOURN_"
 DEBUG = "SOJOURN_DEBUG"
 """Set to 1, it has tracebacks printed."""
@@ -95,8 +92,6 @@ def _is_data(path: Path) -> bool:
         return False
 
 
-TracePath = Annotated[Path | None, typer.Option(
-    "--trace", callback=is_there, help="Trace file or folder. [default: none: a synthetic trace]")]
 TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
 
 
@@ -345,78 +340,54 @@ def _variables() -> set[str]:
     return {f"{PREFIX}{name.upper()}" for kind in kinds for name in kind.model_fields}
 
 
-def _readers() -> Iterable[str]:
-    from sojourn.features.readers import READERS
+def _registry(name: str) -> Iterable[str]:
+    """The names in a registry, which is loaded now. name: as help asks for it."""
+    match name:
+        case "readers":
+            from sojourn.features.readers import READERS
 
-    return READERS
+            return READERS
+        case "recipes":
+            from sojourn.simulator import WORKLOADS
 
+            return WORKLOADS
+        case "policies":
+            from sojourn.simulator import POLICIES
 
-def _usage_readers() -> Iterable[str]:
-    from sojourn.features.usage import USAGE_READERS
+            return POLICIES
+        case "families":
+            from sojourn.models.lifetime import LIFETIME_MODELS
 
-    return USAGE_READERS
+            return LIFETIME_MODELS
+        case "searched":
+            from sojourn.models.lifetime import SEARCH_SPACES
 
+            return SEARCH_SPACES
+        case "presets":
+            from sojourn.flows.compare.settings import PRESETS
 
-def _recipes() -> Iterable[str]:
-    from sojourn.simulator import WORKLOADS
+            return PRESETS
+        case "usage_readers":
+            from sojourn.features.usage import USAGE_READERS
 
-    return WORKLOADS
+            return USAGE_READERS
+        case "allocations":
+            from sojourn.simulator.admission import ALLOCATIONS
 
+            return ALLOCATIONS
+        case "planners":
+            from sojourn.simulator.planning import PLANNERS
 
-def _policies() -> Iterable[str]:
-    from sojourn.simulator import POLICIES
+            return PLANNERS
+        case "consumers":
+            from sojourn.flows.annotation.annotate import CONSUMERS
 
-    return POLICIES
+            return CONSUMERS
+        case "rectifiers":
+            from sojourn.simulator.rectification import RECTIFIERS
 
-
-def _families() -> Iterable[str]:
-    from sojourn.models.lifetime import LIFETIME_MODELS
-
-    return LIFETIME_MODELS
-
-
-def _searched() -> Iterable[str]:
-    from sojourn.models.lifetime import SEARCH_SPACES
-
-    return SEARCH_SPACES
-
-
-def _presets() -> Iterable[str]:
-    from sojourn.flows.compare.settings import PRESETS
-
-    return PRESETS
-
-
-def _allocations() -> Iterable[str]:
-    from sojourn.simulator.admission import ALLOCATIONS
-
-    return ALLOCATIONS
-
-
-def _planners() -> Iterable[str]:
-    from sojourn.simulator.planning import PLANNERS
-
-    return PLANNERS
-
-
-def _rectifiers() -> Iterable[str]:
-    from sojourn.simulator.rectification import RECTIFIERS
-
-    return RECTIFIERS
-
-
-def _consumers() -> Iterable[str]:
-    from sojourn.flows.annotation.annotate import CONSUMERS
-
-    return CONSUMERS
-
-
-_NAMES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType({
-    "readers": _readers, "recipes": _recipes, "policies": _policies, "families": _families, "searched": _searched,
-    "presets": _presets, "usage_readers": _usage_readers,
-    "allocations": _allocations, "planners": _planners,
-    "consumers": _consumers, "rectifiers": _rectifiers,
-})  # fmt: skip
+            return RECTIFIERS
+    raise KeyError(name)
 
 
 class RegistryCommand(TyperCommand):
@@ -446,10 +417,7 @@ def with_names(text: str) -> str:
     >>> with_names("A named comparison: {presets}.")[:49]
     'A named comparison: lava-table, recall-sweep, loa'
     """
-    for key, names in _NAMES.items():
-        if f"{{{key}}}" in text:
-            text = text.replace(f"{{{key}}}", ", ".join(names()))
-    return text
+    return re.sub(r"\{(\w+)\}", lambda found: ", ".join(_registry(found[1])), text)
 
 
 def keeps(what: str) -> Callable[[Callable[P, None]], Callable[P, None]]:

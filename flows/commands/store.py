@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.flows.commands.options import REFUSED, Flags, StoreFolder, keeps, plain_errors, takes
-from sojourn.flows.settings.store import RetentionSettings, load_settings
+from sojourn.flows.settings.store import RetentionSettings, StoreSettings, load_settings
 
 if TYPE_CHECKING:
     from sojourn.flows.versions.cleaning import CleaningPlan, Removable
@@ -32,7 +32,6 @@ def versions(
     """List the versions of registered models side by side: alias, data, gates, rollbacks and measures."""
     from sojourn.flows.console import console
     from sojourn.flows.reports.section import Section
-    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.promotion import read_store
     from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
 
@@ -63,7 +62,6 @@ def rollback(
 
     A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
     """
-    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.promotion import open_store, read_store
     from sojourn.flows.versions.version_list import roll_back
 
@@ -81,7 +79,6 @@ def status(
     store: StoreFolder = None,
 ) -> None:
     """Say what the store holds now: champions and their bundles, the last run, what waits, and the disk it takes."""
-    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.promotion import read_store
     from sojourn.flows.versions.version_list import status_lines
 
@@ -156,7 +153,6 @@ def ui(
 ) -> None:
     """Open the MLflow UI on the store, on the loopback interface only."""
     import_module("flask")  # of the whole MLflow: without it the server ends with a traceback
-    from sojourn.flows.settings.store import StoreSettings, load_settings
     from sojourn.flows.versions.promotion import read_store
 
     config = load_settings(StoreSettings, store=store)

@@ -19,14 +19,14 @@ from sojourn.flows.reports.comparison_report import (
     comparison_title,
     gain_interval,
 )  # fmt: skip
-from sojourn.flows.reports.refresh_table import REFRESH_WORDS
-from sojourn.flows.reports.refresh_table import TITLE as REFRESH
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.flows.reports.study_report import (
     ACCURACY_WORDS,
     BASELINE_WORDS,
     CALIBRATION_WORDS,
     DISTRIBUTION_WORDS,
+    REFRESH,
+    REFRESH_WORDS,
     Found,
     baseline_rows,
     study_markdown,

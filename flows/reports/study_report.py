@@ -1,5 +1,7 @@
 """A study of lifetime families as tables and pictures: accuracy by week after training, calibration by age and by
-week; on the terminal, and as the section "Study" of a trace's results page."""
+week; on the terminal, and as the section "Study" of a trace's results page.
+
+What predicting running requests anew brings is a table, too."""
 
 from __future__ import annotations
 
@@ -11,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from sojourn.flows.reports.figures import COLOURS, label_ends, label_lines, legend_beside, plain, two_panels
-from sojourn.flows.reports.refresh_table import refresh_markdown, refresh_table
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import AGES_S, MEASURES, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
 from sojourn.simulator.measures import number_text, signed_text
@@ -19,6 +20,7 @@ from sojourn.simulator.measures import number_text, signed_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 HIGHER, LOWER = "higher", "lower"
 _AIMS: Mapping[str, Callable[[float], float]] = {
@@ -465,3 +467,43 @@ def week_rows(weeks: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
                     *(_cell(values.get(f"{prefix}.coverage_{percent}"), None, 100.0, 1, "") for percent in PERCENTS)]
         rows.append(row)
     return rows
+
+
+REFRESH = "Refresh"
+REFRESH_WORDS = (
+    "Refresh: requests seen alive at an age, by the curve of their admission (held) and by a new one from the history "
+    "as it stands then (refreshed). Brier: of what remains, integrated over log time (lower = better). +-: standard "
+    "error of the difference, over owners (over requests where there are too few owners).",
+    "MAE: of log10 of what remains, of observed ends (lower = better). Served: the ages at which the new curve was "
+    "better by more than a standard error on the validation window.",
+)
+_REFRESH_TITLES = ("age", "requests", "Brier held", "refreshed", "+-", "MAE held", "refreshed", "served")
+
+
+def refresh_rows(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[list[str]]:
+    """A row an age. gains: `AgeGain.document()` of the test window. ages_s: those that are served."""
+    return [[time_label(gain["age_s"]), f"{gain['n']:,}", *(_text(gain[name]) for name in (
+        "held", "refreshed", "error", "mae_held", "mae_refreshed")), "yes" if gain["age_s"] in ages_s else "no"]
+        for gain in gains]
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def refresh_table(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int], said: str) -> Table | None:
+    """For the terminal; None where there is nothing to show. said: what was chosen on the validation window."""
+    if not gains:
+        return None
+    table = Table(title=f"{REFRESH}, test window", title_justify="left", caption_justify="left",
+                  caption="\n".join((*REFRESH_WORDS, f"Validation: {said}")))
+    for title in _REFRESH_TITLES:
+        table.add_column(title, justify="left" if title in ("age", "served") else "right", no_wrap=True)
+    for row in refresh_rows(gains, ages_s):
+        table.add_row(*row)
+    return table
+
+
+def refresh_markdown(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[str]:
+    """The same on a page; nothing of a study without it."""
+    return [f"### {REFRESH}", "", *markdown_rows(_REFRESH_TITLES, refresh_rows(gains, ages_s)), ""] if gains else []

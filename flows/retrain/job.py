@@ -24,7 +24,7 @@ from sojourn.features.split import Examples
 from sojourn.flows.console import console, stage
 from sojourn.flows.reports.comparison_report import policies_table
 from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
-from sojourn.flows.reports.refresh_table import refresh_table
+from sojourn.flows.reports.study_report import refresh_table
 from sojourn.flows.retrain.features import Features, build_features
 from sojourn.flows.retrain.gate import DEPLOYABLE, REASONS_TAG, Gate, next_steps, of_tag
 from sojourn.flows.retrain.gates import CheckedGates, check_gates

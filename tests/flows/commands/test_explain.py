@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from made_bundles import Made, make
 from sojourn.flows.cli import app
-from sojourn.flows.commands.explain import RequestExplainer, explanation_table
+from sojourn.flows.commands.serve import RequestExplainer, explanation_table
 from sojourn.flows.reports.figures import curve_figure, shap_figure
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.answers import Attribution, CurveBuilder
