@@ -24,7 +24,7 @@ from sojourn.features.readers import read_trace
 from sojourn.features.split import known_at, split_by_time
 from sojourn.features.trace import Trace
 from sojourn.flows.console import Report, console, stage
-from sojourn.flows.placement.job_table import with_model_history
+from sojourn.flows.placement.job_table import LEVELS
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.figures import plain
 from sojourn.flows.reports.section import plan_row
@@ -256,6 +256,26 @@ def cut_history(instance: Instance, n_runs: int) -> Instance:
         durations = job.durations[-n_runs:]
         deadline = max(job.deadline, job.requested_start + int(durations.min()))
         jobs.append(replace(job, durations=durations, usage=job.usage[-n_runs:], deadline=deadline))
+    return replace(instance, jobs=tuple(jobs))
+
+
+def with_model_history(instance: Instance, table: CurveTable, least_runs: int) -> Instance:
+    """The same day in which jobs with fewer than `least_runs` runs have quantiles of their predicted lifetime instead.
+
+    table: the curve of each job, in their order. Quantiles are cut at what the deadline allows a job that starts at its
+    latest; usage is that of the latest run. With `least_runs` above all histories every job is the model's.
+    """
+    if len(table) != len(instance):
+        raise ValueError(f"table must have a curve for each of the {len(instance)} jobs, got {len(table)}")
+    total_s = np.stack([table.quantile(float(level), 0.0) for level in LEVELS])
+    steps = np.maximum(np.ceil(total_s / instance.step_s), 1).astype(np.int64)
+    jobs = []
+    for row, job in enumerate(instance.jobs):
+        if len(job.durations) < least_runs:
+            room = max(job.deadline - job.requested_start - job.flexibility, 1)
+            job = replace(job, durations=np.minimum(steps[:, row], room),
+                          usage=np.repeat(job.usage[-1:], len(LEVELS), axis=0))
+        jobs.append(job)
     return replace(instance, jobs=tuple(jobs))
 
 

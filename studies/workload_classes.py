@@ -14,16 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sojourn.features.usage import UsageGrid, read_usage, store_usage
-from sojourn.flows.usage.report import class_figure, newcomer_figure
+from sojourn.flows.reports.figures import plain
+from sojourn.flows.usage.report import class_figure
 from sojourn.models.workload_class import (
     METHODS,
     ClassModel,
@@ -35,6 +36,10 @@ from sojourn.models.workload_class import (
 )
 from sojourn.serving.usage import N_SLOTS
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_METHOD_COLOURS = ("#2a6f97", "#d17a22", "#1b7f79", "#8c3b5e")
 HOURS = (3, 6, 12, 24, 48)
 N_DRAWS, N_FOLDS = 1_000, 5
 DAYS, STARTS = (7, 14, 21), (0, 24, 48, 72)
@@ -149,12 +154,39 @@ def main() -> None:
         _draw(given.data, given.pictures, found)
 
 
+def _newcomer_figure(rows: Mapping[str, Mapping[int, Mapping[str, tuple[float, float]]]]) -> Figure:
+    """Under-served work against over-reservation of each method, a panel a data set, % both; lower left = better.
+
+    rows: data set -> hours of history -> method -> (under-served, over-reserved), shares.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2 * len(rows), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(rows), squeeze=False)[0]
+    for axes, (name, by_hours) in zip(panels, rows.items(), strict=True):
+        methods = list(next(iter(by_hours.values())))
+        for method, colour in zip(methods, _METHOD_COLOURS, strict=False):
+            under, over = (np.array([by_hours[hours][method][i] for hours in by_hours]) * 100 for i in (0, 1))
+            axes.plot(over, under, color=colour, marker="o", markersize=4, linewidth=1, label=method)
+            for hours, x, y in zip(by_hours, over, under, strict=True):
+                if hours == min(by_hours):
+                    axes.annotate(f"{hours} h", (x, y), textcoords="offset points", xytext=(4, 4), fontsize=8)
+        axes.set_xlabel("over-reserved, % of the reservation")
+        axes.set_ylabel("under-served, % of work")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.set_title(name, loc="left")
+        axes.legend(frameon=False, fontsize=8)
+        plain(axes)
+    return figure
+
+
 def _draw(data: Path, folder: Path, found: dict[str, dict[int, Any]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shown = {name: {hours: {method: (row[method]["under_served_pct"] / 100, row[method]["over_reserved_pct"] / 100)
                             for method in ("own", "class", "combined", "margin")} for hours, row in by_hours.items()}
              for name, by_hours in found.items() if name.endswith("cpu")}
-    newcomer_figure(shown).savefig(folder / "newcomers.png", dpi=110)
+    _newcomer_figure(shown).savefig(folder / "newcomers.png", dpi=110)
     grid = grid_of("bitbrains", data / "bitbrains-rnd", month="2013-8")
     models = {resource: fit_classes(slot_maxima(grid, resource)) for resource in ("cpu", "mem")}
     classes = {resource: model.classes for resource, model in models.items() if model is not None}

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sojourn.flows.placement.snapshot import SnapshotTable, is_missing, number_of, table_of
-from sojourn.models.curve_table import CurveTable
 from sojourn.serving import Predictor
 from sojourn.simulator.planning import DayState, Instance, RecurringJob
 
@@ -229,23 +228,3 @@ class ModelDurations:
             raise ValueError(f"request of job {name!r} must be a JSON object, got {text!r}")
         life = self._predictor.predict(dict(document), self._day_s + int(float(row["requested_start_s"])))
         return np.maximum([life.quantile(float(level), 0.0) for level in LEVELS], 1.0)
-
-
-def with_model_history(instance: Instance, table: CurveTable, least_runs: int) -> Instance:
-    """The same day in which jobs with fewer than `least_runs` runs have quantiles of their predicted lifetime instead.
-
-    table: the curve of each job, in their order. Quantiles are cut at what the deadline allows a job that starts at its
-    latest; usage is that of the latest run. With `least_runs` above all histories every job is the model's.
-    """
-    if len(table) != len(instance):
-        raise ValueError(f"table must have a curve for each of the {len(instance)} jobs, got {len(table)}")
-    total_s = np.stack([table.quantile(float(level), 0.0) for level in LEVELS])
-    steps = np.maximum(np.ceil(total_s / instance.step_s), 1).astype(np.int64)
-    jobs = []
-    for row, job in enumerate(instance.jobs):
-        if len(job.durations) < least_runs:
-            room = max(job.deadline - job.requested_start - job.flexibility, 1)
-            job = replace(job, durations=np.minimum(steps[:, row], room),
-                          usage=np.repeat(job.usage[-1:], N_QUANTILES, axis=0))
-        jobs.append(job)
-    return replace(instance, jobs=tuple(jobs))

@@ -270,33 +270,6 @@ def _draw(axes: Axes, classes: WorkloadClasses) -> None:
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
-def newcomer_figure(rows: Mapping[str, Mapping[int, Mapping[str, tuple[float, float]]]]) -> Figure:
-    """Under-served work against over-reservation of each method, a panel a data set, % both; lower left = better.
-
-    rows: data set -> hours of history -> method -> (under-served, over-reserved), shares.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.2 * len(rows), 4.2), layout="constrained")
-    panels = figure.subplots(1, len(rows), squeeze=False)[0]
-    for axes, (name, by_hours) in zip(panels, rows.items(), strict=True):
-        methods = list(next(iter(by_hours.values())))
-        for method, colour in zip(methods, _COLOURS, strict=False):
-            under, over = (np.array([by_hours[hours][method][i] for hours in by_hours]) * 100 for i in (0, 1))
-            axes.plot(over, under, color=colour, marker="o", markersize=4, linewidth=1, label=method)
-            for hours, x, y in zip(by_hours, over, under, strict=True):
-                if hours == min(by_hours):
-                    axes.annotate(f"{hours} h", (x, y), textcoords="offset points", xytext=(4, 4), fontsize=8)
-        axes.set_xlabel("over-reserved, % of the reservation")
-        axes.set_ylabel("under-served, % of work")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.set_title(name, loc="left")
-        axes.legend(frameon=False, fontsize=8)
-        plain(axes)
-    return figure
-
-
 def request_figure(grid: UsageGrid, fits: WaveFits, row: int, settings: PeriodicitySettings, title: str) -> Figure:
     """Figure 1: a request's raw series, the smoothed one with its waves, and the spectrum with the period found.
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from made_bundles import make
-from sojourn.flows.placement.job_table import LEVELS, ModelDurations, read_jobs, with_model_history
+from sojourn.flows.placement.job_table import LEVELS, ModelDurations, read_jobs
 from sojourn.models.curve_table import HazardTable
 from sojourn.serving import Predictor
 from sojourn.simulator.planning import Instance, RecurringJob
+from studies.planning import with_model_history
 
 
 def curves(n: int) -> HazardTable:
