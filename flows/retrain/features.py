@@ -55,7 +55,7 @@ MAX_REQUESTS = 1_000_000
 
 
 def feature_code() -> str:
-    """sha256 hex of the code that decides feature rows."""
+    """sha256 hex of the code that decides feature rows, with the libraries' versions."""
     return source_hash(*ROOMS)
 
 
@@ -100,7 +100,7 @@ def read_rows(file: Path) -> FeatureRows:
 class Partition:
     """One partition's work: requests are read from `source`, rows written to `target`, owners beside it.
 
-    begin_s: of the trace. code: `partition_code` where the work was given out.
+    begin_s: of the trace. code: `feature_code` where the work was given out.
     """
 
     source: Path
@@ -113,11 +113,6 @@ class Partition:
     def history(self) -> Path:
         """The file of the partition's owners."""
         return self.target.with_suffix(".history.npz")
-
-
-def partition_code() -> str:
-    """sha256 hex of the code that decides a partition's rows, with the libraries' versions."""
-    return source_hash(*ROOMS)
 
 
 def build_partitions(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owners: tuple[str, ...],
@@ -144,7 +139,7 @@ def build_partitions(chunks: Chunks, n_requests: int, begin_s: int, encoder: Enc
 
 def build_partition(partition: Partition) -> None:
     """Build the rows of one partition; a reader sees its files whole or not at all."""
-    check_same_code(partition_code(), partition.code)
+    check_same_code(feature_code(), partition.code)
     made = owner_replay(pd.read_parquet(partition.source), partition.encoder, partition.begin_s)
     write_rows(made.rows, partition.target, made.row)
     with whole_file(partition.history) as temporary:
@@ -164,7 +159,7 @@ def _dealt(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owne
     groups, shared = OwnerGroups(owners), SharedHistory(encoder)
     for chunk in chunks(owners) if len(owners) > 1 else ():
         groups.add(chunk.table)
-    code, work = partition_code(), {}
+    code, work = feature_code(), {}
     with ExitStack() as stack:
         writers: dict[int, pq.ParquetWriter] = {}
         for place, table in partition_tables(chunks(encoder.columns()), groups, shared, partition_count(n_requests)):

@@ -50,7 +50,7 @@ def _cell(tmp_path: Path, policy: str, predictor: str = "oracle", start: str = "
 
 def _keys(folder: Path) -> dict[str, Callable[[], str]]:
     return {"trace": lambda: input_hash(RetrainConfig().source), "features": feature_code,
-            "partitions": partitioned_rows.partition_code, "cell": _cell(folder, "nilas").key,
+            "partitions": partitioned_rows.feature_code, "cell": _cell(folder, "nilas").key,
             "later cell": _cell(folder, "nilas", start="warm").key,
             "curves": _cell(folder, "nilas", "km", "warm").key}
 
