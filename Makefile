@@ -40,7 +40,7 @@ size: $(READY)
 
 # the tables of the docs that list readers, families, policies, presets, metrics and measures
 tables: $(READY)
-	$(BIN)/python tests/docs_tables.py
+	PYTHONPATH=. $(BIN)/python tests/docs_tables.py
 
 examples: $(READY)
 	$(BIN)/python examples/check.py

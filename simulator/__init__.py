@@ -25,7 +25,6 @@ from sojourn.simulator.policies import (
     KNOWN_POLICIES,
     PACKING,
     POLICIES,
-    VARIANTS,
     DappRules,
     GroupRules,
     Hooks,
@@ -47,7 +46,7 @@ from sojourn.simulator.rectification import Rectify
 from sojourn.simulator.workloads import WORKLOADS, Constraints, Workload, build_workload, true_totals
 
 __all__ = [
-    "KNOWN_POLICIES", "NEVER", "PACKING", "POLICIES", "VARIANTS", "WORKLOADS", "Cluster", "Comparison",
+    "KNOWN_POLICIES", "NEVER", "PACKING", "POLICIES", "WORKLOADS", "Cluster", "Comparison",
     "Constraints", "Curves", "DappRules", "Defragmentation", "Drain", "Explanation", "Failure", "GroupRules",
     "Held", "Hooks", "LifetimeSource", "LongAsShort", "Maintenance", "Metrics", "Migration", "NoisyOracle",
     "OneShot", "Oracle", "PerResource", "Policy", "Rectify", "Request", "Result", "Samples", "Stranding", "Trace",

@@ -9,10 +9,13 @@ from types import MappingProxyType
 
 STUDIES: Mapping[str, str] = MappingProxyType({
     "ab-pool": "studies.ab_pool",
+    "ablations": "studies.compare",
     "admission": "studies.admission",
     "against-baselines": "studies.against_baselines",
+    "compare": "studies.compare",
     "ctcl-table": "studies.ctcl",
     "drift": "studies.drift.__main__",
+    "dvla": "studies.compare",
     "dvla-tables": "studies.dvla_tables",
     "elastic": "studies.elastic",
     "freed-hours": "studies.freed_hours",
@@ -20,6 +23,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "held-exits": "studies.held_exits",
     "lars": "studies.lars",
     "launches": "studies.launches",
+    "lava-readings": "studies.compare",
     "lifetime-period": "studies.lifetime_period",
     "monitor-replay": "studies.monitor_replay",
     "own-policy": "studies.own_policy",

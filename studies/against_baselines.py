@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import load_config
 from sojourn.flows.tracking.tracker import Tracker
 
 MEASURES = {"Brier ages": ("ages.ibs", 1.0), "MAE at 10m": ("age_10m.mae_log10_remaining", 1.0),
@@ -51,9 +51,9 @@ def main() -> None:
     """Print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
-    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/against_baselines.json"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/studies/against_baselines.json"))
     asked = parser.parse_args()
-    studies = Tracker(RetrainConfig(store=asked.store).mlflow_uri, asked.store / "artifacts").studies()
+    studies = Tracker(load_config(store=asked.store).mlflow_uri, asked.store / "artifacts").studies()
     rows = [row for study in sorted(studies, key=lambda each: str(each["trace"])) for row in compared(study)]
     print("| trace | chosen | measure | value | best baseline | difference [95 %] | worse than |")
     print("|---|---|---|---:|---|---|---|")

@@ -1,13 +1,13 @@
-"""The tables of docs/simulator/dvla.md: parts of the preset `dvla`, replayed where they are not kept yet, and printed.
+"""The tables of docs/simulator/dvla.md: parts of the study `dvla`, replayed where they are not kept yet, and printed.
 
     python -m studies dvla-tables [synthetic] [READER=PATH ...] [--store FOLDER] [--part NAME ...] [--seeds N]
         [--policy NAME ...] [--predictor NAME ...] [--alone] [--kept]
 
-Cells are those of `sojourn compare` in the store, under the same keys: what is there is not replayed again, and with
---kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --policy and --predictor take some of
-them, and --alone no migrations. Tables have whatever is kept of the traces and parts that are named, with a column for
-each trace. Figures are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals over the
-seeds; beside the paper's figures also in packing density, which is its measure.
+Cells are those of `python -m studies dvla` in the store, under the same keys: what is there is not replayed again, and
+with --kept nothing is. A part is a grid of policies x predictors x rectifiers x loads; --policy and --predictor take
+some of them, and --alone no migrations. Tables have whatever is kept of the traces and parts that are named, with a
+column for each trace. Figures are differences in empty hosts, percentage points, paired by seed, with 95 % t-intervals
+over the seeds; beside the paper's figures also in packing density, which is its measure.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ import pandas as pd
 from sojourn.flows.compare.cells import CellResult, CellStore
 from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.compare.settings import PRESETS, CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.compare.tables import cells_table
-from sojourn.flows.placement.workloads import t_half_width
+from sojourn.flows.placement.workloads import Start, t_half_width
 from sojourn.flows.workers.dask import local_workers
 from sojourn.simulator.experiments import BASELINE, pairing_label
+from studies.compare import COMPARISONS
 
 EMPTY, DENSITY = "empty_hosts_pct", "packing_density_pct"
 PDRE, VALUE = "pdre:5", "value:5"
@@ -51,9 +52,9 @@ class Part:
     """Settings of a comparison."""
 
     predictors: tuple[str, ...]
-    policies: tuple[str, ...] = tuple(PRESETS["dvla"].policies)
+    policies: tuple[str, ...] = COMPARISONS["dvla"].policies
     loads: tuple[float, ...] = (0.8,)
-    start: str = "warm"
+    start: Start = "warm"
 
 
 PARTS = MappingProxyType({

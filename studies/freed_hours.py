@@ -18,7 +18,7 @@ import numpy as np
 import sojourn.simulator as sim
 from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.hosts import migration_figures
 from studies.later_parts import later_parts, of_file
@@ -41,7 +41,7 @@ def main() -> None:
     seeds = range(given.n_seeds)
     traces: dict[str, Iterator[tuple[int, sim.Workload, sim.LifetimeSource]]] = {}
     traces["synthetic"] = (each for seed in seeds for each in placed(
-        synthesize(given.n_requests, seed=seed), RetrainConfig(n_requests=given.n_requests, seed=seed), [seed]))
+        synthesize(given.n_requests, seed=seed), load_config(n_requests=given.n_requests, seed=seed), [seed]))
     for spec in given.files:
         config, trace = of_file(spec)
         traces[str(config.trace)] = placed(trace, config, seeds)

@@ -25,7 +25,7 @@ N_ASKED = 20_000
 def main() -> None:
     """Train on a synthetic trace, compare both answers, print a table and write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(".sojourn/benchmarks/held_exits.json"))
+    parser.add_argument("--out", type=Path, default=Path(".sojourn/studies/held_exits.json"))
     out = parser.parse_args().out
     trace = synthesize(30_000, seed=0)
     encoder = default_encoder(trace)

@@ -15,7 +15,7 @@ from sojourn.features.trace import SEEN_FROM, SEEN_TO
 from sojourn.flows.placement.predictors import TableSource, asked_rows
 from sojourn.flows.placement.workloads import later_workload
 from sojourn.flows.retrain.train import fit_family, windows
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.models import FitSettings
 from sojourn.models.measures import choose_threshold
 
@@ -23,7 +23,7 @@ from sojourn.models.measures import choose_threshold
 def of_file(spec: str, **settings: Any) -> tuple[RetrainConfig, Trace]:
     """The trace of READER=PATH, and the settings of a retrain on it, besides those given."""
     reader, path = spec.split("=", 1)
-    return RetrainConfig(trace=Path(path), reader=reader, **settings), read_trace(reader, Path(path))[0]
+    return load_config(trace=Path(path), reader=reader, **settings), read_trace(reader, Path(path))[0]
 
 
 def later_from_s(config: RetrainConfig, trace: Trace) -> int:

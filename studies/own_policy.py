@@ -8,7 +8,7 @@ The hazard model learns from the earlier 70 % of a trace and places the rest. On
 trace with a model of its own (mean of 3 replicas), on others each seed is a replica (flows/placement/workloads.py): the
 same requests, slightly moved. With `--arrangements N` each of N seeds is a new arrangement instead: of openb other
 shifts of the recipe's ten copies, of synthetic another trace, one replay each; a log has only one. `--readings` replays
-the readings of LAVA (simulator/policies/lava.py) instead of ours. Gains are percentage points of empty hosts
+the readings of LAVA (studies/policies/one_rule_changed.py) instead of ours. Gains are percentage points of empty hosts
 over best-fit, paired, with 95 % t-intervals over the seeds; the columns on the right are differences to nilas, lava and
 nilas-expected with the same predictor. `--gap` replays whole synthetic traces with the oracle and with flawed ones, and
 prints shares of the gap between best-fit and the bound.
@@ -29,17 +29,20 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize, synthesize_with_truth
 from sojourn.flows.placement.predictors import truth_source
 from sojourn.flows.placement.workloads import replica
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import load_config
 from sojourn.simulator import PACKING, Cluster, Policy, Request
 from sojourn.simulator.policies import free_share_left
 from sojourn.simulator.policies.joint import SCALE_S
 from sojourn.simulator.policies.nilas import expected_extension
 from studies.later_parts import later_parts, of_file
+from studies.policies import VARIANTS
 
 N_SYNTHETIC_REPLICAS = 3
 OTHERS = ("nilas", "lava", "nilas-expected")
-READINGS = ("lava-any-class", "lava-95", "lava-from-opening", "lava-soft", "lava-soft-expected", "lava-soft-joint",
-            "joint-fit")
+READINGS: tuple[str | Policy, ...] = (
+    *(VARIANTS[name] for name in (
+        "lava-any-class", "lava-95", "lava-from-opening", "lava-soft", "lava-soft-expected", "lava-soft-joint")),
+    "joint-fit")
 
 
 @sim.kernel
@@ -69,7 +72,7 @@ def synthetic_groups(n_requests: int, seeds: list[int],
     """Per seed, the replicas of one synthetic trace, each with its sources."""
     for seed in seeds:
         trace, mixtures = synthesize_with_truth(n_requests, seed=seed)
-        [(workload, live)] = later_parts(RetrainConfig(n_requests=n_requests, seed=seed), trace, [seed])
+        [(workload, live)] = later_parts(load_config(n_requests=n_requests, seed=seed), trace, [seed])
         sources = {"hazard": live, "truth": truth_source(trace, mixtures)}
         yield [(replica(workload, moved), sources) for moved in range(n_replicas)]
 
@@ -167,7 +170,7 @@ def main() -> None:
     parser.add_argument("--cores", type=float, default=96.0)
     parser.add_argument("--mem", type=float, default=384.0)
     parser.add_argument("--gap", action="store_true")
-    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/own_policy.json"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/studies/own_policy.json"))
     asked = parser.parse_args()
     results = {}
     policies: Sequence[str | Policy] = READINGS if asked.readings else ("joint-fit", "aligned-fit", *ABLATIONS)

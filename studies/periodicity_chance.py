@@ -46,7 +46,8 @@ def white(rng: np.random.Generator, n: int, m: int) -> np.ndarray:
 
 
 def autoregressive(share: float) -> Make:
-    return lambda rng, n, m: signal.lfilter([1.0], [1.0, -share], rng.normal(size=(n, m + 1000)), axis=1)[:, 1000:]
+    return lambda rng, n, m: np.asarray(
+        signal.lfilter([1.0], [1.0, -share], rng.normal(size=(n, m + 1000)), axis=1))[:, 1000:]
 
 
 def on_off(mean: float) -> Make:
@@ -128,7 +129,7 @@ def power(n: int = 200) -> list[Share]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/periodicity_chance.json"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/studies/periodicity_chance.json"))
     asked = parser.parse_args()
     alarms, powers = false_alarms(asked.n), power()
     columns = " | ".join(f"{days} d" for days in WINDOWS)

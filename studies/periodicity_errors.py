@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--days", type=int, default=7)
     parser.add_argument("--figures", type=Path)
-    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/periodicity_errors.json"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/studies/periodicity_errors.json"))
     asked = parser.parse_args()
     print("| series | judged | model | n | periodic, % | its NRMSE | constant | last week | below 0.3, % | wave / "
           "constant (95 %) |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)

@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--policy", default="joint-fit")
     parser.add_argument("--n-seeds", type=int, default=5)
     parser.add_argument("--store", type=Path, default=Path(".sojourn"))
-    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/refresh_bound.json"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/studies/refresh_bound.json"))
     asked = parser.parse_args()
     given = {"trace": asked.trace, "reader": asked.reader} if asked.trace else {}
     config = CompareConfig(policies=(asked.policy,), predictors=("hazard",), seeds=tuple(range(asked.n_seeds)),

@@ -19,7 +19,7 @@ import numpy as np
 import sojourn.simulator as sim
 from sojourn.features.synthetic import Drift, synthesize
 from sojourn.flows.placement.workloads import t_half_width
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import load_config
 from studies.later_parts import later_parts
 
 WINDOW_DAYS = 14
@@ -44,7 +44,7 @@ def drifts_of(text: str, from_day: float) -> tuple[Drift, ...]:
 def replays(text: str, seed: int, n_requests: int, days: float) -> dict[tuple[str, str], sim.Result]:
     """The result of each predictor and reading, of one trace."""
     trace = synthesize(n_requests, seed=seed, days=days, drifts=drifts_of(text, days * 2 / 3))
-    config = RetrainConfig(n_requests=n_requests, seed=seed, test_share=2 / 3)
+    config = load_config(n_requests=n_requests, seed=seed, test_share=2 / 3)
     [(workload, learnt)] = later_parts(config, trace, [seed], "km")
     rules = sim.DappRules(bounds_s=(600, 3_600, 21_600, 86_400, 259_200), long_class=5, tag_rule="weighted")
     found = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import model_validator
 
+import studies.policies  # noqa: F401  # settings may name them
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.retrain.ingest import with_kept_trace
 from sojourn.flows.settings.store import load_settings
@@ -18,11 +19,14 @@ OF_USAGE = ("trace", "reader", "seeds")
 """What studies of placement by usage read, beside the store."""
 OF_REPLAYS = ("trace", "reader", "recipe", "n_requests", "host_cpu_cores", "host_mem_gib", "policies", "loads", "seeds")
 """What studies read that replay with perfect lifetimes."""
-_OPTIONS = {"policies": "policy", "predictors": "predictor", "loads": "load", "seeds": "seed", "starts": "start"}
+OF_COMPARISONS = (*OF_REPLAYS, "predictors", "rectifiers", "starts", "page")
+"""What comparisons read."""
+_OPTIONS = {"policies": "policy", "predictors": "predictor", "rectifiers": "rectify", "loads": "load", "seeds": "seed",
+            "starts": "start"}
 """Options that may be repeated, by their setting."""
 _TYPES: dict[str, Callable[[str], Any]] = {
     "n_requests": int, "loads": float, "seeds": int, "host_cpu_cores": float, "host_mem_gib": float, "trace": Path,
-    "batch_trace": Path, "test_share": float}
+    "batch_trace": Path, "test_share": float, "page": Path}
 
 
 class StudySettings(CompareConfig):
@@ -30,6 +34,11 @@ class StudySettings(CompareConfig):
 
     batch_trace: Path | None = None
     """Table of batch tasks (reader alibaba-2018), whose services are the trace's."""
+
+    @property
+    def about(self) -> str:
+        """Nothing: a study says itself what it is."""
+        return ""
 
     @model_validator(mode="before")
     @classmethod
@@ -43,9 +52,12 @@ class StudySettings(CompareConfig):
         return sorted({*super()._readers(), *USAGE_READERS} - {"synthetic"})
 
 
-def run_study(name: str, run: Callable[[StudySettings], int], reads: Collection[str],
-              **defaults: Any) -> None:
-    """Run a study with what its options say; they are those of `reads`. Exits with 1 if a part of it failed."""
+def run_study(name: str | None, run: Callable[[StudySettings], int], reads: Collection[str],
+              kind: type[StudySettings] = StudySettings, **defaults: Any) -> None:
+    """Run a study with what its options say; they are those of `reads`. Exits with 1 if a part of it failed.
+
+    name: as its run is logged.
+    """
     parser = argparse.ArgumentParser(description=run.__doc__)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--tracking-uri")
@@ -60,7 +72,7 @@ def run_study(name: str, run: Callable[[StudySettings], int], reads: Collection[
     if "n_seeds" in given or "seeds" in given:
         defaults.pop("seeds", None)
     try:
-        settings = load_settings(StudySettings, None, preset=name, **{**defaults, **given})
+        settings = load_settings(kind, None, preset=name, **{**defaults, **given})
         is_of_usage = tuple(reads) == OF_USAGE or "batch_trace" in reads
         n_failed = run(settings if is_of_usage else with_kept_trace(settings))
     except (ValueError, OSError) as error:

@@ -18,7 +18,7 @@ from scipy import stats
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import load_config
 from sojourn.simulator.measures import debt
 from sojourn.simulator.measures.hosts import migration_figures
 from studies.later_parts import later_parts, of_file
@@ -38,7 +38,7 @@ def main() -> None:
     if given.file:
         config, trace = of_file(given.file)
     else:
-        config, trace = RetrainConfig(n_requests=60_000), synthesize(60_000, seed=0)
+        config, trace = load_config(n_requests=60_000), synthesize(60_000, seed=0)
     seeds = range(given.n_seeds)
     found: dict[str, list[dict[str, float]]] = {}
     for seed, (workload, source) in zip(seeds, later_parts(config, trace, seeds, "km"), strict=True):

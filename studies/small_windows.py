@@ -22,7 +22,7 @@ from sojourn.features.split import Examples
 from sojourn.flows.retrain.features import build_features
 from sojourn.flows.retrain.ingest import ingest
 from sojourn.flows.retrain.train import fit_settings, simplest_within_error, windows
-from sojourn.flows.settings.retrain import RetrainConfig
+from sojourn.flows.settings.retrain import load_config
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.measures import BrierOverAges, OwnerDraws, drawn_owners
 from sojourn.serving.inputs import HistoryDefinition
@@ -82,13 +82,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path(".sojourn"))
     parser.add_argument("--trace", action="append", default=[], help="FILE:READER; may be repeated")
-    parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/small_windows.json"))
+    parser.add_argument("--json", type=Path, default=Path(".sojourn/studies/small_windows.json"))
     options = parser.parse_args()
     names = ("lowest", "rule", "reversed", *FAMILIES)
     pooled: dict[int, dict[str, list[float]]] = {n: defaultdict(list) for n, _ in STRETCHES}
     asked = [name.rpartition(":") for name in options.trace]
-    configs = ([RetrainConfig(store=options.store, n_threads=1, trace=Path(file), reader=reader)
-                for file, _, reader in asked] or [RetrainConfig(store=options.store, n_threads=1)])
+    configs = ([load_config(store=options.store, n_threads=1, trace=Path(file), reader=reader)
+                for file, _, reader in asked] or [load_config(store=options.store, n_threads=1)])
     for config in configs:
         ingested = ingest.fn(config.store, config.source)
         features = build_features.fn(config.store, ingested)

@@ -11,14 +11,16 @@ from settings_text import example, rows
 from sojourn.features.readers import READERS
 from sojourn.features.usage import USAGE_READERS
 from sojourn.flows.admission.settings import AdmitConfig
-from sojourn.flows.compare.settings import PRESETS, CompareConfig
+from sojourn.flows.compare.settings import PRESETS, CompareConfig, Preset
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.trace import SharedSettings, TraceSettings
 from sojourn.models import LIFETIME_MODELS
 from sojourn.models.measures import MEASURES
-from sojourn.simulator import POLICIES, VARIANTS
+from sojourn.simulator import POLICIES
 from sojourn.simulator.measures import COLUMNS
+from studies.compare import COMPARISONS
+from studies.policies import MIN_USAGE, VARIANTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EXAMPLES = DOCS.parent / "examples"
@@ -67,14 +69,19 @@ def policies() -> str:
         (f"`{name}`", each.about, _PREDICTIONS[each.predictions]) for name, each in POLICIES.items()])
 
 
+def min_usage() -> str:
+    return table(("policy", "takes", "predictions"), [
+        (f"`{name}`", each.about, _PREDICTIONS[each.predictions]) for name, each in MIN_USAGE.items()])
+
+
 def variants() -> str:
     return table(("policy", "what differs"), [(f"`{name}`", each.about) for name, each in VARIANTS.items()])
 
 
-def presets() -> str:
-    return table(("preset", "what it compares", "policies", "predictors", "seeds"), [
+def presets(of: Mapping[str, Preset], title: str) -> str:
+    return table((title, "what it compares", "policies", "predictors", "seeds"), [
         (f"`{name}`", each.about, names(each.policies), names(each.predictors), str(len(each.seeds)))
-        for name, each in PRESETS.items()])
+        for name, each in of.items()])
 
 
 def metrics() -> str:
@@ -97,8 +104,10 @@ TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "usage-readers": ("usage.md", usage_readers),
     "families": ("lifetime.md", families),
     "policies": ("simulator/policies.md", policies),
+    "min-usage": ("simulator/policies.md", min_usage),
     "variants": ("simulator/policies.md", variants),
-    "presets": ("simulator.md", presets),
+    "presets": ("simulator.md", partial(presets, PRESETS, "preset")),
+    "comparisons": ("simulator.md", partial(presets, COMPARISONS, "study")),
     "metrics": ("simulator/semantics.md", metrics),
     "measures": ("lifetime.md", measures),
     "settings-all": ("reference/settings.md", partial(settings, TraceSettings)),

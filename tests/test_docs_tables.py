@@ -7,8 +7,9 @@ import re
 import pytest
 
 from docs_tables import DOCS, EXAMPLES, FILES, TABLES, with_table
-from sojourn.simulator import KNOWN_POLICIES
+from sojourn.simulator import POLICIES
 from sojourn.simulator.measures import COLUMNS
+from studies.policies import STUDY_POLICIES
 
 
 def test_the_docs_and_the_example_files_have_what_the_registries_hold() -> None:
@@ -17,7 +18,7 @@ def test_the_docs_and_the_example_files_have_what_the_registries_hold() -> None:
         text = (DOCS / page).read_text()
         assert with_table(text, name, made()) == text, f"docs/{page}, {name}"
     assert {name: (EXAMPLES / name).read_text() for name in FILES} == {name: made() for name, made in FILES.items()}
-    assert [name for name, policy in KNOWN_POLICIES.items() if not policy.about] == []
+    assert [name for name, policy in {**POLICIES, **STUDY_POLICIES}.items() if not policy.about] == []
 
 
 def test_a_page_without_markers_is_refused() -> None:

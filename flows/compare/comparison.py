@@ -29,7 +29,7 @@ from sojourn.flows.compare.cells import (
     workload_of,
 )
 from sojourn.flows.compare.grid import Cell, by_workload
-from sojourn.flows.compare.settings import PRESETS, CompareConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.compare.tables import as_document, cells_table, differences_table, log_comparison, summary_table
 from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.placement.predictors import Learning, PredictorSpec, fitted_curves
@@ -40,7 +40,7 @@ from sojourn.flows.retrain.ingest import content_hash, ingested_trace
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.workers.dask import NewWorker, local_workers, run_grouped
-from sojourn.simulator import KNOWN_POLICIES, Explanation, explain
+from sojourn.simulator import Explanation, explain
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
 from sojourn.simulator.page import ComparisonData, Pool, in_hosts
 
@@ -56,10 +56,6 @@ MAX_CELLS = 6
 
 def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell]) -> int:
     """Run the cells that are not finished yet, print and log the whole; returns how many failed."""
-    if config.preset is not None:
-        missing = [name for name in PRESETS[config.preset].policies if name not in KNOWN_POLICIES]
-        if missing:
-            console.print(f"left out of {config.preset}, not among the policies: {', '.join(missing)}")
     with _workers(config.dask, config.n_workers) as workers:
         failed = run_cells(cells, workers)
     store = CellStore(config.store)
@@ -90,7 +86,7 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
     with stage("log"):
         trace = cells[0].workload.trace
         traces = dict.fromkeys(cell.workload.trace for cell in cells)
-        document = as_document(config.preset, trace, summary, description)
+        document = as_document(config.preset, trace, summary, description, about=config.about)
         log_comparison(tracker, config.model_dump(mode="json"), traces, document, summary, tables, not failed)
     if config.page is not None:
         _write_tables(config.page, tables)

@@ -17,6 +17,7 @@ from sojourn.flows.retrain.features import feature_code
 from sojourn.flows.store.caches import source_hash
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments import BASELINE, pairing_label
+from sojourn.simulator.policies import added_code
 from sojourn.simulator.rectification import BUDGET_MAX, RECTIFIERS, Rectify
 
 REPLAYED_BY = ("features", "models", "serving", "simulator", "flows/placement", "flows/compare/cells.py",
@@ -67,7 +68,7 @@ class Cell:
         spec, predictor = self.workload, self.predictor
         parts: list[object] = [
             spec.trace.data_hash, spec.recipe, spec.load, spec.seed, spec.start, spec.options,
-            learnt_key(spec.trace, "", "") if spec.start == "warm" else None, self.policy,
+            learnt_key(spec.trace, "", "") if spec.start == "warm" else None, self.policy + added_code(self.policy),
             predictor.name if predictor else None, self.rectifier,
             source_hash(*REPLAYED_BY),
         ]  # fmt: skip

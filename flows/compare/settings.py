@@ -29,7 +29,7 @@ _RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Settings of a comparison. about: one line. A policy that is not known is left out."""
+    """Settings of a comparison. about: one line."""
 
     about: str
     policies: tuple[str, ...] = ()
@@ -53,26 +53,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
         "from 60 to 95 % of the hosts in use at the peak, cold start and warm start",
         ("nilas", "lava", "joint-fit"), ("oracle", "noise:1"),
         loads=(0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95), starts=("cold", "warm")),
-    "ablations": Preset(
-        "NILAS and LAVA with one rule changed or removed at a time",
-        ("nilas", "nilas-60s", "nilas-one-shot", "nilas-unbucketed", "nilas-second", "nilas-last", "nilas-expected",
-         "lava", "lava-no-class-down", "lava-no-class-up", "lava-any-class"),
-        ("oracle", "hazard")),
-    "lava-readings": Preset(
-        "readings of LAVA where its paper is ambiguous, with perfect, noisy and learnt lifetimes",
-        ("nilas", "nilas-expected", "joint-fit", "lava", "lava-any-class", "lava-95", "lava-from-opening", "lava-soft",
-         "lava-soft-expected", "lava-soft-joint"),
-        ("oracle", "noise:1", "hazard"), seeds=tuple(range(10))),
-    "dvla": Preset(
-        "DVLA's placement and its ablations beside other policies, with no migrations, its own list and ours, with "
-        "better and worse predictions",
-        ("la-binary", "nilas", "nilas-expected", "lava", "lava-any-class", "lava-from-opening", "lava-soft",
-         "joint-fit", "joint-exact", "dapp", "dapp-short", "dapp-weighted", "dapp-max", "dapp-symmetric", "dapp-daily",
-         "dapp-events", "dapp-exact", "dapp-ungrouped", "dapp-ungrouped-events", "dapp-timer", "dapp-figure-9",
-         "dapp-opens"),
-        ("oracle", "noise:1", "hazard", "recall:0.4", "recall:0.6", "recall:0.8", "recall:1",
-         "owner-recall:0.4", "owner-recall:0.6", "owner-recall:0.8"),
-        loads=(0.6, 0.7, 0.8, 0.9), rectifiers=("pdre:5", "value:5")),
     "rectification": Preset(
         "two and five live migrations a day that free hosts, under any policy",
         ("nilas", "nilas-expected", "joint-fit", "joint-exact", "dapp"), ("oracle", "noise:1"),
@@ -162,10 +142,7 @@ class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSetti
         if given.get("preset") is None:
             return given
         chosen = known_preset(given["preset"])
-        from sojourn.simulator import KNOWN_POLICIES
-
         preset = {key: getattr(chosen, key) for key in _OF_PRESET}
-        preset["policies"] = tuple(policy for policy in chosen.policies if policy in KNOWN_POLICIES)
         return {**preset, **given}
 
     @classmethod
@@ -207,6 +184,12 @@ class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSetti
         if not value or len(set(value)) < len(value) or min(value) < 0:
             raise ValueError(f"seeds must be different ones, 0 or more, got {', '.join(map(str, value)) or 'none'}")
         return value
+
+    @property
+    def about(self) -> str:
+        """What its preset compares, as a sentence with a space after it; "" without one."""
+        words = known_preset(self.preset).about if self.preset is not None else ""
+        return f"{words[0].upper()}{words[1:]}. " if words else ""
 
     @property
     def chosen_recipe(self) -> str:

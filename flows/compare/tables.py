@@ -17,7 +17,6 @@ import pandas as pd
 from sojourn import __version__
 from sojourn.flows.compare.cells import CellResult
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.compare.settings import PRESETS
 from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import FoundComparison
 from sojourn.flows.reports.figures import draw_gains
@@ -140,18 +139,18 @@ def _paired(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def as_document(preset: str | None, trace: TraceSpec, summary: pd.DataFrame,
-                description: Mapping[tuple[str, float], str]) -> dict[str, Any]:
+                description: Mapping[tuple[str, float], str], *, about: str = "") -> dict[str, Any]:
     """What `sojourn results` writes a section from; JSON values only.
 
-    name: of the preset, or "". workloads: one per workload and load: `workload`, `load`, `description`, and the
-        summary's `rows`.
+    name: of the preset, or "". about: what it compares, as a sentence. workloads: one per workload and load:
+        `workload`, `load`, `description`, and the summary's `rows`.
     """
     # of the table, not of the JSON: to_json rounds a load
     own = {key: summary[(summary["workload"] == key[0]) & (summary["load"] == key[1])] for key in description}
     workloads = [{"workload": key[0], "load": key[1], "description": text,
                   "rows": json.loads(own[key].to_json(orient="records", double_precision=15))}
                  for key, text in description.items()]
-    return {**_origin(preset, trace), "workloads": workloads}
+    return {**_origin(preset or "", about, trace), "workloads": workloads}
 
 
 def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable[TraceSpec], found: FoundComparison,
@@ -184,10 +183,9 @@ def log_sections(tracker: Tracker, preset: str | None, params: Mapping[str, Any]
                  figures: Mapping[str, Figure] = MappingProxyType({}), *, about: str | None = None) -> None:
     """Log an evaluation that is no grid: its printed sections for `sojourn results`, tables as CSV, figures as PNG.
 
-    about: what it is, as a sentence without its stop, where `preset` is a command of its own and no preset.
+    about: what it is, as a sentence without its stop, if `preset` is a command; a study says it itself.
     """
-    own = {} if about is None else {"about": f"{about}. "}
-    found = {**_origin(None if about else preset, trace), "name": preset or "", **own, "workloads": [],
+    found = {**_origin(preset or "", f"{about}. " if about else "", trace), "workloads": [],
              "sections": [asdict(section) for section in sections]}
     data = [whole_trace(trace.source, trace.name, trace.data_hash)]
     with tracker.run(_run_name(found), _tags(found), data=data) as run:
@@ -204,10 +202,9 @@ def _log_found(tracker: Tracker, run: str, params: Mapping[str, Any], found: Fou
     tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
 
 
-def _origin(preset: str | None, trace: TraceSpec) -> dict[str, Any]:
+def _origin(name: str, about: str, trace: TraceSpec) -> dict[str, Any]:
     """What was compared, on which data, by which code."""
-    name = preset or ""
-    return {"name": name, "about": _about(name), "trace": trace.name, "data_hash": trace.data_hash,
+    return {"name": name, "about": about, "trace": trace.name, "data_hash": trace.data_hash,
             "code_version": __version__}
 
 
@@ -225,11 +222,6 @@ def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[s
     numbers = own.select_dtypes("number").drop(columns="load")
     return {int(str(seed)): {f"seed/{name}": float(value) for name, value in row.items()}
             for seed, row in numbers.iterrows()}
-
-
-def _about(name: str) -> str:
-    """A preset as a sentence, with a space after it; "" for none, and for a study, which says it itself."""
-    return f"{PRESETS[name].about[0].upper()}{PRESETS[name].about[1:]}. " if name in PRESETS else ""
 
 
 def gains_figure(summary: pd.DataFrame, title: str) -> Figure:

@@ -17,7 +17,7 @@ least 0. `models.drift.ClassShares` is the same detector for the pipeline.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -30,8 +30,6 @@ from sojourn.simulator.policies.policy import PACKING, Hooks, Policy, kernel
 DVLA_BOUNDS_S = (3_600, 86_400, 604_800, 2_592_000, 31_536_000)
 """Upper bounds of classes 1 to 5, each in its class: an hour, a day, a week, a month, a year; class
 6 has all above."""
-SHORT_BOUNDS_S = (600, 3_600, 21_600, 86_400, 259_200)
-"""The same for traces of a few weeks: 10 min, 1, 6, 24 and 72 h."""
 OFF, ALGORITHM_1, TIMER = range(3)
 """How groups are updated."""
 _UPDATES = {"off": OFF, "algorithm-1": ALGORITHM_1, "timer": TIMER}
@@ -417,31 +415,7 @@ def dapp_policy(name: str, rules: DappRules, about: str = "") -> Policy:
     return Policy(name, (debt_cost, *PACKING), predictions="current", hooks=hooks, about=about)
 
 
-_SHORT = DappRules(bounds_s=SHORT_BOUNDS_S, long_class=5)
 DAPP = dapp_policy("dapp", DappRules(), "long requests keep off hosts of short ones, by tags renewed daily (DVLA)")
-DAPP_SHORT = dapp_policy("dapp-short", _SHORT, "dapp: classes of 10 min to 72 h, for traces of a few weeks")
-DAPP_WEIGHTED = dapp_policy("dapp-weighted", replace(_SHORT, tag_rule="weighted"),
-                            "dapp-short: a host's class is always the mean by cores")
-DAPP_MAX = dapp_policy("dapp-max", replace(_SHORT, tag_rule="max"),
-                       "dapp-short: a host's class is always the longest on it")
-DAPP_SYMMETRIC = dapp_policy("dapp-symmetric", replace(_SHORT, base="symmetric"),
-                             "dapp-short: hosts of a longer class are penalised, too")
-DAPP_EXACT = dapp_policy("dapp-exact", replace(_SHORT, tags="exact"),
-                         "dapp-short: tags are right at every decision")
-DAPP_DAILY = dapp_policy("dapp-daily", replace(_SHORT, tags="daily"), "dapp-short: tags change at midnight only")
-DAPP_EVENTS = dapp_policy("dapp-events", replace(_SHORT, tags="events"),
-                          "dapp-short: tags are not renewed at midnight")
-DAPP_UNGROUPED = dapp_policy("dapp-ungrouped", replace(_SHORT, tag_rule="weighted", groups=GroupRules("off")),
-                             "dapp-weighted: without groups")
-DAPP_UNGROUPED_EVENTS = dapp_policy(
-    "dapp-ungrouped-events", replace(_SHORT, tag_rule="weighted", tags="events", groups=GroupRules("off")),
-    "dapp-ungrouped: tags are not renewed at midnight")
-DAPP_TIMER = dapp_policy("dapp-timer", replace(_SHORT, tag_rule="weighted", groups=GroupRules("timer", timer_days=1,
-                         window_days=1, warmup_days=1)), "dapp-weighted: a new group every day")
-DAPP_FIGURE_9 = dapp_policy("dapp-figure-9", replace(_SHORT, groups=GroupRules(window_days=14)),
-                            "dapp-short: an observation takes 14 days, as the paper's figure 9 tells")
-DAPP_OPENS = dapp_policy("dapp-opens", replace(_SHORT, empty="scored"),
-                         "dapp-short: a long request opens a host rather than join much shorter ones")
 
 WARMUP, STABLE, OBSERVATION, COOLDOWN = range(4)
 LEAST_SPREAD = 1e-6

@@ -1,18 +1,5 @@
 """LAVA: short requests fill the gaps between long ones, on hosts that are to empty in time (LAVA,
 section 4.3).
-
-The paper's text allows other readings than `lava`:
-
-- `lava-from-opening`: "the total lifetime of a host does not exceed 1.1 x its original lifetime
-  class". So the deadline counts from the host's opening, and recycling does not restart it. When it
-  passes, the class rises, and the next deadline is 1.1 x that class's upper bound from the opening,
-  or from now if that is over. A class that falls restarts it, as in `lava`: the rest is to leave
-  within the shorter time.
-- `lava-95`: a host recycles with more than 95 % in use instead of 90 %.
-- `lava-soft`: only "recycling hosts of a higher class first" comes before NILAS; NILAS and packing
-  order all other hosts. `lava-soft-expected` and `lava-soft-joint` replace NILAS's score by that of
-  nilas-expected and of joint-fit.
-- `lava-any-class`: "at least one lifetime class lower", no matter how many.
 """
 
 from __future__ import annotations
@@ -22,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER, Cluster, Request
-from sojourn.simulator.policies.joint import joint_cost
-from sojourn.simulator.policies.nilas import expected_cost, temporal_cost
+from sojourn.simulator.policies.nilas import temporal_cost
 from sojourn.simulator.policies.policy import PACKING, Hooks, Policy, kernel
 
 EMPTY, OPEN, RECYCLING = range(3)
@@ -150,12 +136,6 @@ def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
 
 
 @kernel
-def departed_without_falling(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """`leave_host`: class and deadline stay."""
-    leave_host(cluster, host, row, now, 0, False)
-
-
-@kernel
 def emptied(cluster: Cluster, host: int, now: int) -> None:
     """Reset the host to its state at the start."""
     state = cluster.state
@@ -166,7 +146,8 @@ def emptied(cluster: Cluster, host: int, now: int) -> None:
 
 
 @kernel
-def _pass_deadline(cluster: Cluster, host: int, now: int, n_up: int) -> None:
+def pass_deadline(cluster: Cluster, host: int, now: int, n_up: int) -> None:
+    """The host's class rises by n_up, its deadline begins again, and all its requests are residuals."""
     state = cluster.state
     state.mode[host] = RECYCLING
     state.lifetime_class[host] = min(state.lifetime_class[host] + n_up, HIGHEST_CLASS)
@@ -177,13 +158,7 @@ def _pass_deadline(cluster: Cluster, host: int, now: int, n_up: int) -> None:
 @kernel
 def at_deadline(cluster: Cluster, host: int, now: int) -> None:
     """The host outlived its class: the class rises by one, and all its requests are residuals."""
-    _pass_deadline(cluster, host, now, 1)
-
-
-@kernel
-def at_deadline_without_rising(cluster: Cluster, host: int, now: int) -> None:
-    """As `at_deadline`, but the class stays; its deadline restarts."""
-    _pass_deadline(cluster, host, now, 0)
+    pass_deadline(cluster, host, now, 1)
 
 
 @kernel
@@ -206,72 +181,8 @@ def class_preference(cluster: Cluster, host: int, request: Request, now: int) ->
     return 5.0 if cluster.n_running[host] == 0 else 4.0
 
 
-@kernel
-def any_class_preference(cluster: Cluster, host: int, request: Request, now: int) -> float:
-    """The same, but recycling hosts of all higher classes are alike."""
-    preference = class_preference(cluster, host, request, now)
-    return 0.0 if preference < 3.0 else preference
-
-
 SAMPLED = ("mode", ("empty", "open", "recycling"))
 """The array in `Result.samples`, and names of its values 0, 1 and 2."""
 _HOOKS = Hooks(lava_state, placed, departed, emptied, at_deadline, *SAMPLED)
-_CHAIN = (temporal_cost, *PACKING)
-LAVA = Policy("lava", (class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
+LAVA = Policy("lava", (class_preference, temporal_cost, *PACKING), predictions="current", hooks=_HOOKS,
               about="short requests fill the gaps between long ones, on hosts with a deadline (LAVA, section 4.3)")
-LAVA_ANY_CLASS = Policy("lava-any-class", (any_class_preference, *_CHAIN), predictions="current", hooks=_HOOKS,
-                        about="lava: recycling hosts of all higher classes are alike")
-LAVA_NO_CLASS_DOWN = Policy("lava-no-class-down", (class_preference, *_CHAIN), predictions="current",
-                            hooks=Hooks(lava_state, placed, departed_without_falling, emptied, at_deadline, *SAMPLED),
-                            about="lava: the class of a host never falls")
-LAVA_NO_CLASS_UP = Policy("lava-no-class-up", (class_preference, *_CHAIN), predictions="current",
-                          hooks=Hooks(lava_state, placed, departed, emptied, at_deadline_without_rising, *SAMPLED),
-                          about="lava: the class of a host never rises")
-
-OTHER_FULL_PCT = 95
-
-
-@kernel
-def placed_until_95(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """As `placed`, but a host is full above 95 %."""
-    enter_host(cluster, host, request, now, OTHER_FULL_PCT, True)
-
-
-@kernel
-def placed_from_opening(cluster: Cluster, host: int, request: Request, now: int) -> None:
-    """As `placed`, but a host that recycles keeps its deadline."""
-    enter_host(cluster, host, request, now, FULL_PCT, False)
-
-
-@kernel
-def at_deadline_from_opening(cluster: Cluster, host: int, now: int) -> None:
-    """The class rises by one, all requests are residuals, and the deadline is that of the class
-    from the opening, or from now if that is over."""
-    state = cluster.state
-    state.mode[host] = RECYCLING
-    state.lifetime_class[host] = min(state.lifetime_class[host] + 1, HIGHEST_CLASS)
-    span_s = DEADLINE_S[state.lifetime_class[host] - 1]
-    from_opening_s = state.opened_s[host] + span_s
-    state.deadline_s[host] = from_opening_s if from_opening_s > now else now + span_s
-    name_residuals(state, host)
-
-
-@kernel
-def recycling_preference(cluster: Cluster, host: int, request: Request, now: int) -> float:
-    """0 to 2 on a recycling host of a higher class, the nearest first; 3 on every other host, in use or empty."""
-    return min(class_preference(cluster, host, request, now), 3.0)
-
-
-LAVA_95 = Policy("lava-95", LAVA.scorers, predictions="current",
-                 hooks=Hooks(lava_state, placed_until_95, departed, emptied, at_deadline, *SAMPLED),
-                 about="lava: a host is full at 95 % instead of 90 %")
-LAVA_FROM_OPENING = Policy(
-    "lava-from-opening", LAVA.scorers, predictions="current",
-    hooks=Hooks(lava_state, placed_from_opening, departed, emptied, at_deadline_from_opening, *SAMPLED),
-    about="lava: the deadline counts from the opening; recycling does not begin it again")
-LAVA_SOFT = Policy("lava-soft", (recycling_preference, temporal_cost, *PACKING), predictions="current",
-                   hooks=LAVA.hooks, about="lava: only recycling hosts of a higher class come before NILAS's score")
-LAVA_SOFT_EXPECTED = Policy("lava-soft-expected", (recycling_preference, expected_cost, *PACKING),
-                            predictions="current", hooks=LAVA.hooks, about="lava-soft with nilas-expected's score")
-LAVA_SOFT_JOINT = Policy("lava-soft-joint", (recycling_preference, joint_cost, *PACKING), predictions="current",
-                         hooks=LAVA.hooks, about="lava-soft with joint-fit's score")

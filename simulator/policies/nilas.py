@@ -1,9 +1,6 @@
 """NILAS: least extension of the host's predicted exit, in buckets, then best fit (LAVA, section
 4.2).
 
-Variants: hosts' exits recomputed once a minute, as in the paper (section 5.1); first predictions
-only; no buckets; the extension after the opening of a host, or after all of packing.
-
 nilas-expected, ours, takes the expected extension from the request's whole distribution. NILAS uses
 the mean lifetime alone. A request that probably leaves within the hour and may stay a month has a
 mean of days. Beside a host that is busy for a week that seems short, but it may stay three weeks
@@ -49,26 +46,8 @@ def temporal_cost(cluster: Cluster, host: int, request: Request, now: int) -> fl
     return bucket_of(request.exit_s - host_exit)
 
 
-@kernel
-def extension(cluster: Cluster, host: int, request: Request, now: int) -> float:
-    """Seconds by which the request outstays the host, not in buckets."""
-    host_exit = now if cluster.n_running[host] == 0 else max(cluster.exit_s[host], now)
-    return float(max(request.exit_s - host_exit, 0))
-
-
 NILAS = Policy("nilas", (temporal_cost, *PACKING), predictions="current", are_empty_hosts_alike=True,
                about="least extension of the host's predicted exit, in buckets; then best fit (LAVA, section 4.2)")
-NILAS_60S = Policy("nilas-60s", NILAS.scorers, predictions="current", refresh_s=60, are_empty_hosts_alike=True,
-                   about="nilas: a host's exit is predicted again after 60 s at most, as in the paper")
-NILAS_ONE_SHOT = Policy("nilas-one-shot", NILAS.scorers, predictions="initial", are_empty_hosts_alike=True,
-                        about="nilas: by each request's first prediction")
-NILAS_UNBUCKETED = Policy("nilas-unbucketed", (extension, *PACKING), predictions="current",
-                          are_empty_hosts_alike=True,
-                          about="nilas: seconds instead of buckets")
-NILAS_SECOND = Policy("nilas-second", (PACKING[0], temporal_cost, *PACKING[1:]), predictions="current",
-                      about="nilas: hosts in use come before empty ones, then by extension")
-NILAS_LAST = Policy("nilas-last", (*PACKING, temporal_cost), predictions="current",
-                    about="nilas: extension breaks the ties of best fit")
 
 
 @kernel

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import Hooks, Policy, kernel
+from sojourn.simulator import Cluster, Hooks, Policy, Request, kernel
 
 INTERVAL_S = 6 * 3600
 """Length of an interval. The paper has shortest lifetime x sqrt(longest / shortest): 7.5 h for 10 min to two weeks."""

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import Hooks, Policy, kernel
+from sojourn.simulator import Cluster, Hooks, Policy, Request, kernel
 
 SHORTEST_S = 60
 """The paper's unit of time is the shortest lifetime."""

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import Hooks, Policy, kernel
+from sojourn.simulator import Cluster, Hooks, Policy, Request, kernel
 
 
 class FrontState(NamedTuple):

@@ -44,10 +44,10 @@ def test_describe_and_convert(tmp_path: Path) -> None:
 
 def test_simulate_two_policies(tmp_path: Path) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")
-    code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--policy", "nilas-last", "--policy", "best-fit",
+    code, out, _ = _run("simulate", "--trace", tmp_path / "trace", "--policy", "nilas-expected", "--policy", "best-fit",
                         "--noise", 2)
     assert code == 0
-    assert [out.count(word) for word in ("nilas-last", "oracle", "noise 2", "lava")] == [2, 1, 1, 0]
+    assert [out.count(word) for word in ("nilas-expected", "oracle", "noise 2", "lava")] == [2, 1, 1, 0]
     code, _, err = _run("simulate", "--policy", "nilass")
     assert code == 2
     assert err.startswith("error: policy must be one of aligned-fit, best-fit, ")

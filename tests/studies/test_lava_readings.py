@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 
 from sojourn.simulator import NEVER, Cluster, Request
-from sojourn.simulator.policies.lava import (
-    EMPTY,
+from sojourn.simulator.policies.lava import EMPTY, OPEN, RECYCLING, departed, emptied, is_fuller_than, lava_state
+from studies.policies.one_rule_changed import (
     LAVA_SOFT,
     LAVA_SOFT_EXPECTED,
     LAVA_SOFT_JOINT,
-    OPEN,
-    RECYCLING,
     at_deadline_from_opening,
-    departed,
-    emptied,
-    is_fuller_than,
-    lava_state,
     placed_from_opening,
     placed_until_95,
     recycling_preference,

@@ -12,10 +12,10 @@ import pytest
 import sojourn.simulator as sim
 from sojourn.simulator import Cluster, Request
 from sojourn.simulator.engine.policy_check import check_compiled
-from sojourn.simulator.policies import classify_departure, hybrid, move_to_front
-from sojourn.simulator.policies.classify_departure import interval_mismatch, interval_state
-from sojourn.simulator.policies.hybrid import duration_class, hybrid_state, is_of_own, kind_mismatch
-from sojourn.simulator.policies.move_to_front import front_state, places_behind
+from studies.policies import MIN_USAGE, classify_departure, hybrid, move_to_front
+from studies.policies.classify_departure import interval_mismatch, interval_state
+from studies.policies.hybrid import duration_class, hybrid_state, is_of_own, kind_mismatch
+from studies.policies.move_to_front import front_state, places_behind
 
 HOUR = 3600
 
@@ -138,7 +138,7 @@ def test_residents_are_asked_only_before_a_deadline() -> None:
 
 
 def test_a_state_without_deadlines_is_a_named_tuple_all_the_same() -> None:
-    policy = sim.POLICIES["move-to-front"]
+    policy = MIN_USAGE["move-to-front"]
     assert policy.hooks is not None
     other = replace(policy, hooks=replace(policy.hooks, state=lambda n_hosts, n_requests: np.zeros(n_hosts)))
     with pytest.raises(ValueError, match="must be a NamedTuple of NumPy arrays, got ndarray"):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sojourn.flows.cli import app
 from sojourn.flows.compare.settings import PRESETS, CompareConfig
 from sojourn.flows.settings.store import load_settings
-from sojourn.simulator import KNOWN_POLICIES
+from sojourn.simulator import POLICIES
 
 
 def test_seeds_are_listed_or_counted() -> None:
@@ -43,7 +43,7 @@ def test_flags_win_over_the_file_and_both_over_the_preset(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_a_grid(name: str) -> None:
     config = CompareConfig(preset=name)
-    assert config.policies and set(config.policies) <= set(KNOWN_POLICIES)
+    assert config.policies and set(config.policies) <= set(POLICIES)
     assert len(config.cells()) > len(config.loads) * len(config.seeds)
 
 
@@ -58,8 +58,8 @@ def test_an_unknown_preset_is_refused_before_the_simulator_is_loaded() -> None:
 
 def test_what_is_given_wins_over_a_preset(tmp_path: Path) -> None:
     config = CompareConfig.model_validate({
-        "preset": "lava-table", "store": tmp_path, "policies": ["nilas-60s"], "loads": [0.7], "n_seeds": 2})
-    assert (config.policies, config.loads, config.seeds) == (("nilas-60s",), (0.7,), (0, 1))
+        "preset": "lava-table", "store": tmp_path, "policies": ["nilas-expected"], "loads": [0.7], "n_seeds": 2})
+    assert (config.policies, config.loads, config.seeds) == (("nilas-expected",), (0.7,), (0, 1))
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

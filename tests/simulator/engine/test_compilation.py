@@ -14,6 +14,7 @@ from sojourn.simulator import POLICIES
 from sojourn.simulator.engine.compilation import policy_sources
 from sojourn.simulator.engine.composition import plain_function
 from sojourn.source_closure import installed
+from studies.policies import STUDY_POLICIES
 
 CODE = """
 import numpy as np, pandas as pd, sojourn.simulator as sim
@@ -94,7 +95,7 @@ def test_the_key_sees_what_a_scorer_imports(tmp_path: Path, monkeypatch: pytest.
         policy_sources(policy)
 
 
-@pytest.mark.parametrize("policy", sim.KNOWN_POLICIES.values(), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", [*sim.POLICIES.values(), *STUDY_POLICIES.values()], ids=lambda policy: policy.name)
 def test_every_policy_of_ours_is_kept(policy: sim.Policy) -> None:
     assert len(policy_sources(policy)) > 15
 

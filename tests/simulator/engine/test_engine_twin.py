@@ -10,9 +10,10 @@ from hypothesis import given, settings
 import sojourn.simulator as sim
 from made_workloads import cases, each_policy, twin_of
 from sojourn.simulator import PACKING
+from studies.policies import MIN_USAGE, VARIANTS
 
-POLICY_NAMES = sorted(sim.POLICIES)
-RANKED_NAMES = [name for name in POLICY_NAMES if sim.POLICIES[name].scorers[-len(PACKING):] == PACKING]
+POLICY_NAMES = sorted({**sim.POLICIES, **MIN_USAGE})
+RANKED_NAMES = [name for name in POLICY_NAMES if sim.KNOWN_POLICIES[name].scorers[-len(PACKING):] == PACKING]
 
 
 @pytest.mark.parametrize("policy", each_policy(POLICY_NAMES))
@@ -67,7 +68,7 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [*POLICY_NAMES, *sorted(sim.VARIANTS)])
+@pytest.mark.parametrize("policy", [*POLICY_NAMES, *sorted(VARIANTS)])
 @settings(deadline=None, max_examples=120)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
+import studies.policies  # noqa: F401  # their names are known then
 from sojourn.features.synthetic import synthesize
 
 HOSTS = pd.DataFrame({"host_id": ["h0", "h1", "h2", "h3"], "cpu_cores": [8.0] * 4, "mem_gib": [32.0] * 4,

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 import naive
 import sojourn.simulator as sim
 from made_workloads import check_full, full_cases, twin_of
+from studies.policies import MIN_USAGE
 
 
 @pytest.mark.slow
@@ -26,13 +27,13 @@ def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "is_ranked"), [
     ("best-fit", True), ("la-binary", True), ("nilas", True), ("lava", True), ("lava", False), ("waste-min", True),
-    ("move-to-front", False), ("classify-departure", False), ("hybrid", False),
+    *((name, False) for name in MIN_USAGE),
     ("joint-exact", True),
 ])  # fmt: skip
 @settings(deadline=None, max_examples=120)
 @given(case=full_cases(are_hosts_alike=True))
 def test_all_that_can_happen_equals_the_slow_twin_in_depth(policy: str, is_ranked: bool, case: Any) -> None:
-    check_full(sim.POLICIES[policy], case, is_ranked=is_ranked)
+    check_full(sim.KNOWN_POLICIES[policy], case, is_ranked=is_ranked)
 
 
 @pytest.mark.slow

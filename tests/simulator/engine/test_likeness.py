@@ -9,8 +9,9 @@ import pytest
 import sojourn.simulator as sim
 from made_workloads import each_policy
 from sojourn.features.synthetic import synthesize
+from studies.policies import STUDY_POLICIES
 
-DECLARED = [name for name, policy in sim.KNOWN_POLICIES.items() if policy.are_empty_hosts_alike]
+DECLARED = [name for name, policy in {**sim.POLICIES, **STUDY_POLICIES}.items() if policy.are_empty_hosts_alike]
 PENALTY = np.linspace(1.0, 0.0, 200)
 
 

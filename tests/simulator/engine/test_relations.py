@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 import naive
 import sojourn.simulator as sim
+import studies.policies  # noqa: F401  # their names are known then
 from made_workloads import cases, each_policy
 from sojourn.features.synthetic import synthesize
 

@@ -12,6 +12,7 @@ import naive
 import sojourn.simulator as sim
 from made_workloads import each_policy
 from sojourn.simulator import Cluster, Request, kernel
+from studies.policies import MIN_USAGE
 
 
 def hosts_of(*shapes: tuple[float, float]) -> pd.DataFrame:
@@ -128,7 +129,7 @@ def test_best_fit_does_not_know_the_unit_of_time() -> None:
 NOT_SPLITTING = {"random", "waste-min", "classify-departure", "hybrid"}
 
 
-@pytest.mark.parametrize("policy", each_policy(sim.POLICIES.keys() - NOT_SPLITTING))
+@pytest.mark.parametrize("policy", each_policy({*sim.POLICIES, *MIN_USAGE} - NOT_SPLITTING))
 def test_a_trace_splits_at_an_idle_point(policy: str) -> None:
     first = busy(seed=1)  # twice the same, as the binding resource is that of the whole trace
     shifted = [(a + 60_000, d + 60_000, c, m) for a, d, c, m in first]

@@ -15,6 +15,7 @@ import naive
 import naive_dapp
 import naive_rectification
 import sojourn.simulator as sim
+import studies.policies  # noqa: F401  # their names are known then
 from made_workloads import cases, check_full, full_cases, twin_of
 from sojourn.features import Trace
 from sojourn.simulator import DappRules, GroupRules, dapp_policy

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from naive_replay import Replay
-from sojourn.simulator import KNOWN_POLICIES, PerResource, Policy
+from sojourn.simulator import POLICIES, PerResource, Policy
+from studies.policies import STUDY_POLICIES
 
 FOLDER = Path(__file__).resolve().parent
+STUDIES = FOLDER.parents[1] / "studies"
+ALL = {**POLICIES, **STUDY_POLICIES}
 
 
 def scorers_of(policy: Policy) -> set[str]:
@@ -33,11 +36,11 @@ def called_in_tests(source: str) -> Iterator[str]:
                 yield real.get(function.id, function.id)
 
 
-TESTED = {name for file in sorted(FOLDER.glob("test_*.py")) if file.name != Path(__file__).name
-          for name in called_in_tests(file.read_text())}
+TESTED = {name for file in sorted([*FOLDER.glob("test_*.py"), *STUDIES.glob("test_*.py")])
+          if file.name != Path(__file__).name for name in called_in_tests(file.read_text())}
 
 
-@pytest.mark.parametrize("policy", KNOWN_POLICIES.values(), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", ALL.values(), ids=lambda policy: policy.name)
 def test_each_scorer_has_a_test_with_its_arithmetic(policy: Policy) -> None:
     untested = scorers_of(policy) - TESTED
     assert not untested, f"{policy.name} needs tests of its scorers in {FOLDER.name}/: {', '.join(sorted(untested))}"
@@ -48,7 +51,7 @@ def two_requests() -> Replay:
     return Replay([0, 60], [600, 900], [[2, 4], [1, 2]], [[8, 16], [8, 16]], [[(0, 600)], [(0, 840)]], 1_000)
 
 
-@pytest.mark.parametrize("name", KNOWN_POLICIES)
+@pytest.mark.parametrize("name", ALL)
 def test_each_policy_has_a_slow_twin(name: str) -> None:
     assert all(host in (0, 1) for host in two_requests().run(name))
 

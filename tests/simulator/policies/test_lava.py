@@ -13,17 +13,19 @@ from sojourn.simulator.policies.lava import (
     LAVA,
     OPEN,
     RECYCLING,
-    any_class_preference,
     at_deadline,
-    at_deadline_without_rising,
     class_preference,
     departed,
-    departed_without_falling,
     emptied,
     is_fuller_than,
     lava_state,
     lifetime_class,
     placed,
+)
+from studies.policies.one_rule_changed import (
+    any_class_preference,
+    at_deadline_without_rising,
+    departed_without_falling,
 )
 
 HOUR = 3600

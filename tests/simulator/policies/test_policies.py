@@ -9,7 +9,8 @@ from sojourn.simulator.policies.baselines import added_waste, draw, used_share, 
 from sojourn.simulator.policies.baselines import placed as waste_placed
 from sojourn.simulator.policies.joint import aligned_cost, joint_cost
 from sojourn.simulator.policies.la import class_mismatch, doubling_class_mismatch
-from sojourn.simulator.policies.nilas import expected_cost, expected_extension, extension, temporal_cost
+from sojourn.simulator.policies.nilas import expected_cost, expected_extension, temporal_cost
+from studies.policies.one_rule_changed import extension
 
 MINUTE, HOUR = 60, 3600
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sojourn.simulator as sim
+import studies.policies  # noqa: F401  # their names are known then
 from made_workloads import cases, twin_of
 from naive_pool import NaivePool
 from sojourn.features.synthetic import synthesize
