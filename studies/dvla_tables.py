@@ -27,7 +27,8 @@ from sojourn.flows.compare.comparison import run_cells
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.compare.tables import cells_table
-from sojourn.flows.placement.workloads import Start, t_half_width
+from sojourn.flows.placement.workloads import t_half_width
+from sojourn.flows.settings.trace import Start
 from sojourn.flows.workers.dask import local_workers
 from sojourn.simulator.experiments import BASELINE, pairing_label
 from studies.compare import COMPARISONS
