@@ -1,4 +1,4 @@
-"""What is learnt: lifetime families, measures, ONNX export, bundle writing."""
+"""Learning: lifetime families, measures, ONNX export, bundle writing."""
 
 from sojourn.models.bundle_writer import write_bundle
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, LifetimeModel

@@ -1,4 +1,4 @@
-"""Compiled loops over the scalar functions of `serving`; rows of curves in, rows of answers out."""
+"""Compiled loops over the scalar functions of `serving`, from rows of curves to rows of answers."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def hazards_of(scores, offsets):
 
 @kernel
 def hazard_sums(edges, hazards, tail_s):
-    """Rates, cumulative hazards, means after each interval and gaps, each (n, J + 1). edges: (n, J + 1), or (1, J + 1)
-    of all rows, here and below."""
+    """Rates, cumulative hazards, means after each interval and gaps, each (n, J + 1). edges: (n, J
+    + 1), or (1, J + 1) for all rows, here and below."""
     n, k = hazards.shape
     rates, cumulative, after, gaps = (np.empty((n, k + 1)), np.empty((n, k + 1)), np.empty((n, k + 1)),
                                       np.empty((n, k + 1)))
     for row in range(n):
-        own = edges[min(row, len(edges) - 1)]
-        fill_hazard(hazards[row], own, tail_s, rates[row], cumulative[row], after[row], gaps[row])
+        row_edges = edges[min(row, len(edges) - 1)]
+        fill_hazard(hazards[row], row_edges, tail_s, rates[row], cumulative[row], after[row], gaps[row])
     return rates, cumulative, after, gaps
 
 
@@ -50,9 +50,9 @@ def hazard_sums(edges, hazards, tail_s):
 def hazard_remaining_rows(edges, rates, after, gaps, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
-        own = edges[min(row, len(edges) - 1)]
-        idx = np.searchsorted(own, uptime_s[row], side="right") - 1
-        answers[row] = hazard_remaining(own, rates[row], after[row], gaps[row], idx, uptime_s[row])
+        row_edges = edges[min(row, len(edges) - 1)]
+        idx = np.searchsorted(row_edges, uptime_s[row], side="right") - 1
+        answers[row] = hazard_remaining(row_edges, rates[row], after[row], gaps[row], idx, uptime_s[row])
     return answers
 
 
@@ -60,8 +60,8 @@ def hazard_remaining_rows(edges, rates, after, gaps, uptime_s):
 def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
-        own = edges[min(row, len(edges) - 1)]
-        answers[row] = hazard_survival(own, rates[row], cumulative[row], horizon_s[row], uptime_s[row])
+        row_edges = edges[min(row, len(edges) - 1)]
+        answers[row] = hazard_survival(row_edges, rates[row], cumulative[row], horizon_s[row], uptime_s[row])
     return answers
 
 
@@ -69,14 +69,14 @@ def hazard_survival_rows(edges, rates, cumulative, horizon_s, uptime_s):
 def hazard_quantile_rows(edges, rates, cumulative, q, uptime_s):
     answers = np.empty(len(rates))
     for row in range(len(rates)):
-        own = edges[min(row, len(edges) - 1)]
-        answers[row] = hazard_quantile(own, rates[row], cumulative[row], q, uptime_s[row])
+        row_edges = edges[min(row, len(edges) - 1)]
+        answers[row] = hazard_quantile(row_edges, rates[row], cumulative[row], q, uptime_s[row])
     return answers
 
 
 @kernel
 def limit_axes(hazards, edges, shares, limit_s, tail_s):
-    """Each row's own edges (n, J + K + 1) and hazards (n, J + K); see `fill_limit_axis`."""
+    """Each row's edges (n, J + K + 1) and hazards (n, J + K); see `fill_limit_axis`."""
     n, k = hazards.shape
     own_edges, own_hazards = np.empty((n, k + 1)), np.empty((n, k))
     for row in range(n):

@@ -1,10 +1,8 @@
 """Writes a bundle folder: temporary name, fsync, rename; the same model gives the same bytes.
 
-What training rows looked like, kept in the bundle's schema, so that a monitor can say what has moved since.
-
-How models of each kind of score are learnt from examples: what `serving.curves.curve_kinds` is to what is served.
-
-The curve table of a bundle's model, for many encoded rows at once.
+The bundle's schema holds a reference of the training rows, so that a monitor can measure later
+shifts. `LEARNT_KINDS` has the training side of each kind in `serving.curves.curve_kinds`.
+`table_of` is the curve table of a bundle's model, for many encoded rows at once.
 """
 
 from __future__ import annotations
@@ -42,12 +40,11 @@ from sojourn.serving.inputs import Encoder, HistoryState
 
 def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: Encoder, history: HistoryState,
                  about: Mapping[str, Any], refresh: ExportedRefresh | None = None) -> Path:
-    """Write model.onnx, schema.json, history.npz and MANIFEST.json; replaces an older bundle whole.
+    """Write model.onnx, schema.json, history.npz and MANIFEST.json; replaces a whole older bundle.
 
-    Raises ValueError where the folder holds anything else.
-    encoder: the training encoder, without a lookup; the bundle's has that of the model.
-    about: `training` (window, data hash), `metrics` and what else a reader should know; JSON values only.
-    refresh: the model that predicts running requests anew, where there is one.
+    Raises ValueError if the folder holds other files. encoder: of training, without a lookup; the
+    bundle's encoder gets that of the model. about: `training` (window, data hash), `metrics` and
+    more; JSON values only. refresh: the model that predicts running requests anew, if any.
     """
     target = Path(folder)
     names, kind, lookup = encoder.feature_names(), KINDS[exported.kind], exported.lookup
@@ -57,8 +54,8 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         forest = forest.with_feature(len(encoder.numbers))
         key_names = [encoder.history.keys[position].name for position in lookup.keys.positions]
         table = {"lookup": {"keys": key_names, "weights": list(lookup.weights)}}
-        held = lookup.keys.to_arrays()
-        arrays |= dict(zip(LOOKUP_ARRAYS, (held["places"], held["codes"], lookup.hazards.ravel()), strict=True))
+        keys = lookup.keys.to_arrays()
+        arrays |= dict(zip(LOOKUP_ARRAYS, (keys["places"], keys["codes"], lookup.hazards.ravel()), strict=True))
     schema = {
         "format_version": FORMAT_VERSION,
         "kind": exported.kind,
@@ -110,42 +107,44 @@ N_BINS = 10
 SURVIVAL_AGES_S = (60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400, 172_800, 345_600, 604_800,
                    1_209_600, 2_592_000)  # fmt: skip
 _LEAST_SHARE = 1e-4
-"""An empty bin counts as this share, so that the index is finite."""
+"""The share of an empty bin, so that the index is finite."""
 
 
 def training_reference(rows: Examples, names: Sequence[str]) -> dict[str, Any]:
     """Deciles of each feature with the share of rows in each bin, and the Kaplan-Meier curve of lifetimes; JSON values.
 
-    names: of the columns of `rows.features`. The last share of a feature is that of missing values. Survival is None
-    at ages to which no row was followed.
+    names: of the columns of `rows.features`. The last share of a feature is that of missing values.
+    Survival is None at ages that no row reached under observation.
     """
     features = {}
     for idx, name in enumerate(names):
         features[name] = feature_reference(rows.features[:, idx])
-    seen = KaplanMeier.of(rows.lifetime_s, rows.is_event, np.minimum(rows.entry_s, np.nextafter(rows.lifetime_s, 0.0)))
+    km = KaplanMeier.of(rows.lifetime_s, rows.is_event, np.minimum(rows.entry_s, np.nextafter(rows.lifetime_s, 0.0)))
     survival = [None if value != value else round(value, 6)
-                for value in seen.survival_at(np.array(SURVIVAL_AGES_S, np.float64)).tolist()]
+                for value in km.survival_at(np.array(SURVIVAL_AGES_S, np.float64)).tolist()]
     return {"n": len(rows), "features": features, "lifetime": {"ages_s": [*SURVIVAL_AGES_S], "survival": survival}}
 
 
 def given_shares(requests: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
-    """Of each column, the share of the requests that have it, 0 to 1; names that are `missing` are not there.
+    """For each column, the share of the requests that have it, 0 to 1; the name `missing` means absent.
 
     >>> given_shares(pd.DataFrame({"requested_s": [60.0, None], "user": ["missing", "ann"]}), ("requested_s", "user"))
     {'requested_s': 0.5, 'user': 0.5}
     """
     is_given = {name: requests[name].notna() & (requests[name] != "missing") for name in columns}
-    return {name: round(float(given.mean()), 6) if len(given) else 0.0 for name, given in is_given.items()}
+    return {name: round(float(mask.mean()), 6) if len(mask) else 0.0 for name, mask in is_given.items()}
 
 
 def feature_reference(values: np.ndarray) -> dict[str, list[float]]:
-    """Deciles of a feature, and the share of rows in each bin, the last that of missing values. values: float64 (n,).
+    """Deciles of a feature, and the share of rows in each bin; the last bin has the missing values.
+
+    values: float64 (n,).
 
     >>> feature_reference(np.array([1.0, 2.0, np.nan, 2.0]))
     {'edges': [1.2, 1.4, 1.6, 1.8, 2.0], 'shares': [0.25, 0.0, 0.0, 0.0, 0.5, 0.0, 0.25]}
     """
-    known = values[~np.isnan(values)]
-    edges = np.unique(np.quantile(known, np.arange(1, N_BINS) / N_BINS)) if len(known) else np.empty(0)
+    present = values[~np.isnan(values)]
+    edges = np.unique(np.quantile(present, np.arange(1, N_BINS) / N_BINS)) if len(present) else np.empty(0)
     return {"edges": edges.tolist(), "shares": bin_shares(values, edges).round(6).tolist()}
 
 
@@ -161,10 +160,11 @@ def bin_shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def stability_index(values: np.ndarray, reference: Mapping[str, Any]) -> float:
-    """The population stability index of a feature against its training rows: 0 = the same, 0.25 and more = moved.
+    """The population stability index of a feature against its training rows: 0 = equal, 0.25 and more = shifted.
 
-    The sum over bins of (p - q) log(p / q), an empty bin counted as 1e-4 (Siddiqi, Credit Risk Scorecards, 2006; the
-    symmetric Kullback-Leibler divergence). reference: `edges` and `shares` of `training_reference`.
+    The sum over bins of (p - q) log(p / q), with 1e-4 for an empty bin (Siddiqi, Credit Risk
+    Scorecards, 2006; the symmetric Kullback-Leibler divergence). reference: `edges` and `shares` of
+    `training_reference`.
 
     >>> stability_index(np.array([1.0, 1.0]), {"edges": [1.0], "shares": [1.0, 0.0, 0.0]})
     0.0
@@ -179,8 +179,9 @@ def stability_index(values: np.ndarray, reference: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LearntKind:
-    """table: the curves of n rows from raw scores on the grid, (n, K), and their encoded features. at_risk: from
-    examples, a number of rows and a generator, rows of the examples and at each a value of what varies at which it was
+    """The training side of a kind of score. table: the curves of n rows from raw scores on the
+    grid, (n, K), and their encoded features. at_risk: from examples, a number of rows and a
+    generator to rows of the examples, and for each a value of the varying feature at which it was
     at risk."""
 
     table: Callable[[ModelNumbers, np.ndarray, np.ndarray, np.ndarray], CurveTable]
@@ -211,32 +212,31 @@ def _once_table(model: ModelNumbers, grid: np.ndarray, scores: np.ndarray, featu
     return OnceTable(scores[:, 0], model.smearing, np.array(model.residuals))
 
 
-def _intervals_at_risk(exported: Exported, taken: Examples, n: int,
+def _intervals_at_risk(exported: Exported, examples: Examples, n: int,
                        rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals in which the examples were at risk."""
-    periods = person_periods(taken, np.array(exported.fields["edges"]))
+    periods = person_periods(examples, np.array(exported.fields["edges"]))
     at_risk = np.sort(rng.permutation(len(periods.idx))[:n])
     return periods.idx[at_risk], periods.interval[at_risk]
 
 
-def _any_interval(exported: Exported, taken: Examples, n: int,
+def _any_interval(exported: Exported, examples: Examples, n: int,
                   rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Any interval: those of the share of a limit are few seconds wide, and few requests were at risk in them."""
+    """Any interval, since intervals of the share of a limit are short and few requests were at risk in them."""
     n_intervals = len(exported.fields["offsets"])
-    return np.arange(len(taken)), rng.integers(0, n_intervals, len(taken))
+    return np.arange(len(examples)), rng.integers(0, n_intervals, len(examples))
 
 
-def _ages_met(exported: Exported, taken: Examples, n: int,
+def _ages_met(exported: Exported, examples: Examples, n: int,
               rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """0 or an absolute age at which each example was alive."""
     ages = np.array([0.0, *AGES_S])
-    n_met = (taken.lifetime_s[:, None] > ages).sum(axis=1)  # ages rise, so those met come first
-    return np.arange(len(taken)), ages[rng.integers(0, np.maximum(n_met, 1))]
+    n_met = (examples.lifetime_s[:, None] > ages).sum(axis=1)  # ages rise, so reached ages come first
+    return np.arange(len(examples)), ages[rng.integers(0, np.maximum(n_met, 1))]
 
 
-def _at_creation(exported: Exported, taken: Examples, n: int,
+def _at_creation(exported: Exported, examples: Examples, n: int,
                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    return np.arange(len(taken)), np.zeros(len(taken))
+    return np.arange(len(examples)), np.zeros(len(examples))
 
 
 LEARNT_KINDS: Mapping[str, LearntKind] = MappingProxyType({

@@ -1,9 +1,8 @@
-"""Curve tables: the answers of many requests at once, the same to the bit as `serving.curves` gives one by one.
+"""Curve tables: the answers of many requests at once, with the bits of the single curves in `serving.curves`.
 
-Every family's `curve_table(rows)` is one of three shapes, so that measures, export and simulation never ask
-which family it was. Times are seconds, float64 (n,); a scalar stands for all rows.
-
-Curves as a predictor that recalibrates itself would have given them: each row by what had ended before it.
+Every family's `curve_table(rows)` has one of three shapes, so measures, export and simulation do
+not distinguish families. Times are seconds, float64 (n,), or a scalar for all rows. `online_table`
+gives the curves of a predictor with online recalibration.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class CurveTable(Protocol):
         ...
 
     def held_uptimes(self) -> np.ndarray:
-        """Whole-second uptimes, int64 (m,), rising from 0, at which a held exit should be asked again."""
+        """Whole-second uptimes, int64 (m,), rising from 0, at which a held exit should be computed again."""
         ...
 
 
@@ -57,7 +56,7 @@ def hazards_of(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class HazardTable:
-    """Piecewise constant hazards. edges: (1, J + 1) s of all rows, or (n, J + 1); grid: (m,) s, sampling uptimes.
+    """Piecewise constant hazards. edges: (1, J + 1) s for all rows, or (n, J + 1); grid: (m,) s, sampling uptimes.
 
     rates, cumulative, after, gaps: (n, J + 1), see `serving.curves.fill_hazard`.
     """
@@ -72,8 +71,8 @@ class HazardTable:
     @classmethod
     def from_hazards(cls, edges: np.ndarray, hazards: np.ndarray, tail_s: float, grid: np.ndarray) -> HazardTable:
         """Build from interval hazards (n, J) and the tail's mean remaining time. edges: (J + 1,) or (n, J + 1)."""
-        known = np.atleast_2d(edges)
-        return cls(known, grid, *_kernels.hazard_sums(known, hazards, tail_s))
+        axes = np.atleast_2d(edges)
+        return cls(axes, grid, *_kernels.hazard_sums(axes, hazards, tail_s))
 
     @classmethod
     def from_scores(cls, edges: np.ndarray, scores: np.ndarray, offsets: np.ndarray, tail_s: float,
@@ -84,7 +83,7 @@ class HazardTable:
     @classmethod
     def from_limits(cls, edges: np.ndarray, shares: np.ndarray, hazards: np.ndarray, limit_s: np.ndarray, tail_s: float,
                     grid: np.ndarray) -> HazardTable:
-        """Build on two clocks (`serving.curves.formulas`) from hazards (n, J + K) and limits (n,), NaN = none."""
+        """Build with limit axis (`serving.curves.formulas`) from hazards (n, J + K) and limits (n,), NaN = none."""
         own_edges, own_hazards = _kernels.limit_axes(hazards, edges, shares, limit_s, tail_s)
         return cls.from_hazards(own_edges, own_hazards, tail_s, grid)
 
@@ -200,18 +199,19 @@ _DECIDED, _ENDED = range(2)
 def online_table(table: HazardTable, rows: Examples, decided_s: np.ndarray) -> HazardTable:
     """The rows' curves, recalibrated online (`serving.live.Recalibration`) from the first row on.
 
-    table: of the rows, by a model that has not seen them. decided_s: int64 (n,), the second at which each was
-    predicted; at one second, predictions come before ends. A row that was censored counts until then, and no further.
+    table: of the rows, by a model that was not trained on them. decided_s: int64 (n,), the second
+    at which each was predicted; at one second, predictions come before ends. A censored row counts
+    until its censoring.
     """
     factors, place = online_factors(table, rows, decided_s)
     return table.recalibrated(factors, place)
 
 
 def online_factors(table: HazardTable, rows: Examples, decided_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The factors in the order in which they were learnt, float64 (m, N_AGES, N_BANDS), and each row's place there."""
+    """The factors in the order of learning, float64 (m, N_AGES, N_BANDS), and each row's index there."""
     n = len(rows)
-    own = Recalibration()
-    factors, place = [own.factors], np.zeros(n, np.int64)
+    recalibration = Recalibration()
+    factors, place = [recalibration.factors], np.zeros(n, np.int64)
     start_s = rows.arrival_s.astype(np.int64)
     end_s = start_s + rows.lifetime_s.astype(np.int64)
     times_s = np.concatenate([decided_s, end_s])
@@ -224,12 +224,12 @@ def online_factors(table: HazardTable, rows: Examples, decided_s: np.ndarray) ->
 
     for at, now_s in zip(order.tolist(), times_s[order].tolist(), strict=True):
         if at < n:
-            own.follow(at, starts[at], entries[at])
+            recalibration.follow(at, starts[at], entries[at])
             place[at] = len(factors) - 1
             continue
         row = at - n
-        own.ended(row, now_s, numbers_of(row), is_end=is_event[row])
-        if own.is_due:
-            own.count(now_s, numbers_of)
-            factors.append(own.factors)
+        recalibration.ended(row, now_s, numbers_of(row), is_end=is_event[row])
+        if recalibration.is_due:
+            recalibration.count(now_s, numbers_of)
+            factors.append(recalibration.factors)
     return np.array(factors), place

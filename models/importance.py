@@ -1,4 +1,4 @@
-"""What a trained model looks at (SHAP values by LightGBM's own TreeSHAP), and the background rows of a bundle."""
+"""The features that matter to a model (SHAP values by LightGBM's TreeSHAP), and a bundle's background rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder
 
 N_BACKGROUND = 16
-"""Earlier requests that a bundle carries: 512 coalitions of 9 groups are then 8,192 curves, under a second."""
+"""Earlier requests in a bundle: 512 coalitions of 9 groups are then 8,192 curves, under a second."""
 N_CANDIDATES = 2_000
 N_SHAP_ROWS = 1_000
 N_LEAF_VISITS = 3_000_000
-"""Rows times leaves that TreeSHAP may visit: about 2 s on one thread. 250 rows of a forest of 14,000 leaves named
-the same seven features first, in the same order, as 1,000 rows did."""
+"""The most rows x leaves of TreeSHAP: about 2 s on one thread. With a forest of 14,000 leaves, 250
+rows and 1,000 rows gave the same first seven features, in the same order."""
 
 
 def n_shap_rows(exported: Exported) -> int:
@@ -30,19 +30,20 @@ def n_shap_rows(exported: Exported) -> int:
 def shap_rows(exported: Exported, test: Examples, n: int, seed: int = 0) -> np.ndarray:
     """Up to `n` rows as the forest reads them, float64 (m, n_features), of seeded test examples.
 
-    hazard: intervals in which the examples were at risk. uptime: 0 or an absolute age at which they were alive.
+    hazard: with intervals in which the examples were at risk. uptime: with 0 or an absolute age at
+    which they were alive.
     """
     rng = np.random.default_rng(seed)
-    taken = test.take(np.sort(rng.permutation(len(test))[:n]))
-    idx, varying = LEARNT_KINDS[exported.kind].at_risk(exported, taken, n, rng)
-    return KINDS[exported.kind].forest_rows(exported.age_features, taken.features[idx], varying)
+    sample = test.take(np.sort(rng.permutation(len(test))[:n]))
+    idx, varying = LEARNT_KINDS[exported.kind].at_risk(exported, sample, n, rng)
+    return KINDS[exported.kind].forest_rows(exported.age_features, sample.features[idx], varying)
 
 
 def mean_abs_shap(text: str, rows: np.ndarray, n_threads: int = 1) -> np.ndarray:
-    """Mean |SHAP| per feature, float64 (n_features,), in units of the raw score; higher = moves answers more.
+    """Mean |SHAP| per feature, float64 (n_features,), in units of the raw score; higher = larger effect.
 
     LightGBM's path-dependent TreeSHAP (Lundberg et al., Nature Machine Intelligence 2, 2020).
-    text: the booster's own text. rows: float64 (m, n_features), m >= 1. The same for any number of threads.
+    text: of the booster. rows: float64 (m, n_features), m >= 1. The same for any number of threads.
     """
     from sojourn.models.lightgbm_library import lgb
 
@@ -54,19 +55,19 @@ def mean_abs_shap(text: str, rows: np.ndarray, n_threads: int = 1) -> np.ndarray
 
 def background_rows(model: LifetimeModel, past: Examples, encoder: Encoder,
                     n: int = N_BACKGROUND) -> list[list[float | None]]:
-    """Encoded features of `n` earlier requests spread evenly over the model's own medians; None for NaN, as in JSON.
+    """Encoded features of `n` earlier requests, evenly spread over the model's medians; None for NaN, as in JSON.
 
-    The middles of n equal shares of up to 2,000 requests spread evenly over the window: their mean log10 median
-    is close to that of all, whatever their number, and the same model gives the same rows. encoder: of the bundle.
+    They are the middles of n equal shares of up to 2,000 requests, which are evenly spread over the
+    window. So their mean log10 median is close to that of all, and a model always gives the same
+    rows. encoder: of the bundle.
     """
     spread = past.take(_middles(len(past), min(len(past), N_CANDIDATES)))
     order = np.argsort(model.curve_table(spread).quantile(0.5, 0.0), kind="stable")
-    chosen = encoder.with_row(spread.features, spread.keys)[order[_middles(len(order), min(len(order), n))]]
-    return [_as_json(row) for row in chosen.tolist()]
+    rows = encoder.with_row(spread.features, spread.keys)[order[_middles(len(order), min(len(order), n))]]
+    return [_as_json(row) for row in rows.tolist()]
 
 
 def _middles(n: int, n_shares: int) -> np.ndarray:
-    """Positions in the middle of `n_shares` equal shares of n."""
     return ((np.arange(n_shares) + 0.5) * n / max(n_shares, 1)).astype(np.int64)
 
 

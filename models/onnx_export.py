@@ -1,6 +1,6 @@
 """The exact export: a Forest as one ONNX `TreeEnsemble` (ai.onnx.ml opset 5) in double precision.
 
-The usual converters write float32 thresholds and move the rows that lie on or beside one.
+The usual converters write float32 thresholds, which changes rows on or near a threshold.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def to_onnx(forest: Forest) -> bytes:
 
 
 def _zeros_as_missing(is_zero_missing: np.ndarray) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Operators that turn zeros into NaN in the marked features; none where no feature is marked."""
+    """Operators that turn zeros into NaN in the marked features; empty if no feature is marked."""
     if not is_zero_missing.any():
         return [], []
     constants = [

@@ -1,6 +1,6 @@
-"""Do the exported file and the kernels give LightGBM's own bits? Asked on real rows and on and beside thresholds.
+"""Checks that the exported file and the kernels give the learner's bits, on real rows and on and next to thresholds.
 
-What building a lifetime curve costs, as a share of the learner's own call for the same answers.
+Also the time of a lifetime curve, as a share of the learner's call for the same answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK = 20_000
 
 
 def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
-    """How many rows' raw scores differ from LightGBM's in any bit, by ONNX Runtime or compiled, of how many rows.
+    """How many rows' raw scores differ in any bit from LightGBM's, and of how many (ONNX Runtime and compiled).
 
     text: LightGBM's model. rows and seed: as `n_different_scores`.
     """
@@ -29,9 +29,9 @@ def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0)
 
 
 def learner_scores(exported: Exported, lookup: LookupTable | None = None) -> Scores | None:
-    """The raw scores of the library that a model was learnt with; None where the family gives no way to ask it.
+    """The raw scores of the library that trained a model; None if the family has no such function.
 
-    lookup: of the bundle whose rows are asked; the learner has not seen the row of the table.
+    lookup: of the bundle of the rows; the learner does not read the row of the table.
     """
     scores = exported.scores if exported.text is None else _lightgbm_scores(exported.text)
     if lookup is None or scores is None:
@@ -41,21 +41,21 @@ def learner_scores(exported: Exported, lookup: LookupTable | None = None) -> Sco
 
 
 def n_different_scores(scores: Scores, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
-    """How many rows' raw scores differ from the learner's in any bit, by ONNX Runtime or compiled, of how many rows.
+    """How many rows' raw scores differ in any bit from the learner's, and of how many (ONNX Runtime and compiled).
 
-    rows: float64 (n, n_features), real feature rows. Each is asked as it is and once with half of its values moved
-    onto a threshold of their feature, or one ulp above or below it.
+    rows: float64 (n, n_features), real feature rows. Each is scored unchanged, and with half of its
+    values replaced by a threshold of their feature, or one ulp above or below it.
     """
     file = to_onnx(forest)
     runtime, compiled = OnnxForest(file, forest.n_features).scores, row_scores(read_forest(file, forest.n_features))
-    asked = np.concatenate([rows, on_thresholds(forest, rows, seed)])
+    inputs = np.concatenate([rows, on_thresholds(forest, rows, seed)])
     n_different = 0
-    for start in range(0, len(asked), _CHUNK):
-        chunk = np.ascontiguousarray(asked[start:start + _CHUNK])
+    for start in range(0, len(inputs), _CHUNK):
+        chunk = np.ascontiguousarray(inputs[start:start + _CHUNK])
         expected = np.asarray(scores(chunk), np.float64).view(np.int64)
         n_different += int(((expected != runtime(chunk).view(np.int64))
                             | (expected != compiled(chunk).view(np.int64))).sum())
-    return n_different, len(asked)
+    return n_different, len(inputs)
 
 
 def _lightgbm_scores(text: str) -> Scores:
@@ -73,11 +73,11 @@ def on_thresholds(forest: Forest, rows: np.ndarray, seed: int) -> np.ndarray:
         thresholds = forest.splits_on(feature)
         if len(thresholds) == 0:
             continue
-        drawn = rng.choice(thresholds, len(rows))
+        picks = rng.choice(thresholds, len(rows))
         kind = rng.integers(0, 3, len(rows))
-        above, below = np.nextafter(drawn, np.inf), np.nextafter(drawn, -np.inf)
-        drawn = np.select([kind == 1, kind == 2], [above, below], drawn)
-        moved[:, feature] = np.where(rng.random(len(rows)) < 0.5, drawn, moved[:, feature])
+        above, below = np.nextafter(picks, np.inf), np.nextafter(picks, -np.inf)
+        picks = np.select([kind == 1, kind == 2], [above, below], picks)
+        moved[:, feature] = np.where(rng.random(len(rows)) < 0.5, picks, moved[:, feature])
     return moved
 
 
@@ -86,7 +86,7 @@ N_WARM = 5
 
 @dataclass(frozen=True, slots=True)
 class CurveCost:
-    """Medians in microseconds: of a curve, and of the learner's `predict` of the n_answers rows that it answers."""
+    """Medians in microseconds: of a curve, and of the learner's `predict` for the same n_answers rows."""
 
     curve_us: float
     learner_us: float
@@ -100,26 +100,27 @@ class CurveCost:
 
 def curve_cost(scores: Scores, builder: CurveBuilder, rows: np.ndarray,
                clock: Callable[[], float] = time.perf_counter) -> CurveCost:
-    """The two medians over the rows, timed in turns, so that what else runs on the machine meets both.
+    """The two medians over the rows, timed alternately, so that other load affects both.
 
-    scores: of the learner's own library. rows: float64 (n, number of the encoder's features), n >= 1. clock: seconds.
+    scores: of the learner's library. rows: float64 (n, number of the encoder's features), n >= 1.
+    clock: seconds.
     """
     times_s: list[tuple[float, float]] = []
     n_answers = 0
     for row in np.concatenate([rows[:1].repeat(N_WARM, axis=0), rows]):
-        features, asked = row.tolist(), at_all_ages(builder, row)
-        n_answers = len(asked)
+        features, inputs = row.tolist(), at_all_ages(builder, row)
+        n_answers = len(inputs)
         started = clock()
         builder.curve(features)
         built = clock()
-        scores(asked)
+        scores(inputs)
         times_s.append((built - started, clock() - built))
     curve_us, learner_us = 1e6 * np.median(times_s[N_WARM:], axis=0)
     return CurveCost(float(curve_us), float(learner_us), n_answers)
 
 
 def curve_us(builder: CurveBuilder, rows: np.ndarray, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The median in microseconds of a curve alone, of a model without a learner to compare with; see `curve_cost`."""
+    """The median in microseconds of a curve, for a model without a learner to compare with; see `curve_cost`."""
     times_s = []
     for features in rows.tolist():
         started = clock()
@@ -129,7 +130,7 @@ def curve_us(builder: CurveBuilder, rows: np.ndarray, clock: Callable[[], float]
 
 
 def at_all_ages(builder: CurveBuilder, row: np.ndarray) -> np.ndarray:
-    """One request as the forest reads it, float64 (n_answers, n_features): a row per age that it is asked at.
+    """One request as the forest reads it, float64 (n_answers, n_features): a row for each age.
 
     row: float64 (number of the encoder's features,).
     """

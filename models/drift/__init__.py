@@ -1,4 +1,4 @@
-"""Whether lifetimes still follow their predictions: exits against expected ones, day by day, and detectors of a drift.
+"""Drift of lifetimes from their predictions: observed and expected exits by day, and detectors.
 
 May import: `curve_table`.
 """

@@ -1,37 +1,35 @@
-"""Detectors by name, with the constants that the detector table chose (docs/drift.md).
+"""Detectors by name, with the constants of the detector table (docs/drift.md).
 
 `cusum`: sums of residuals beyond a tolerance, on both sides (Page 1954; Montgomery 2013, chapter 9).
 
 `page-hinkley`: a running sum of residuals less their mean so far, on both sides (Page 1954; Hinkley 1971).
 
-`ScaledCusum`: sums of residuals in long-run standard errors, which are learnt from the weeks before.
+`ScaledCusum`: sums of residuals in long-run standard errors, learnt from the weeks before. A CUSUM
+of correlated residuals alarms too often. So a residual is divided by its long-run standard
+deviation: that of an AR(1) of the same spread and correlation from day to day (Johnson and Bagshaw
+1974, The effect of serial correlation on the performance of CUSUM tests).
 
-A CUSUM of correlated residuals alarms too often. Here a residual counts by its long-run standard deviation, that of an
-AR(1) of the same spread and correlation from one day to the next (Johnson and Bagshaw 1974, The effect of serial
-correlation on the performance of CUSUM tests).
+`timer`: an alarm every so many days, as a baseline.
 
-`timer`: an alarm every so many days, whatever happens. What every detector is compared with.
-
-Several detectors side by side, each on one of the things that a day has; an alarm of any is an alarm.
+`AnyOf`: several detectors, each on one part of a day; an alarm of any is an alarm.
 
 `hazard-ratio`: likelihood ratios of exits, summed from every possible day of change: a bound on false alarms.
 
-A Shiryaev-Roberts sum (Shiryaev 1963; Roberts 1966) of test supermartingales. Where exits are those of independent
-requests at most a tolerance off the expected ones, on average at least `mean_days` pass before a false alarm (Shin,
-Ramdas, Rinaldo 2024, e-detectors, theorem 2.4): the ratio (r / c)^N exp(-(r - c) E) of a day with N exits and E
-expected ones has a mean of at most 1 wherever their hazard is at most c times the predicted (for r > c).
-
-Requests of one owner are not independent: a day's log ratio is divided by the dispersion, the variance by clusters
-over that of independent requests. The bound is then approximate; the detector table has what was measured.
+A Shiryaev-Roberts sum (Shiryaev 1963; Roberts 1966) of test supermartingales. If requests are
+independent and their exits within a tolerance of the expected ones, the mean time before a false
+alarm is at least `mean_days` (Shin, Ramdas, Rinaldo 2024, e-detectors, theorem 2.4): the ratio (r /
+c)^N exp(-(r - c) E) of a day with N exits and E expected ones has a mean of at most 1 if their
+hazard is at most c times the predicted one (for r > c). Requests of one owner are not independent,
+so a day's log ratio is divided by the dispersion: the variance by clusters over that of independent
+requests. The bound is then approximate; the detector table has measurements.
 
 `dvla`: algorithm 1 of DVLA (Alibaba, OSDI'26, section 4.2 and appendix B) on the shares of lifetime classes.
 
-A comparison, not a choice: on shares without drift it spends much of its time in observation (docs/drift.md).
+It is for comparison: on shares without drift it is often in observation (docs/drift.md).
 
-When exits left the expected ones: the day that makes the days up to an alarm most likely, and those near it.
-
-The rate of exits, over the expected ones, has one value before that day and another since (Hinkley 1970, Inference
-about the change-point in a sequence of random variables).
+`change_point`: the most likely day on which exits left the expected ones, and the days near it. The
+rate of exits over expected ones has one value before that day and another since (Hinkley 1970,
+Inference about the change-point in a sequence of random variables).
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ import numpy as np
 from sojourn.models.drift.watched import BANDS_S, TOLERANCE, Detector, DriftDay, checked_state
 
 WARMUP_DAYS = 14
-"""Days from which the baseline's first mean and scale are learnt."""
+"""Days for the first mean and scale of the baseline."""
 
 _CUSUM_STATE = ("sums", "n_days", "mean", "spread", "score")
 
@@ -56,12 +54,13 @@ _CUSUM_STATE = ("sums", "n_days", "mean", "spread", "score")
 class Cusum:
     """Two-sided CUSUM of the day's exits beyond the tolerance, in standard errors.
 
-    threshold, allowance: in standard errors. limit: a day counts at most this much, so that a single day, however far
-    off, is no alarm where the threshold is higher. half_life_days: of a baseline, the EWMA of the residual and of its
-    distance from it; a day then counts by how far its residual lies from the first (less the tolerance), over the
-    second where that is above 1. A change of the exits is found, their level is not looked at, and 14 days pass before
-    the first sum. 0 = no baseline. After an alarm the sums begin at 0 and the baseline is learnt anew. rest_days: at
-    the start and after an alarm, in which nothing is added. sides: 1 = more exits than expected, -1 = fewer.
+    threshold, allowance: in standard errors. limit: the most of one day, so that a single day gives
+    no alarm if the threshold is higher. half_life_days: of a baseline, the EWMA of the residual and
+    of its distance from that mean. A day then counts by the distance of its residual from the mean
+    (less the tolerance), divided by the mean distance if that is above 1. So changes of the exits
+    count, not their level, and the first sum starts after 14 days. 0 = no baseline. After an alarm
+    the sums start at 0 and the baseline is learnt anew. rest_days: days without sums, at the start
+    and after an alarm. sides: 1 = more exits than expected, -1 = fewer.
 
     >>> detector = Cusum(threshold=4.0, allowance=0.5)
     >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 110.0, 160.0, 160.0]]
@@ -97,26 +96,26 @@ class Cusum:
         return True
 
     def _from_baseline(self, residual: float, excesses: list[float]) -> list[float]:
-        """The excesses less the baseline as it was before today, in its distances; 0 in the warm-up."""
+        """The excesses less the baseline of yesterday, in units of its mean distance; 0 in the warm-up."""
         weight = max(1.0 - 0.5 ** (1.0 / self.half_life_days), 1.0 / (self._n_days + 1))
         distance = abs(residual - self._mean)
-        scale = max(self._spread * math.sqrt(math.pi / 2.0), 1.0)  # of a normal one, from its mean distance
+        scale = max(self._spread * math.sqrt(math.pi / 2.0), 1.0)  # standard deviation from mean distance (normal)
         is_warm = self._n_days >= WARMUP_DAYS
-        found = [(excess - side * self._mean) / scale if is_warm else 0.0
-                 for side, excess in zip(self.sides, excesses, strict=True)]
+        rest = [(excess - side * self._mean) / scale if is_warm else 0.0
+                for side, excess in zip(self.sides, excesses, strict=True)]
         self._mean += weight * (residual - self._mean)
         self._spread += weight * (distance - self._spread) if self._n_days else 0.0
-        return found
+        return rest
 
     def state(self) -> dict[str, Any]:
         return {"sums": list(self._sums), "n_days": self._n_days, "mean": self._mean, "spread": self._spread,
                 "score": self.score}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, _CUSUM_STATE)
-        self._sums = [float(value) for value in found["sums"]]
-        self._n_days, self._mean = int(found["n_days"]), float(found["mean"])
-        self._spread, self.score = float(found["spread"]), float(found["score"])
+        fields = checked_state(state, _CUSUM_STATE)
+        self._sums = [float(value) for value in fields["sums"]]
+        self._n_days, self._mean = int(fields["n_days"]), float(fields["mean"])
+        self._spread, self.score = float(fields["spread"]), float(fields["score"])
 
 
 _PAGE_HINKLEY_STATE = ("n_days", "mean", "sums", "score")
@@ -126,8 +125,8 @@ class PageHinkley:
     """Page-Hinkley on the day's residual in standard errors.
 
     threshold, allowance: in standard errors; the sum falls by the allowance each day and alarms above the threshold.
-    warmup_days: days without an alarm at the start, in which the mean settles. The mean is of all days since the
-    start, so a bias that was there from the first day is no drift.
+    warmup_days: days without an alarm at the start, for the mean. The mean is of all days since the
+    start, so a constant bias is no drift.
 
     >>> detector = PageHinkley(threshold=5.0, allowance=0.25, warmup_days=3)
     >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0] * 5 + [140.0] * 2]
@@ -160,27 +159,27 @@ class PageHinkley:
         return {"n_days": self._n_days, "mean": self._mean, "sums": list(self._sums), "score": self.score}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, _PAGE_HINKLEY_STATE)
-        self._n_days, self._mean, self.score = int(found["n_days"]), float(found["mean"]), float(found["score"])
-        self._sums = [float(value) for value in found["sums"]]
+        fields = checked_state(state, _PAGE_HINKLEY_STATE)
+        self._n_days, self._mean, self.score = int(fields["n_days"]), float(fields["mean"]), float(fields["score"])
+        self._sums = [float(value) for value in fields["sums"]]
 
 
 HALF_LIFE_DAYS = 56.0
-"""Of the mean square and the mean product with the day before, of which the scale is made."""
+"""Half-life of the mean square and of the mean product with the day before, which give the scale."""
 PRIOR_DAYS = 14
-"""Days of independent residuals of spread 1 that the scale begins with."""
+"""The scale starts as after so many days of independent residuals of spread 1."""
 LAG_DAYS = 7
-"""The scale is learnt so many days late, so that a drift that begins does not hide itself."""
+"""The scale is learnt so many days late, so that the start of a drift does not enter it."""
 CORRELATION_MAX = 0.9
 
 _SCALED_STATE = ("sums", "n_days", "square", "product", "n_learnt", "recent", "score")
 
 
 class ScaledCusum:
-    """CUSUM of the day's residual, beyond a tolerance, over the scale that residuals had before; at least 1.
+    """CUSUM of the day's residual, beyond a tolerance, over the scale of earlier residuals; at least 1.
 
-    threshold, allowance, limit: as `Cusum` has them, in units of that scale. rest_days: days at the start and after an
-    alarm in which nothing is added and nothing learnt. The scale is kept after an alarm.
+    threshold, allowance, limit: as in `Cusum`, in units of that scale. rest_days: days without sums
+    and learning, at the start and after an alarm. The scale is kept after an alarm.
 
     >>> detector = ScaledCusum(threshold=3.0, allowance=1.0, tolerance=0.0, rest_days=2)
     >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 130.0, 100.0, 130.0, 130.0]]
@@ -239,11 +238,11 @@ class ScaledCusum:
                 "n_learnt": self._n_learnt, "recent": list(self._recent), "score": self.score}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, _SCALED_STATE)
-        self._sums, self._n_days = [float(value) for value in found["sums"]], int(found["n_days"])
-        self._square, self._product = float(found["square"]), float(found["product"])
-        self._n_learnt, self.score = int(found["n_learnt"]), float(found["score"])
-        self._recent = [float(value) for value in found["recent"]]
+        fields = checked_state(state, _SCALED_STATE)
+        self._sums, self._n_days = [float(value) for value in fields["sums"]], int(fields["n_days"])
+        self._square, self._product = float(fields["square"]), float(fields["product"])
+        self._n_learnt, self.score = int(fields["n_learnt"]), float(fields["score"])
+        self._recent = [float(value) for value in fields["recent"]]
 
 
 class Timer:
@@ -273,19 +272,19 @@ class Timer:
         return {"n_days": self._n_days, "score": self.score}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, ("n_days", "score"))
-        self._n_days, self.score = int(found["n_days"]), float(found["score"])
+        fields = checked_state(state, ("n_days", "score"))
+        self._n_days, self.score = int(fields["n_days"]), float(fields["score"])
 
 
 OWN, NEW_OWNERS = "own", "new_owners"
 Series = int | str | None
-"""What of a day a part gets: a band of age; `own` or `new_owners`; None = exits of all ages together."""
+"""The input of a part: a band of age; `own` or `new_owners`; None = exits of all ages together."""
 Part = tuple[Callable[[], Detector], Series]
-"""What makes a detector, and what of a day it gets."""
+"""A function that creates a detector, and the detector's input."""
 
 
 class AnyOf:
-    """Detectors by name; the score is the highest of theirs, and after an alarm all begin anew.
+    """Detectors by name; the score is their highest, and after an alarm all start anew.
 
     >>> from sojourn.models.drift.detectors import Cusum
     >>> detector = AnyOf({"all": (Cusum, None), "late": (Cusum, 1)})
@@ -301,15 +300,15 @@ class AnyOf:
         self.parts = dict(parts)
         self.score = 0.0
         self.raised_by = next(iter(self.parts))
-        """The part whose score is highest."""
+        """The part with the highest score."""
         self._begin()
 
     def _begin(self) -> None:
-        self._detectors = {name: made() for name, (made, _) in self.parts.items()}
+        self._detectors = {name: new_detector() for name, (new_detector, _) in self.parts.items()}
 
     @property
     def series(self) -> Series:
-        """What the part whose score is highest gets of a day."""
+        """The input of the part with the highest score."""
         return self.parts[self.raised_by][1]
 
     def update(self, day: DriftDay) -> bool:
@@ -329,37 +328,38 @@ class AnyOf:
             if series >= len(day.bands):
                 raise ValueError(f"a day must have at least {series + 1} bands, got {len(day.bands)}")
             return day.bands[series]
-        found = day.own if series == OWN else day.new_owners
-        if found is None:
+        part = day.own if series == OWN else day.new_owners
+        if part is None:
             raise ValueError(f"a day must have {series}, got None")
-        return found
+        return part
 
     def state(self) -> dict[str, Any]:
         return {"parts": {name: detector.state() for name, detector in self._detectors.items()}, "score": self.score,
                 "raised_by": self.raised_by}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, ("parts", "score", "raised_by"))
-        parts = checked_state(found["parts"], tuple(self.parts))
-        self.score, self.raised_by = float(found["score"]), str(found["raised_by"])
+        fields = checked_state(state, ("parts", "score", "raised_by"))
+        parts = checked_state(fields["parts"], tuple(self.parts))
+        self.score, self.raised_by = float(fields["score"]), str(fields["raised_by"])
         for name, detector in self._detectors.items():
             detector.resume(parts[name])
 
 
 RATIOS = (1.25, 1.5, 2.0, 0.8, 1.0 / 1.5, 0.5)
-"""Hazards, relative to the predicted one, that are looked for; with equal weights."""
+"""Hazards, relative to the predicted one, that are detected, with equal weights."""
 
 DISPERSION_HALF_LIFE_DAYS = 14.0
-"""Of the mean dispersion of the days before."""
+"""Half-life of the mean dispersion."""
 
 _RATIO_STATE = ("log_sums", "dispersion", "score")
 
 
 class HazardRatio:
-    """Shiryaev-Roberts detector of a hazard that is above or below the predicted one by more than a tolerance.
+    """Shiryaev-Roberts detector of a hazard above or below the predicted one by more than a tolerance.
 
-    mean_days: days that pass on average, at least, before a false alarm; the threshold of the sum. limit: the log
-    ratio of a day is at most this share of what is needed for an alarm. The dispersion is kept after an alarm.
+    mean_days: least mean number of days before a false alarm; the threshold of the sum. limit: the
+    most of a day's log ratio, as a share of the threshold's log. The dispersion is kept after an
+    alarm.
 
     >>> detector = HazardRatio(mean_days=1_000.0)
     >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 160.0, 160.0, 160.0]]
@@ -398,7 +398,7 @@ class HazardRatio:
         for idx, ratio in enumerate(RATIOS):
             bound = 1.0 + self.tolerance if ratio > 1.0 else 1.0 - self.tolerance
             log_ratio = day.observed * math.log(ratio / bound) - (ratio - bound) * day.expected
-            before = self._log_sums[idx]  # log(1 + sum), without an overflow
+            before = self._log_sums[idx]  # log(1 + sum) without overflow
             self._log_sums[idx] = max(before, 0.0) + math.log1p(math.exp(-abs(before))) + min(log_ratio / dispersion,
                                                                                               most)
         weight = 1.0 - 0.5 ** (1.0 / DISPERSION_HALF_LIFE_DAYS)
@@ -409,26 +409,26 @@ class HazardRatio:
                 "dispersion": self._dispersion, "score": self.score}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, _RATIO_STATE)
-        self._log_sums = [-math.inf if each is None else float(each) for each in found["log_sums"]]
-        self._dispersion, self.score = float(found["dispersion"]), float(found["score"])
+        fields = checked_state(state, _RATIO_STATE)
+        self._log_sums = [-math.inf if each is None else float(each) for each in fields["log_sums"]]
+        self._dispersion, self.score = float(fields["dispersion"]), float(fields["score"])
 
 
 _ALL_AND_BANDS = (None, *range(len(BANDS_S)))
 
 
 def level() -> Detector:
-    """Exits more than a quarter above or below the expected ones: a ramp, or a model that was wrong from the start."""
+    """Exits more than a quarter above or below the expected ones: a ramp, or a wrong model."""
     return Cusum(threshold=8.0, tolerance=TOLERANCE)
 
 
 def change() -> Detector:
-    """Exits that leave their own baseline of the last weeks: a step, soon."""
+    """Exits that leave their baseline of the last weeks: finds a step early."""
     return Cusum(threshold=6.0, tolerance=0.12, half_life_days=28.0)
 
 
 def new_owners() -> Detector:
-    """More requests of new owners than usual: known when they are made, so no end has to be waited for."""
+    """More requests of new owners than usual: known at their arrival, before any end."""
     return Cusum(threshold=4.0, allowance=1.0, tolerance=0.1, rest_days=14, sides=(1,))
 
 
@@ -453,7 +453,7 @@ DETECTORS: Mapping[str, Callable[[], Detector]] = MappingProxyType({
 """Name in configs, tables and figures -> a new detector with its default constants."""
 
 MONITOR_DETECTOR = "level-or-owners"
-"""What the monitor uses unless it is given another."""
+"""The monitor's default."""
 
 WARMUP, STABLE, OBSERVATION, COOLDOWN = "warmup", "stable", "observation", "cooldown"
 _LEAST_SPREAD = 1e-6
@@ -465,9 +465,10 @@ _SHARES_STATE = ("phase", "n_days", "means", "error", "spread", "n_learnt", "win
 class ClassShareSettings:
     """Constants of algorithm 1. window_days: of an observation; alarm, confirm: thresholds of the score.
 
-    alpha, beta: factors of the EWMA of shares and of errors (not given in the paper). is_as_printed: the paper's text
-    to the letter: the day of an alarm is learnt twice, nothing is learnt while cooling down, and averages begin at 0
-    without correction. Else each day is learnt once, and averages are corrected for their beginning.
+    alpha, beta: factors of the EWMA of shares and of errors (not in the paper). is_as_printed:
+    exactly the paper's text: the day of an alarm is learnt twice, no day while cooling down, and
+    averages start at 0 without correction. Else each day is learnt once, and averages are corrected
+    for their start.
     """
 
     window_days: int = 20
@@ -484,15 +485,16 @@ DVLA_PRESETS: Mapping[str, ClassShareSettings] = MappingProxyType({
     "production": ClassShareSettings(),
     "figure 9": ClassShareSettings(window_days=14),
 })
-"""The stated constants, and those that give the paper's figure 9 exactly (an update on days 25 and 53)."""
+"""The constants of the paper, and those that reproduce its figure 9 exactly (an update on days 25 and 53)."""
 
 
 class ClassShares:
-    """Algorithm 1: an alarm is a confirmed change, on which DVLA makes new groups.
+    """Algorithm 1: an alarm is a confirmed change, after which DVLA forms new groups.
 
-    The score of a day is (error - its EWMA) / (EWMA of the distance from it), at least 0, where the error is 1 minus
-    the cosine of the day's shares and their EWMA. A score above `alarm` begins an observation; a mean score of at
-    least `confirm` over its window, against the baseline as it was when it began, confirms the change.
+    The score of a day is (error - its EWMA) / (EWMA of the distance from it), at least 0, where the
+    error is 1 minus the cosine of the day's shares and their EWMA. A score above `alarm` begins an
+    observation; a mean score of at least `confirm` over its window, relative to the baseline at its
+    start, confirms the change.
 
     >>> detector = ClassShares(ClassShareSettings(window_days=2))
     >>> shares = [(0.5, 0.5)] * 14 + [(0.2, 0.8)] * 2
@@ -552,7 +554,7 @@ class ClassShares:
         self.phase, self._n_days = phase, 0
 
     def _score(self, shares: list[float]) -> float:
-        """How far the error lies above its mean, in mean distances; 0 in the warm-up."""
+        """The distance of the error above its mean, in mean distances; 0 in the warm-up."""
         if self.phase == WARMUP:
             return 0.0
         return max(0.0, (self._distance(shares) - self._error) / max(self._spread, _LEAST_SPREAD))
@@ -563,14 +565,14 @@ class ClassShares:
         return 1.0 - product / lengths if lengths > 0.0 else 0.0
 
     def _learn(self, shares: list[float]) -> None:
-        """Errors against the old mean first, then the mean."""
+        """Update the errors by the old mean first, then the mean."""
         if not self._means:
             self._means = shares
             return
         distance = self._distance(shares)
         alpha, beta = self.settings.alpha, self.settings.beta
         self._n_learnt += 1
-        if not self.settings.is_as_printed:  # the mean of what there is, until there is more than an EWMA remembers
+        if not self.settings.is_as_printed:  # at the start, a plain mean instead of the EWMA
             alpha = max(alpha, 1.0 / (self._n_learnt + 1))
             beta = max(beta, 1.0 / self._n_learnt)
         self._spread += beta * (abs(distance - self._error) - self._spread)
@@ -583,21 +585,21 @@ class ClassShares:
                 "score": self.score}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        found = checked_state(state, _SHARES_STATE)
-        self.phase, self._n_days = str(found["phase"]), int(found["n_days"])
-        self._means = [float(value) for value in found["means"]]
-        self._error, self._spread = float(found["error"]), float(found["spread"])
-        self._n_learnt, self.score = int(found["n_learnt"]), float(found["score"])
-        self._window = [[float(value) for value in day] for day in found["window"]]
+        fields = checked_state(state, _SHARES_STATE)
+        self.phase, self._n_days = str(fields["phase"]), int(fields["n_days"])
+        self._means = [float(value) for value in fields["means"]]
+        self._error, self._spread = float(fields["error"]), float(fields["spread"])
+        self._n_learnt, self.score = int(fields["n_learnt"]), float(fields["score"])
+        self._window = [[float(value) for value in day] for day in fields["window"]]
 
 
 _DROP = 3.0
-"""Days with at least a twentieth of the highest likelihood may be it."""
+"""Candidates are days with at least a twentieth of the highest likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Places of days. start: the first of the changed ones; low, high: the first and last day that may be it."""
+    """Indices of days. start: the first changed day; low, high: the first and last candidate."""
 
     start: int
     low: int
@@ -607,9 +609,10 @@ class ChangePoint:
 def change_point(observed: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> ChangePoint:
     """The most likely first day of a changed rate that lasts to the last day; all float64 (D,), D at least 1.
 
-    Exits are taken as Poisson, scaled by the median over days of variance / expected, at least 1. The rate before is
-    fitted, too, within the tolerance that a calibrated model has; without that, a small bias of a long log would be the
-    change. low, high: where the profile of the log-likelihood is within 3 of its top.
+    Exits are Poisson, scaled by the median over days of variance / expected, at least 1. The rate
+    before is fitted, too, within the tolerance of a calibrated model; otherwise a small bias of a
+    long log would be the change. low, high: where the profile of the log-likelihood is within 3 of
+    its maximum.
 
     >>> expected = np.full(30, 100.0)
     >>> change_point(np.where(np.arange(30) < 26, 108.0, 160.0), expected, expected)
@@ -629,7 +632,7 @@ def change_point(observed: np.ndarray, expected: np.ndarray, variance: np.ndarra
 
 
 def _log_likelihood(observed: np.ndarray, expected: np.ndarray, low: float, high: float) -> np.ndarray:
-    """At the best rate within the bounds, above that at rate 1."""
+    """Log-likelihood at the best rate within the bounds, minus that at rate 1."""
     due = np.maximum(expected, 1e-9)
     rate = np.clip(observed / due, low, high)
     return observed * np.log(np.maximum(rate, 1e-300)) - (rate - 1.0) * due

@@ -1,17 +1,13 @@
-"""Requests as a monitor knows them: when each was under observation, what became of it, and what was predicted.
+"""The requests of a monitor: their time under observation, end and prediction; and exits by day.
 
-Observed against expected exits, day by day: what a calibrated model makes a martingale.
+A request that is watched during a day adds its exit, 0 or 1, to the observed exits, and the growth
+of its cumulative hazard to the expected ones. Under the true model the difference is a martingale
+with mean 0 on every day, for any censoring, without waiting for ends (Aalen, Borgan, Gjessing 2008,
+section 2.2.5: a counting process less its compensator).
 
-A request that is watched through a day adds its exit, 0 or 1, to the observed ones and the growth of its cumulative
-hazard to the expected ones. Under the true model the difference has mean 0 on every day, however requests are
-censored, and no end has to be waited for (Aalen, Borgan, Gjessing 2008, section 2.2.5: a counting process less its
-compensator).
-
-What owners do today against what they did before: the rate of their exits, and how many of them are new.
-
-Neither asks a model, so a model whose owner history follows a drift does not hide it.
-
-What every drift detector is: one day in, alarm or not out, and a state that can be saved as JSON.
+`own_exits` and `new_owner_days` compare owners today with the past: the rate of their exits, and
+the share of new owners. They use no model, so a model whose owner history follows a drift does not
+hide it. `Detector` is the contract of drift detectors, with a state that can be saved as JSON.
 """
 
 from __future__ import annotations
@@ -28,21 +24,22 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.serving.inputs import DAY_S
 
 HAZARD_MAX = 30.0
-"""A cumulative hazard is at most this: a curve that fell to 0 says exp(-30)."""
+"""The largest cumulative hazard: survival of exp(-30)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedRequests:
-    """n requests whose ends are compared with their predicted curves. Times are seconds on one clock, int64 (n,).
+    """n requests whose ends are compared with their predicted curves.
 
-    arrival_s: when it began to run. watch_s: from when its curve is held against its end, at or after the arrival
-    (later for a curve that a new version gave to a running request). end_s: departure, or how far it is known.
-    is_event: bool (n,), True = departed at end_s, False = censored there. cluster: int64 (n,), equal = their ends are
-    not independent (an owner, a batch).
-    ages_s: float64 (m,), rising from 0. hazard: float64 (n, m), the predicted cumulative hazard at each age, rising
-    from 0; straight between the ages. Above the last age nothing is predicted: the request is no longer compared.
+    Times are seconds on one clock, int64 (n,). arrival_s: when it began to run. watch_s: start of
+    the comparison, at or after the arrival (later for a curve of a new version for a running
+    request). end_s: departure, or end of observation. is_event: bool (n,), True = departed at
+    end_s, False = censored there. cluster: int64 (n,), equal = their ends are not independent (an
+    owner, a batch). ages_s: float64 (m,), rising from 0. hazard: float64 (n, m), the predicted
+    cumulative hazard at each age, rising from 0; linear between the ages. Above the last age
+    nothing is predicted, and the request is no longer compared.
 
-    Refused: other shapes, an end before the watch began, a watch before the arrival, a hazard that falls.
+    ValueError for other shapes, an end before watch_s, watch_s before the arrival, a falling hazard.
     """
 
     arrival_s: np.ndarray
@@ -57,9 +54,9 @@ class WatchedRequests:
         n, m = len(self.arrival_s), len(self.ages_s)
         for each in fields(self):
             shape = {"ages_s": (m,), "hazard": (n, m)}.get(each.name, (n,))
-            found = getattr(self, each.name).shape
-            if found != shape:
-                raise ValueError(f"{each.name} must be of shape {shape}, got {found}")
+            shape_found = getattr(self, each.name).shape
+            if shape_found != shape:
+                raise ValueError(f"{each.name} must be of shape {shape}, got {shape_found}")
         if m < 2 or self.ages_s[0] != 0.0 or not (np.diff(self.ages_s) > 0.0).all():
             raise ValueError(f"ages_s must be at least two ages that rise from 0, got {self.ages_s!r}")
         if (self.watch_s < self.arrival_s).any():
@@ -75,12 +72,12 @@ class WatchedRequests:
         return len(self.arrival_s)
 
     def take(self, idx: np.ndarray) -> WatchedRequests:
-        """Those at `idx` (positions or a bool mask)."""
+        """The requests at `idx` (positions or a bool mask)."""
         return WatchedRequests(self.arrival_s[idx], self.watch_s[idx], self.end_s[idx], self.is_event[idx],
                                self.cluster[idx], self.ages_s, self.hazard[idx])
 
     def known_at(self, now_s: int) -> WatchedRequests:
-        """The same as it was known at a time: what began to be watched before it, censored there.
+        """The requests as known at a time: those watched before it, censored there.
 
         >>> ages_s = np.array([0.0, 100.0])
         >>> rows = WatchedRequests(*np.array([[0, 50], [0, 50], [60, 70]]), np.array([True, True]), np.arange(2),
@@ -89,9 +86,9 @@ class WatchedRequests:
         >>> seen.end_s.tolist(), seen.is_event.tolist()
         ([60, 60], [True, False])
         """
-        seen = self.take(self.watch_s < now_s)
-        return WatchedRequests(seen.arrival_s, seen.watch_s, np.minimum(seen.end_s, now_s),
-                               seen.is_event & (seen.end_s <= now_s), seen.cluster, seen.ages_s, seen.hazard)
+        past = self.take(self.watch_s < now_s)
+        return WatchedRequests(past.arrival_s, past.watch_s, np.minimum(past.end_s, now_s),
+                               past.is_event & (past.end_s <= now_s), past.cluster, past.ages_s, past.hazard)
 
 
 def cumulative_hazard(table: CurveTable, ages_s: np.ndarray) -> np.ndarray:
@@ -103,8 +100,8 @@ def cumulative_hazard(table: CurveTable, ages_s: np.ndarray) -> np.ndarray:
     [[0.0, 0.25, 0.5, 1.5]]
     """
     with np.errstate(divide="ignore"):
-        found = np.column_stack([-np.log(table.survival(float(age_s), 0.0)) for age_s in ages_s])
-    return np.maximum.accumulate(np.clip(found, 0.0, HAZARD_MAX), axis=1) + 0.0  # no -0
+        hazard = np.column_stack([-np.log(table.survival(float(age_s), 0.0)) for age_s in ages_s])
+    return np.maximum.accumulate(np.clip(hazard, 0.0, HAZARD_MAX), axis=1) + 0.0  # no -0
 
 
 def _first(is_bad: np.ndarray) -> str:
@@ -112,9 +109,9 @@ def _first(is_bad: np.ndarray) -> str:
 
 
 BANDS_S = (0.0, 3_600.0, 86_400.0)
-"""Where bands of age begin: the first hour, the first day, later."""
+"""The start of bands of age: the first hour, the first day, later."""
 LIFETIME_MIN_S = 1.0
-"""An observed lifetime counts as at least this: clocks of whole seconds tell an end within the first one as 0."""
+"""The least observed lifetime: on clocks of whole seconds, an end within the first second is at 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +119,9 @@ class DailyExits:
     """Exits of D days by B bands of the age at which requests were at risk. All float64 (D, B).
 
     first_day: the number of the first day: day d is [d, d + 1) x 86,400 s on the requests' clock.
-    observed: exits. expected: what the curves predict of those at risk. squared: sum over clusters of the square of
-    (observed - expected) of the cluster, the variance of observed - expected that lets requests of a cluster end
+    observed: exits. expected: predicted by the curves of requests at risk. squared: sum over
+    clusters of the square of (observed - expected) of the cluster, the variance of observed -
+    expected that lets requests of a cluster end
     together. squared_all: float64 (D,), the same over all bands at once.
     """
 
@@ -141,9 +139,10 @@ def daily_exits(requests: WatchedRequests, first_day: int, last_day: int,
                 bands_s: tuple[float, ...] = BANDS_S) -> DailyExits:
     """Observed and expected exits of the days `first_day` .. `last_day`, both included.
 
-    A day needs only what was known at its end: later days change nothing. An exit at midnight is the ending day's. An
-    exit in the second of its arrival counts as one of age 1 s, which is the least that curves are asked for; whose
-    watch begins at its end, at a later age, adds nothing. bands_s: where bands begin, rising from 0.
+    A day uses only data known at its end: later days change nothing. An exit at midnight belongs to
+    the ending day. An exit in the second of its arrival has age 1 s, the least age of curves; a
+    request with watch_s at its end, at a later age, adds nothing. bands_s: start of bands, rising
+    from 0.
 
     >>> ages_s = np.array([0.0, 1e6])
     >>> rows = WatchedRequests(*np.array([[0, 0], [0, 0], [43_200, 172_800]]), np.array([True, False]),
@@ -175,12 +174,12 @@ def daily_exits(requests: WatchedRequests, first_day: int, last_day: int,
 
 def _spells(requests: WatchedRequests, low_s: float, high_s: float, idx_band: int, first_day: int,
             n_days: int) -> tuple[np.ndarray, ...]:
-    """One entry for each request and day on which its age lay in (low, high]: row, day, band, expected, exit."""
+    """One entry for each request and day on which its age was in (low, high]: row, day, band, expected, exit."""
     age_from = np.maximum((requests.watch_s - requests.arrival_s).astype(np.float64), low_s)
     age_end = (requests.end_s - requests.arrival_s).astype(np.float64)
     age_end = np.where(requests.is_event, np.maximum(age_end, LIFETIME_MIN_S), age_end)
     age_to = np.minimum(age_end, high_s)
-    # as offsets from the first day's midnight, so that the days before it and after the last are cut off
+    # offsets from the first day's midnight, to cut off other days
     base_s = requests.arrival_s - first_day * DAY_S
     day_from = np.maximum((base_s + age_from) // DAY_S, 0).astype(np.int64)
     day_to = np.minimum(np.ceil((base_s + age_to) / DAY_S).astype(np.int64) - 1, n_days - 1)
@@ -196,7 +195,7 @@ def _spells(requests: WatchedRequests, low_s: float, high_s: float, idx_band: in
 
 
 def _hazard_at(requests: WatchedRequests, row: np.ndarray, age_s: np.ndarray) -> np.ndarray:
-    """The cumulative hazard of each row at an age, straight between the grid's ages."""
+    """The cumulative hazard of each row at an age, linear between the grid's ages."""
     ages_s = requests.ages_s
     idx = np.clip(np.searchsorted(ages_s, age_s, side="right") - 1, 0, len(ages_s) - 2)
     share = (age_s - ages_s[idx]) / (ages_s[idx + 1] - ages_s[idx])
@@ -213,26 +212,27 @@ def _squared(cell: np.ndarray, cluster: np.ndarray, excess: np.ndarray, n_cells:
 
 
 REFERENCE_DAYS = 28
-"""Days before today of which the same owners' rate is taken."""
+"""Days before today that give the same owners' rate."""
 NEW_DAYS = 7
-"""An owner is new for so many days from its first request on."""
+"""An owner is new for so many days after its first request."""
 SHARE_DAYS, SHARE_DAYS_MIN = 56, 14
-"""Days of which the usual share of new owners is taken, and how many there must be. The first 14 days of a record do
-not count: in them every owner looks new."""
+"""Days that give the usual share of new owners, and the least number of them. The first 14 days of
+a record do not count, since most owners look new in them."""
 _AGES_S = np.append(0.0, np.geomspace(60.0, 400.0 * DAY_S, 42))
-"""Where cells of age begin, a factor of 1.4 apart; within one an owner's rate counts as even."""
+"""The start of cells of age, a factor of 1.4 apart; an owner's rate is constant within a cell."""
 
 
 def own_exits(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_event: np.ndarray, owner: np.ndarray,
               first_day: int, last_day: int) -> list[DriftDay]:
-    """Exits of each day, against the rate at which the same owners' requests of the same age ended in the 28 days
-    before: one `DriftDay` for each of `first_day` .. `last_day`.
+    """Exits of each day relative to the rate of the same owners and ages in the 28 days before.
 
-    A two-sample log-rank test stratified by owner (Mantel 1966), of today against those 28 days: of all exits of an
-    owner in a cell of age, today is expected to have the share of its time at risk in it. Where nothing changed,
-    observed less expected has mean 0, whatever the owners' lifetimes are. variance: summed over owners.
-    arrival_s, watch_s, end_s, is_event: as in `WatchedRequests`, int64 and bool (n,). owner: int64 (n,); requests of
-    an owner that did not run in the 28 days before say nothing. A day needs only what was known at its end.
+    One `DriftDay` for each of `first_day` .. `last_day`. A two-sample log-rank test stratified by
+    owner (Mantel 1966) compares today with those 28 days: of all exits of an owner in a cell of
+    age, today's expected share is its share of the time at risk. Without change, observed less
+    expected has mean 0 for any lifetimes. variance: summed over owners.
+    arrival_s, watch_s, end_s, is_event: as in `WatchedRequests`, int64 and bool (n,). owner: int64
+    (n,); requests of an owner without running time in the 28 days before do not count. A day uses
+    only data known at its end.
 
     >>> arrival_s = np.arange(0, 40 * DAY_S, 3_600)
     >>> end_s = arrival_s + np.where(arrival_s < 35 * DAY_S, 1_800, 900)  # from day 35 on half as long
@@ -244,12 +244,12 @@ def own_exits(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_
         raise ValueError(f"last_day must be at or after first_day {first_day}, got {last_day!r}")
     _, code = np.unique(owner, return_inverse=True)
     day, cell, spell_owner, at_risk_s, exits = _owner_spells(arrival_s, watch_s, end_s, is_event, code)
-    found = []
+    days = []
     for today in range(first_day, last_day + 1):
         low, begin, high = np.searchsorted(day, [today - REFERENCE_DAYS, today, today + 1])
         cells, place = np.unique(cell[begin:high], return_inverse=True)
         if len(cells) == 0:
-            found.append(DriftDay(0.0, 0.0, 0.0))
+            days.append(DriftDay(0.0, 0.0, 0.0))
             continue
         now_s, now_exits = (np.bincount(place, each[begin:high], len(cells)) for each in (at_risk_s, exits))
         then = np.minimum(np.searchsorted(cells, cell[low:begin]), len(cells) - 1)
@@ -262,17 +262,17 @@ def own_exits(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_
         owner_of = np.zeros(len(cells), np.int64)
         owner_of[place] = spell_owner[begin:high]
         excess = np.bincount(owner_of, observed - expected)
-        found.append(DriftDay(float(observed.sum()), float(expected.sum()), float((excess**2).sum())))
-    return found
+        days.append(DriftDay(float(observed.sum()), float(expected.sum()), float((excess**2).sum())))
+    return days
 
 
 def new_owner_days(arrival_s: np.ndarray, owner: np.ndarray, first_day: int, last_day: int) -> list[DriftDay]:
-    """Requests of each day by owners whose first one is less than 7 days old, against their usual share.
+    """Requests of each day by owners whose first request is less than 7 days old, relative to their usual share.
 
-    One `DriftDay` for each of `first_day` .. `last_day`: observed = such requests, expected = the day's requests times
-    the share that they had in the 56 days before; variance: summed over owners. A day says nothing before there
-    are 14 days to compare with, which are counted from the 15th day of the record on.
-    arrival_s: int64 (n,), from the record's begin on. owner: int64 (n,).
+    One `DriftDay` for each of `first_day` .. `last_day`: observed = such requests, expected = the
+    day's requests times their share in the 56 days before; variance: summed over owners. A day is
+    empty before there are 14 days to compare with, counted from the 15th day of the record on.
+    arrival_s: int64 (n,), from the start of the record on. owner: int64 (n,).
 
     >>> arrival_s = np.arange(0, 60 * DAY_S, 3_600)
     >>> owner = np.where(arrival_s < 50 * DAY_S, arrival_s % 7, arrival_s)  # from day 50 on always another
@@ -291,16 +291,16 @@ def new_owner_days(arrival_s: np.ndarray, owner: np.ndarray, first_day: int, las
     code, day = code[order], arrival_s[order] // DAY_S
     is_new = (arrival_s[order] - seen_s[code] < NEW_DAYS * DAY_S).astype(np.float64)
     begin_day = int(day[0]) + SHARE_DAYS_MIN
-    found = []
+    days = []
     for today in range(first_day, last_day + 1):
         low, begin, high = np.searchsorted(day, [max(today - SHARE_DAYS, begin_day), today, today + 1])
         if today - begin_day < SHARE_DAYS_MIN or begin <= low or high == begin:
-            found.append(DriftDay(0.0, 0.0, 0.0))
+            days.append(DriftDay(0.0, 0.0, 0.0))
             continue
         share = float(is_new[low:begin].mean())
         excess = np.bincount(code[begin:high], is_new[begin:high] - share)
-        found.append(DriftDay(float(is_new[begin:high].sum()), share * float(high - begin), float((excess**2).sum())))
-    return found
+        days.append(DriftDay(float(is_new[begin:high].sum()), share * float(high - begin), float((excess**2).sum())))
+    return days
 
 
 def _owner_spells(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_event: np.ndarray,
@@ -328,17 +328,18 @@ def _owner_spells(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray,
 
 
 TOLERANCE = 0.25
-"""Exits may lie this share above or below the expected ones and the model still counts as calibrated."""
+"""If exits are within this share of the expected ones, the model counts as calibrated."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftDay:
-    """What a detector sees of one day.
+    """The input of a detector for one day.
 
-    observed, expected: exits. variance: of their difference, by clusters. shares: the share of running cores in each
-    lifetime class, summing to 1, for detectors of class shares; may be empty for others. bands: the same day by bands
-    of age, for `AnyOf`. own: exits against the owners' own rate before, `own_exits`; new_owners: requests of new
-    owners against their usual share, `new_owner_days`; None where they were not counted.
+    observed, expected: exits. variance: of their difference, by clusters. shares: the share of
+    running cores in each lifetime class, summing to 1, for detectors of class shares; may be empty
+    for others. bands: the same day by bands of age, for `AnyOf`. own: exits relative to the owners'
+    earlier rate, `own_exits`; new_owners: requests of new owners relative to their usual share,
+    `new_owner_days`; None if not counted.
     """
 
     observed: float
@@ -352,7 +353,7 @@ class DriftDay:
     def residual(self, side: int, tolerance: float = 0.0) -> float:
         """Exits beyond the tolerance in standard errors; > 0 = more (side 1) or fewer (side -1) than tolerated.
 
-        The variance counts as at least that of independent requests; 0 on a day on which no exit is expected or seen.
+        The variance is at least that of independent requests; the residual is 0 without expected and observed exits.
 
         >>> DriftDay(130.0, 100.0, 400.0).residual(1, 0.1), DriftDay(130.0, 100.0, 400.0).residual(-1, 0.1)
         (1.0, -2.0)
@@ -364,30 +365,32 @@ class DriftDay:
 
 
 class Detector(Protocol):
-    """Days go in one after another. After an alarm a detector begins anew, but for what its docstring says it keeps."""
+    """Takes one day after another. After an alarm a detector starts anew; its docstring lists the
+    state that it keeps."""
 
     @property
     def score(self) -> float:
-        """How near an alarm it is after the last day, or after an alarm the score that raised it: 1 = alarm."""
+        """The distance to an alarm after the last day, 1 = alarm; after an alarm the score that raised it."""
         ...
 
     def update(self, day: DriftDay) -> bool:
-        """Take the next day; True = alarm."""
+        """Add the next day; True = alarm."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that it knows, as JSON has it; `resume` of a new detector with the same settings takes it."""
+        """The whole state for JSON; `resume` of a new detector with the same settings accepts it."""
         ...
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave. Raises ValueError where the state is another detector's."""
+        """Continue from a `state`. Raises ValueError for the state of another detector."""
         ...
 
 
 def drift_days(exits: DailyExits, shares: np.ndarray | None = None, own: Sequence[DriftDay] | None = None,
                new_owners: Sequence[DriftDay] | None = None) -> list[DriftDay]:
-    """The days of `exits` as detectors take them, all ages together, and by bands. shares: float64 (D, K) or None.
-    own, new_owners: what `own_exits` and `new_owner_days` give of the same D days, or None.
+    """The days of `exits` as inputs of detectors, all ages together and by bands. shares: float64
+    (D, K) or None. own, new_owners: from `own_exits` and `new_owner_days` for the same D days, or
+    None.
 
     >>> one = np.array([[3.0, 1.0]])
     >>> day, = drift_days(DailyExits(0, one, 2.0 * one, one, np.array([5.0])))
@@ -404,7 +407,7 @@ def drift_days(exits: DailyExits, shares: np.ndarray | None = None, own: Sequenc
 
 
 def checked_state(state: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    """The state itself; raises ValueError where its names are not these: it is another detector's."""
+    """The state; raises ValueError if its names differ: it is of another detector."""
     if sorted(state) != sorted(names):
         raise ValueError(f"a detector's state must have {', '.join(sorted(names))}, got {', '.join(sorted(state))}")
     return state

@@ -1,6 +1,6 @@
 """Lifetime families behind one contract.
 
-To add one: one file and one line here. The contract tests run over the registry.
+A new family needs one file and one line here. The contract tests run over the registry.
 """
 
 from collections.abc import Mapping
@@ -38,14 +38,14 @@ LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
     "dvla-classes": DVLA,
     "lava-classes": LAVA,
 })
-"""Name in configs, MLflow and pictures -> family, in the order of tables; a new one stands last."""
+"""Name in configs, MLflow and figures -> family, in the order of tables; add a new one last."""
 
 ALWAYS_TRAINED = tuple(name for name, family in LIFETIME_MODELS.items() if family.trained == "always")
-"""What a retrain fits whatever is asked of it."""
+"""Families that every retrain fits."""
 TRAINED = tuple(name for name, family in LIFETIME_MODELS.items() if family.trained != "when asked")
-"""What a retrain fits where no families are asked for."""
+"""Families that a retrain fits by default."""
 BASELINES = tuple(name for name, family in LIFETIME_MODELS.items() if family.is_baseline)
-"""What a team would use instead of a model."""
+"""Families that a team would use instead of a model."""
 SEARCH_SPACES: Mapping[str, SearchSpace] = MappingProxyType(
     {name: family.search for name, family in LIFETIME_MODELS.items() if family.search is not None})
-"""What may be searched, by family."""
+"""Search spaces by family."""

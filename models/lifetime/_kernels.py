@@ -1,4 +1,4 @@
-"""Compiled loop over rows on two clocks: the intervals of each in which it was at risk."""
+"""Compiled loop over rows with limit axis: the intervals in which each row was at risk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sojourn.serving.kernel import kernel
 
 @kernel
 def fill_limit_periods(edges, shares, limit_s, entry_s, lifetime_s, is_event, idx, interval, is_end, weight):
-    """Write the rows where there is room for them; returns how many there are."""
+    """Write the rows as far as there is room; returns how many there are."""
     n_ages, n_shares = len(edges) - 1, len(shares) - 1
     whole = np.ones(n_ages + n_shares)
     own_edges, parts = np.empty(n_ages + n_shares + 1), np.empty(n_ages + n_shares)

@@ -1,8 +1,8 @@
 """`km`: a Kaplan-Meier curve per owner key, with back-off to coarser keys (LAVA's first lookup table).
 
-`repeat-last`: the owner's last ended lifetime again; a baseline that learns nothing of the request.
+`repeat-last`: the owner's last ended lifetime again; a baseline that reads nothing of the request.
 
-`requested-time`: the time that the user asked for, as a batch scheduler's own estimate.
+`requested-time`: the requested time, which batch schedulers use as their estimate.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class KaplanMeierModel:
         curves = [_hazards(past, axis)]
         rows: list[dict[int, int]] = []
         for codes in (past.keys[idx] for idx in settings.idx_backoff):
-            found: dict[int, int] = {}
+            row_of: dict[int, int] = {}
             order = np.argsort(codes, kind="stable")
             first = np.flatnonzero(np.diff(codes[order], prepend=-2))
             n_events = np.add.reduceat(past.is_event[order], first, dtype=np.int64)
             for group in np.flatnonzero((n_events >= N_EVENTS_MIN) & (codes[order[first]] >= 0)).tolist():
                 idx_rows = order[first[group]:first[group + 1] if group + 1 < len(first) else None]
-                found[int(codes[idx_rows[0]])] = len(curves)
+                row_of[int(codes[idx_rows[0]])] = len(curves)
                 curves.append(_hazards(past.take(np.asarray(idx_rows)), axis))
-            rows.append(found)
+            rows.append(row_of)
         self.hazards_ = np.array(curves)
         self.lookup_ = Lookup(settings.idx_backoff, tuple(rows))
         self.n_features_ = past.features.shape[1]
@@ -70,14 +70,14 @@ class KaplanMeierModel:
 
     def hazards(self, rows: Examples) -> np.ndarray:
         """Cumulative hazard of each interval, float64 (n, J)."""
-        found: np.ndarray = self.hazards_[self.lookup_.rows_of(rows.keys, len(rows))]
-        return found
+        rows_hazards: np.ndarray = self.hazards_[self.lookup_.rows_of(rows.keys, len(rows))]
+        return rows_hazards
 
     def curve_table(self, rows: Examples) -> HazardTable:
         return self.axis_.table(self.hazards(rows), rows)
 
     def export(self) -> Exported:
-        """The table, with a forest of one leaf that counts nowhere: no text and no scores, as there is no learner."""
+        """The table, with an unused forest of one leaf: no text and no scores, since there is no learner."""
         weights = (0.0,) * len(self.axis_.intervals.offsets)
         return Exported(self.axis_.kind, Forest.without_splits(self.n_features_ + 1), self.axis_.fields(),
                         lookup=ExportedLookup(self.lookup_, self.hazards_, weights))
@@ -91,51 +91,52 @@ KM = Family(KaplanMeierModel, "Kaplan-Meier curve per owner key, backing off to 
 
 
 def _hazards(rows: Examples, axis: Axis) -> np.ndarray:
-    """Cumulative hazard of each interval from the product-limit estimate; pooled where nobody is at risk.
+    """Cumulative hazard of each interval from the product-limit estimate; pooled where no request is at risk.
 
-    On two clocks by two estimates: of the age, where a request is censored at half of its limit; and of the share of
-    the limit among those that reach it.
+    With limit axis there are two estimates: of the age, with a request censored at half of its
+    limit; and of the share of the limit, among requests that reach half of it.
     """
-    own = axis.intervals
+    intervals = axis.intervals
     if axis.limit_place < 0:
-        return _between(rows.lifetime_s, rows.is_event, rows.entry_s, own.edges, own.offsets)
+        return _between(rows.lifetime_s, rows.is_event, rows.entry_s, intervals.edges, intervals.offsets)
     limit_s, n_ages = axis.limit_s(rows), axis.n_ages
     is_limited = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
-    switch_s = np.where(is_limited, own.shares[0] * limit_s - HALF_S, np.inf)
+    switch_s = np.where(is_limited, intervals.shares[0] * limit_s - HALF_S, np.inf)
     is_aged = rows.entry_s < switch_s
     by_age = _between(np.minimum(rows.lifetime_s, switch_s)[is_aged],
-                      (rows.is_event & (rows.lifetime_s <= switch_s))[is_aged], rows.entry_s[is_aged], own.edges,
-                      own.offsets[:n_ages])
+                      (rows.is_event & (rows.lifetime_s <= switch_s))[is_aged], rows.entry_s[is_aged], intervals.edges,
+                      intervals.offsets[:n_ages])
     is_late = is_limited & (rows.lifetime_s > switch_s)
     with_half = rows.take(is_late)
     shares = (with_half.lifetime_s + HALF_S) / limit_s[is_late]
-    entries = np.maximum((with_half.entry_s + HALF_S) / limit_s[is_late], own.shares[0])
-    by_share = _between(shares, with_half.is_event, entries, own.shares, own.offsets[n_ages:])
+    entries = np.maximum((with_half.entry_s + HALF_S) / limit_s[is_late], intervals.shares[0])
+    by_share = _between(shares, with_half.is_event, entries, intervals.shares, intervals.offsets[n_ages:])
     return np.concatenate([by_age, by_share])
 
 
 def _between(value: np.ndarray, is_event: np.ndarray, entry: np.ndarray, edges: np.ndarray,
              offsets: np.ndarray) -> np.ndarray:
-    """Cumulative hazard between edges (J + 1,), float64 (J,); of the pooled one, log-odds (J,), where none is seen.
+    """Cumulative hazard between edges (J + 1,), float64 (J,); pooled, from log-odds (J,), without rows at risk.
 
-    scikit-survival's estimator gives the same numbers, but counts who is at risk anew at each time: with entry times
-    it is quadratic in the rows.
+    scikit-survival's estimator gives the same numbers, but with entry times its time is quadratic
+    in the rows.
     """
     if not (entry < value).any():
         return np.log1p(np.exp(offsets))
-    known = KaplanMeier.of(value, is_event, entry)
-    survival = known.survival()
-    position = np.searchsorted(known.values, edges, side="right") - 1
+    estimate = KaplanMeier.of(value, is_event, entry)
+    survival = estimate.survival()
+    position = np.searchsorted(estimate.values, edges, side="right") - 1
     at_edges = np.where(position < 0, 1.0, survival[np.maximum(position, 0)])
-    return interval_hazards(at_edges, edges, offsets, float(known.values[-1]))
+    return interval_hazards(at_edges, edges, offsets, float(estimate.values[-1]))
 
 
 class RepeatModel:
-    """A known lifetime told again, once for all; an outlived one doubles. `idx_`: the features told, finest first.
+    """Predicts the total lifetime by a feature; an outlived one doubles.
 
-    Where no told feature is known, the weighted mean of log10 lifetimes stands. The distribution is the spread of
-    residuals on the validation window, whose median shifts every answer alike: the order of requests is that of
-    what was told, their level is set right.
+    `idx_`: the features, finest first. If all these features are missing, the answer is the
+    weighted mean of log10 lifetimes. The distribution is that of residuals on the validation
+    window; their median corrects the level of all answers, and the order of requests is that of the
+    feature.
     """
 
     name = "repeat-last"
@@ -146,10 +147,10 @@ class RepeatModel:
     clipped_share_: float
     validation_table_: CurveTable
 
-    def told(self, names: tuple[str, ...]) -> tuple[int, ...]:
+    def columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Positions of the last ended lifetime of each owner key, finest first; not those of an owner's shape.
 
-        Raises ValueError where no owner's history is among the features.
+        Raises ValueError if the features have no owner history.
         """
         idx = tuple(at for at, name in enumerate(names) if name.endswith(":last") and "+" not in name)
         if not idx:
@@ -157,12 +158,12 @@ class RepeatModel:
                              f"got {len(names)} other features")
         return idx[::-1]
 
-    def log_seconds(self, told: np.ndarray) -> np.ndarray:
-        """Log10 seconds (n,) of a told feature (n,)."""
-        return told
+    def log_seconds(self, values: np.ndarray) -> np.ndarray:
+        """Log10 seconds (n,) of a feature (n,)."""
+        return values
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        self.idx_ = self.told(settings.names)
+        self.idx_ = self.columns(settings.names)
         self._average(train)
         checked, _ = once_rows(valid)
         self.smearing_, self.residuals_ = spread(self._scores(checked.features), checked)
@@ -197,22 +198,22 @@ FEATURE = "requested_s"
 
 
 class RequestedModel(RepeatModel):
-    """The requested time, told once for all; a request without one has the mean log lifetime.
+    """Predicts the requested time; a request without one has the mean log lifetime.
 
-    Users ask for more than they need; the common factor by which they do is taken out by the residuals.
+    Users request more than they need; the median residual corrects their common factor.
     """
 
     name = "requested-time"
 
-    def told(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        """The position of `requested_s`. Raises ValueError where the trace has no requested time."""
+    def columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """The position of `requested_s`. Raises ValueError if the trace has no requested time."""
         if FEATURE not in names:
             raise ValueError(f"requested-time needs the feature {FEATURE}; the trace has no requested time, "
                              f"got {len(names)} other features")
         return (names.index(FEATURE),)
 
-    def log_seconds(self, told: np.ndarray) -> np.ndarray:
-        return np.log10(np.maximum(told, 1.0))
+    def log_seconds(self, values: np.ndarray) -> np.ndarray:
+        return np.log10(np.maximum(values, 1.0))
 
 
 REQUESTED_TIME = Family(RequestedModel, "the time the user asked for (`requested_s`)",

@@ -1,8 +1,9 @@
-"""`dvla-classes` and `lava-classes`: a classifier for each threshold, "outlives it", as two schedulers of the papers.
+"""`dvla-classes` and `lava-classes`: a classifier of "outlives it" for each threshold, as in two papers.
 
-DVLA (OSDI 2026) has K - 1 cumulative binary classifiers for K classes, one set for the whole lifetime and one for what
-remains, with the uptime as a feature; its thresholds here are 1 h, 1 d, 7 d and 30 d. `lava-classes` is the same on
-LAVA's classes: 1 h, 10 h, 100 h. Its model family is not named; both are LightGBM here.
+DVLA (OSDI 2026) has K - 1 cumulative binary classifiers for K classes: one set for the whole
+lifetime, and one for the remaining time, with the uptime as a feature. Its thresholds here are 1 h,
+1 d, 7 d and 30 d. `lava-classes` is the same for LAVA's classes: 1 h, 10 h, 100 h. The paper does
+not give the model family; both use LightGBM here.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from sojourn.serving.curves import LONGEST_S
 from sojourn.serving.forest import varying_walk
 
 N_ROUNDS_UNCHECKED = 50
-"""Rounds where no row of the validation window can be followed to a threshold."""
+"""Rounds if no validation row can be followed to a threshold."""
 _AGES_S = LANDMARKS_S[1:]
 Ask = Callable[[HazardTable, np.ndarray, np.ndarray], np.ndarray]
-"""Asks some rows of a table: the times since its age, s, and their places among all rows."""
+"""A question to some rows of a table: times since its age, s, and the rows' indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassTable:
-    """Curves that are asked anew at fixed ages. ages_s: (K,) rising from 0; tables: K, each from its age on."""
+    """Curves with a new table at fixed ages. ages_s: (K,) rising from 0; tables: K, each valid from its age on."""
 
     ages_s: np.ndarray
     tables: tuple[HazardTable, ...]
@@ -60,7 +61,7 @@ class ClassTable:
         return np.unique(np.concatenate([self.ages_s, np.rint(self.tables[0].grid)])).astype(np.int64)
 
     def _each(self, ask: Ask, uptime_s: np.ndarray | float) -> np.ndarray:
-        """What the table of the last age before each uptime answers; each is asked with the time since its age."""
+        """The answers for each uptime of the table of the last age before it, at the time since that age."""
         uptimes = np.broadcast_to(np.asarray(uptime_s, np.float64), (len(self),))
         place = np.searchsorted(self.ages_s, uptimes, side="right") - 1
         answers = np.empty(len(self))
@@ -71,12 +72,13 @@ class ClassTable:
 
 
 class ClassesModel:
-    """Survival at thresholds by classifiers, made to fall by a running minimum, with a constant hazard between them.
+    """Survival at thresholds by classifiers, made monotone by a running minimum, with constant hazards in between.
 
-    One classifier a threshold and task: at creation, and of what remains at fixed uptimes among those still alive
-    (1 min to 28 d, the uptime as the last feature). Rows that are censored before a threshold weigh nothing, the others
-    by the inverse probability of censoring. Beyond the last threshold ends come at the pooled rate there. A threshold
-    that fewer than 20 training rows outlive, or fewer do not, is left out; without any, the pooled rate stands alone.
+    There is one classifier for each threshold and task: at creation, and for the remaining time at
+    fixed uptimes (1 min to 28 d, as the last feature) among running requests. Rows that are
+    censored before a threshold have weight 0, others the inverse probability of censoring. Beyond
+    the last threshold the hazard is the pooled rate there. A threshold needs 20 training rows that
+    outlive it and 20 that do not; without any, only the pooled rate is used.
     """
 
     clipped_share_: float
@@ -91,7 +93,7 @@ class ClassesModel:
 
     @property
     def left_out_(self) -> tuple[int, ...]:
-        """Thresholds, s, that the training rows could not show, at creation or of what remains."""
+        """Thresholds, s, with too few training rows, at creation or for the remaining time."""
         return tuple(each for each in self.thresholds_s if each not in self.initial_ or each not in self.remaining_)
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
@@ -101,8 +103,8 @@ class ClassesModel:
         return self
 
     def _fit(self, examples: Examples, valid: Examples | None, settings: FitSettings,
-             chosen: tuple[dict[int, Boosted], dict[int, Boosted]] | None) -> None:
-        """valid: rows that stop the rounds; else chosen: fits whose rounds are taken."""
+             earlier: tuple[dict[int, Boosted], dict[int, Boosted]] | None) -> None:
+        """valid: rows that stop the rounds; without them, earlier: fits with the number of rounds."""
         if not examples.is_event.any():
             raise ValueError("training examples must hold at least one observed end, got censored ones only")
         curve = censoring_curve(examples)
@@ -110,13 +112,13 @@ class ClassesModel:
         fits = []
         for number, ages_s in enumerate(((0,), _AGES_S)):
             boosted: dict[int, Boosted] = {}
-            for threshold_s in self.thresholds_s if chosen is None else chosen[number]:
+            for threshold_s in self.thresholds_s if earlier is None else earlier[number]:
                 rows, share = _rows(examples, curve, threshold_s, ages_s, settings.seed)
-                if chosen is None and not has_each(rows.label > 0.0):
+                if earlier is None and not has_each(rows.label > 0.0):
                     continue
                 checked, n_rounds = None, N_ROUNDS_UNCHECKED
-                if chosen is not None:
-                    n_rounds = chosen[number][threshold_s].n_rounds
+                if earlier is not None:
+                    n_rounds = earlier[number][threshold_s].n_rounds
                 elif valid is not None:
                     rows_of_valid = _rows(valid, censoring_curve(valid), threshold_s, ages_s, settings.seed)[0]
                     if len(rows_of_valid.label):
@@ -144,7 +146,7 @@ class ClassesModel:
         return ClassTable(np.array(ages_s, np.float64), tuple(tables))
 
     def _table(self, chances: Sequence[np.ndarray], thresholds_s: tuple[int, ...], n: int) -> HazardTable:
-        """chances: of outliving each threshold, (n,) each."""
+        """chances: probabilities to outlive each threshold, (n,) each."""
         edges = np.array([0.0, *thresholds_s]) if thresholds_s else np.array([0.0, self.tail_s_])
         if not thresholds_s:
             hazards = np.ones((n, 1))
@@ -162,9 +164,9 @@ class ClassesModel:
 
 def _rows(examples: Examples, curve: CensoringCurve, threshold_s: int, ages_s: Sequence[int],
           seed: int) -> tuple[Rows, float]:
-    """Weighted rows at ages, labelled 1 where `threshold_s` more was outlived; the mean share of weights clipped.
+    """Weighted rows at ages, labelled 1 if they outlived `threshold_s` more; the mean share of clipped weights.
 
-    More than `N_AUGMENTED_MAX` rows are thinned by a draw. The age is the last feature.
+    At most `N_AUGMENTED_MAX` rows, by a random draw. The age is the last feature.
     """
     parts, clipped = [], []
     for age_s in ages_s:
@@ -174,15 +176,14 @@ def _rows(examples: Examples, curve: CensoringCurve, threshold_s: int, ages_s: S
         clipped.append(share)
     idx, at_s, weight = (np.concatenate([part[column] for part in parts]) for column in range(3))
     if len(idx) > N_AUGMENTED_MAX:
-        kept = np.sort(np.random.default_rng(seed).permutation(len(idx))[:N_AUGMENTED_MAX])
-        idx, at_s, weight = idx[kept], at_s[kept], weight[kept]
+        sample = np.sort(np.random.default_rng(seed).permutation(len(idx))[:N_AUGMENTED_MAX])
+        idx, at_s, weight = idx[sample], at_s[sample], weight[sample]
     features = np.column_stack([examples.features[idx], at_s])
     label = (examples.lifetime_s[idx] > at_s + threshold_s).astype(np.float64)
     return Rows(features, label, weight), math.fsum(clipped) / len(clipped)
 
 
 def _chance(boosted: Boosted, features: np.ndarray, ages_s: Sequence[int]) -> np.ndarray:
-    """P(outlives), float64 (n, number of ages)."""
     walk = varying_walk(boosted.forest, np.array(ages_s, np.float64))
     scores = walk.scores(np.column_stack([features, np.zeros(len(features))]))
     return np.asarray(1.0 / (1.0 + np.exp(-scores)))

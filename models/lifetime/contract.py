@@ -1,8 +1,6 @@
-"""What every lifetime family is: fit on examples, answer with a curve table.
+"""The contract of lifetime families: fit on examples, answer with a curve table.
 
-A lifetime family as the registry knows it: how to make its model, and what is asked of it besides the contract.
-
-What `sojourn search` may vary of a family, and where its defaults stand.
+`Family` is an entry of the registry. `SearchSpace` lists what `sojourn search` may vary.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from sojourn.serving.inputs import Encoder, Lookup
 
 @dataclass(frozen=True, slots=True)
 class FitSettings:
-    """idx_backoff: positions of the history keys that a lookup table backs off through, coarsest first.
+    """idx_backoff: positions of the history keys of a lookup table, coarsest first.
 
-    n_threads, seed: of the learner. params: LightGBM parameters over the defaults.
-    names: of the features, in order; only families that read a feature by its name need them. fitted: models by family
-    that were fitted on the same windows with the same settings; a family that is made of others takes them from here.
+    n_threads, seed: of the learner. params: LightGBM parameters that replace defaults. names: of
+    the features, in order, for families that read a feature by its name. fitted: models by family,
+    fitted on the same windows with the same settings, for families that combine others.
     """
 
     idx_backoff: tuple[int, ...] = ()
@@ -38,14 +36,14 @@ class FitSettings:
 
 
 Scores = Callable[[np.ndarray], np.ndarray]
-"""Raw scores float64 (n,) of rows as the forest reads them, float64 (n, n_features), by the learner's own library."""
+"""Raw scores float64 (n,) of rows as the forest reads them, float64 (n, n_features), by the learner's library."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportedLookup:
-    """A lookup table beside the forest. keys: which row a request reads. hazards: float64 (R, J), cumulative hazard of
-    each interval, row 0 of all requests. weights: (J,), in [0, 1], of the forest's own hazard; the rest is the table's.
-    """
+    """A lookup table beside the forest. keys: give a request's row. hazards: float64 (R, J),
+    cumulative hazard of each interval; row 0 is of all requests. weights: (J,), in [0, 1], of the
+    forest's hazard; the rest is the table's."""
 
     keys: Lookup
     hazards: np.ndarray
@@ -53,19 +51,19 @@ class ExportedLookup:
 
     @property
     def is_all(self) -> bool:
-        """True where the forest counts nowhere: the model has no trees."""
+        """True if all weights of the forest are 0: the model has no trees."""
         return not any(self.weights)
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What the bundle needs of a fitted model: kind of score, forest, the schema's numbers, what meets the age, lookup.
+    """The parts of a fitted model for a bundle: kind of score, forest, the schema's numbers, age features, lookup.
 
-    forest: reads features as the training encoder gives them; `write_bundle` makes room for the row of a lookup.
-
-    text: LightGBM's own text of the forest; None for another learner. scores: that learner's own raw scores; None where
-    it can't give them. By one of the two the export is checked to the bit; SHAP values need the text.
-    n_leaves: the most that a fit with the same settings and rounds can have; counted where it is not known.
+    forest: reads features of the training encoder; `write_bundle` adds the row of a lookup. text:
+    LightGBM's text of the forest; None for another learner. scores: raw scores of that learner, if
+    it can give them. One of the two is used to check the bits of the export; SHAP values need the
+    text. n_leaves: the most that a fit with the same settings and rounds can have; by default those
+    of the forest.
     """
 
     kind: str
@@ -82,7 +80,7 @@ class Exported:
             object.__setattr__(self, "n_leaves", len(self.forest.leaves))
 
     def encoder(self, training: Encoder) -> Encoder:
-        """The bundle's encoder: the training encoder, with the model's lookup where it has one."""
+        """The bundle's encoder: the training encoder, with the model's lookup, if any."""
         return training if self.lookup is None else replace(training, lookup=self.lookup.keys)
 
 
@@ -90,16 +88,16 @@ class LifetimeModel(Protocol):
     """A model of a lifetime family. Fitted state ends in `_`; the same seed gives the same model."""
 
     name: str
-    """The family's, as in the registry."""
+    """The family's name in the registry."""
     validation_table_: CurveTable
-    """The curves of the validation rows by a model fitted on `train` alone; what a choice may look at."""
+    """The curves of the validation rows by a model fitted on `train` alone, for a choice of family."""
     clipped_share_: float
-    """Share of the rows whose weights for censoring were clipped; NaN for a family without such weights."""
+    """Share of the rows with clipped censoring weights; NaN for a family without such weights."""
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
-        """Choose on `valid` what must be chosen (rounds, residuals), then fit on `past` = both windows.
+        """Choose rounds and residuals on `valid`, then fit on `past` = both windows.
 
-        Raises ValueError where the examples hold no observed end.
+        Raises ValueError if the examples hold no observed end.
         """
         ...
 
@@ -108,11 +106,11 @@ class LifetimeModel(Protocol):
         ...
 
     def export(self) -> Exported | None:
-        """The model for a bundle, or None where the family is a baseline that is not served."""
+        """The model for a bundle; None for a baseline that is not served."""
         ...
 
     def gains(self) -> np.ndarray | None:
-        """Split gain per feature (those that vary with the age last), higher = used more; None without trees."""
+        """Split gain per feature (those that vary with the age come last), higher = used more; None without trees."""
         ...
 
 
@@ -128,14 +126,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """bounds, defaults: by name of LightGBM's parameter, or `n_intervals`. build: the unfitted family of a setting."""
+    """bounds, defaults: by name of LightGBM's parameter, or `n_intervals`. build: the unfitted model of a setting."""
 
     bounds: Mapping[str, Bounds]
     defaults: Mapping[str, float]
     build: Callable[[Mapping[str, float]], LifetimeModel]
 
     def params(self, values: Mapping[str, float]) -> dict[str, float | int]:
-        """LightGBM's parameters among the values, whole numbers as such."""
+        """LightGBM's parameters among the values, integers as int."""
         return {name: int(value) if self.bounds[name].is_whole else value for name, value in values.items()
                 if name != "n_intervals"}
 
@@ -147,23 +145,23 @@ TREES: Mapping[str, Bounds] = MappingProxyType({
     "feature_fraction": Bounds(0.3, 1.0),
     "lambda_l2": Bounds(0.1, 50.0, is_log=True),
 })  # fmt: skip
-"""Of every family of LightGBM's trees."""
+"""The search space of every family of LightGBM trees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Called, it gives an unfitted model with its defaults.
+    """An entry of the registry; a call gives an unfitted model with the defaults.
 
-    build: makes that model. about: what it is, one line for the docs. answers: where its distribution comes from.
-    complexity: its place in the order of simplicity, 1 = the simplest; a choice within the noise takes the simpler
-    family. It says how much a family takes from few rows, not how long its code is (measured: docs/lifetime.md,
-    "Candidate"). 1: a value that the request or its history holds. 2: one pooled curve, from which trees depart as long
-    as the validation window bears them out. 3: a curve of its own for each key. 4: one answer of trees or of a linear
-    model; the spread of the first is that of the validation window's residuals. 5: trees asked anew at each age, or a
-    whole curve of them. 6: a network, or several models at once.
-    trained: whether a retrain fits it. is_baseline: a team might use it without a model; studies compare with it.
-    search: what `sojourn search` may vary, None = nothing is worth a search. Whether a family can be served is what
-    its `export` says.
+    build: creates that model. about: one line for the docs. answers: the source of its
+    distribution. complexity: rank by simplicity, 1 = simplest; among families within the noise the
+    simplest is chosen. It ranks how strongly a family fits few rows, not the length of its code
+    (docs/lifetime.md, "Candidate"). 1: a value of the request or its history. 2: one pooled curve,
+    refined by trees as far as the validation window supports them. 3: a curve for each key. 4: one
+    answer of trees or of a linear model; the spread of the first is that of the validation
+    residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or
+    several models at once. trained: whether a retrain fits it. is_baseline: usable without a model;
+    studies compare with it. search: for `sojourn search`; None = no search. A family can be served
+    if its `export` gives a model.
     """
 
     build: Callable[[], LifetimeModel]

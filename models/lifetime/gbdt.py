@@ -1,10 +1,10 @@
 """`gbdt-once` and `gbdt-uptime`: LightGBM on log10 seconds, one-shot (LA) or with uptime augmentation (LAVA).
 
-`gbdt-landmark`: LightGBM on log10 remaining seconds at fixed uptimes, among those still alive.
+`gbdt-landmark`: LightGBM on log10 remaining seconds at fixed uptimes, among running requests.
 
-LightGBM as every family uses it: deterministic, early-stopped on the validation window, then refitted.
-
-LightGBM's text model as a Forest, in exactly its own arithmetic; refuses what has no equal in ONNX.
+`boost` trains LightGBM for every family: deterministic, with early stopping on the validation
+window. `forest_from_text` turns LightGBM's text model into a Forest with the same arithmetic; it
+refuses models without an equivalent in ONNX.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ DEFAULTS: Mapping[str, Any] = {
     "lambda_l2": 5.0,
 }
 MAX_BIN = 63
-"""Bins per creation feature: 2.4 times as fast as 255, no worse on real traces; what varies with the age has 255."""
+"""Bins per creation feature: 2.4 times as fast as 255, no worse on real traces; age features have 255."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What one fit sees: features (n, F), label, weight and init score (n,)."""
+    """Rows of one fit: features (n, F), label, weight and init score (n,)."""
 
     features: np.ndarray
     label: np.ndarray
@@ -48,8 +48,8 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Boosted:
-    """A fitted booster: its text, its forest, how many rounds were best on the validation window, the gain of each
-    feature, and the most leaves that so many rounds can have."""
+    """A fitted booster: its text, its forest, the best number of rounds on the validation window,
+    the gain of each feature, and the most leaves that so many rounds can have."""
 
     text: str
     forest: Forest
@@ -58,7 +58,7 @@ class Boosted:
     n_leaves_max: int
 
     def exported(self, kind: str, fields: dict[str, Any], age_features: AgeFeatures = NO_AGE_FEATURES) -> Exported:
-        """What a bundle needs, with all by which the export is checked."""
+        """The parts for a bundle, with those for the check of the export."""
         return Exported(kind, self.forest, fields, age_features, self.text, n_leaves=self.n_leaves_max)
 
 
@@ -95,7 +95,7 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
 
 
 N_AUGMENTED_MAX = 400_000
-"""More augmented rows than this are thinned by drawing examples."""
+"""The most augmented rows; above, examples are drawn at random."""
 Augment = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From lifetimes and entry ages to positions and uptimes, as in `features.creation`."""
 
@@ -140,8 +140,8 @@ ONCE = Family(OnceModel, "LightGBM on log10 lifetime; a one-shot prediction, dou
 class UptimeModel:
     """Log10 of the remaining lifetime at an uptime, trained at shares of each example's own lifetime.
 
-    Shares carry the label (given uptime u, L is one of u / 0.125, u / 0.25, ...): good at shares, poor at
-    absolute ages. Kept as the paper has it; the measures at absolute ages stand beside it.
+    Shares reveal the label (given uptime u, L is one of u / 0.125, u / 0.25, ...): good at shares,
+    poor at absolute ages. This is the paper's method; compare the measures at absolute ages.
     """
 
     name = "gbdt-uptime"
@@ -177,7 +177,7 @@ class UptimeModel:
         return self.boosted_.gain
 
     def _rows(self, examples: Examples, seed: int) -> tuple[Rows, float]:
-        """Weighted rows with the uptime as last feature; all that another way of drawing uptimes changes."""
+        """Weighted rows with the uptime as last feature; subclasses draw other uptimes."""
         return uptime_rows(examples, augment_uptime, len(UPTIME_SHARES), seed)
 
 
@@ -186,7 +186,7 @@ UPTIME = Family(UptimeModel, "LightGBM with uptime augmentation (LAVA, section 3
 
 
 def once_rows(examples: Examples) -> tuple[Rows, float]:
-    """Rows at uptime 0, of requests observed from their start, weighted for censoring."""
+    """Rows at uptime 0 of requests that were observed from their start, weighted for censoring."""
     idx = np.flatnonzero(examples.entry_s <= 0.0)
     return _weighted(examples, idx, np.zeros(len(idx)), examples.features[idx])
 
@@ -195,19 +195,20 @@ def uptime_rows(examples: Examples, augment: Augment, n_each: float, seed: int,
                 n_max: int = N_AUGMENTED_MAX) -> tuple[Rows, float]:
     """Rows at the uptimes that `augment` draws, the uptime as last feature, weighted for censoring.
 
-    n_each: rows that one example becomes, for drawing no more examples than make `n_max` rows.
-    The second answer is the share of weights clipped.
+    n_each: rows of one example, so that the drawn examples give at most `n_max` rows. The second
+    result is the share of clipped weights.
     """
-    taken = np.arange(len(examples))
+    sample = np.arange(len(examples))
     if len(examples) * n_each > n_max:
-        taken = np.sort(np.random.default_rng(seed).permutation(len(examples))[:int(n_max // n_each)])
-    idx, uptime_s = augment(examples.lifetime_s[taken], examples.entry_s[taken])
-    idx = taken[idx]
+        sample = np.sort(np.random.default_rng(seed).permutation(len(examples))[:int(n_max // n_each)])
+    idx, uptime_s = augment(examples.lifetime_s[sample], examples.entry_s[sample])
+    idx = sample[idx]
     return _weighted(examples, idx, uptime_s, np.column_stack([examples.features[idx], uptime_s]))
 
 
 def _weighted(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray, features: np.ndarray) -> tuple[Rows, float]:
-    """Rows of examples `idx` at an uptime, labelled with log10 of what remained; and the share of weights clipped."""
+    """Rows of examples `idx` at an uptime, labelled with log10 of the remaining time; and the share
+    of clipped weights."""
     if not examples.is_event.any():
         raise ValueError("training examples must hold at least one observed end, got censored ones only")
     weight, clipped = event_weights(examples, idx, uptime_s)
@@ -220,7 +221,6 @@ def _weighted(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray, feature
 
 
 def _scores(boosted: Boosted, features: np.ndarray) -> np.ndarray:
-    """Raw scores (n,) of full feature rows."""
     from sojourn.models.lightgbm_library import lgb
 
     booster = lgb.Booster(model_str=boosted.text)
@@ -239,10 +239,10 @@ def spread(scores: np.ndarray, rows: Rows) -> tuple[float, np.ndarray]:
 
 
 class LandmarkModel(UptimeModel):
-    """As `gbdt-uptime`, but its rows stand at the same uptimes for all, so that an uptime carries no label.
+    """As `gbdt-uptime`, but with the same uptimes for all rows, so that an uptime does not reveal the label.
 
-    Every example still alive at a landmark is asked there, as a scheduler would ask. Between two landmarks the
-    answer is that of the nearer one, since the trees have seen no other uptimes.
+    Every example that runs at a landmark gives a row there. Between two landmarks the answer is
+    that of the nearer one, since the trees were trained on no other uptimes.
     """
 
     name = "gbdt-landmark"
@@ -298,9 +298,9 @@ class _Builder:
 def forest_from_text(text: str) -> Forest:
     """Parse `booster.model_to_string()`.
 
-    Raises ValueError for linear trees, averaged forests (rf), several trees per iteration and `reg_sqrt`,
-    whose raw score is no plain sum of constant leaves. Native categories must be whole numbers in the rows:
-    LightGBM cuts fractions off before it looks, ONNX does not.
+    Raises ValueError for linear trees, averaged forests (rf), several trees per iteration and
+    `reg_sqrt`, whose raw score is no plain sum of constant leaves. Native categories must be whole
+    numbers in the rows: LightGBM truncates fractions, ONNX does not.
     """
     header, *blocks = text.split("\nTree=")
     fields = dict(line.split("=", 1) for line in header.splitlines() if "=" in line)
@@ -350,9 +350,9 @@ def _add_node(builder: _Builder, feature: int, split: float, decision: int, sets
     is_default_left, missing = bool(decision & 2), (decision >> 2) & 3
     if decision & 1:  # categorical: NaN and unseen values go right
         return builder.node(feature, 0.0, MEMBER, False, sets[int(split)])
-    seen = builder.missing.setdefault(feature, set())
-    seen.add(missing == 1)
-    if len(seen) > 1:
+    zero_flags = builder.missing.setdefault(feature, set())
+    zero_flags.add(missing == 1)
+    if len(zero_flags) > 1:
         raise ValueError(f"zeros of feature {feature} must be missing at all of its nodes or at none")
     # LightGBM reads every value within ZERO as 0, so no threshold may lie inside.
     if -ZERO <= split < ZERO:

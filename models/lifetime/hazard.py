@@ -1,11 +1,11 @@
 """`hazard`: a discrete-time hazard by gradient boosting, exact with censoring and delayed entry.
 
-One row per example and interval at risk, labelled by whether it ended there; log-odds relative to the pooled
-hazard of the interval, so that a model that learns nothing is the pooled Kaplan-Meier curve.
+One row per example and interval at risk, labelled by whether it ended there. Log-odds are relative
+to the pooled hazard of the interval, so a model without splits is the pooled Kaplan-Meier curve.
 
-`mixture`: the hazards of `hazard` and `km` weighed by age; where the validation window says little, one of the two.
-
-A convex mix of interval hazards is again a curve of interval hazards, and costs one look into the table.
+`mixture`: a weighted mean of the hazards of `hazard` and `km`, with weights by age; one of the two
+alone if the validation window gives too little evidence. A mean of interval hazards is again a
+curve of interval hazards, and costs one lookup in the table.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, i
 from sojourn.serving.forest import AgeFeatures, varying_walk
 
 N_PERIODS_MAX = 400_000
-"""More person-period rows than this are thinned: survived intervals are sampled and weigh more."""
+"""The most person-period rows; above, survived intervals are sampled and weigh more."""
 N_ROUNDS = 100
-"""Trees at most: what an answer costs grows with them, not with their leaves. No worse than 300 (docs/lifetime.md)."""
+"""The most trees: the time of an answer grows with trees, not with leaves. No worse than 300 (docs/lifetime.md)."""
 PARAMS: Mapping[str, Any] = {
     "num_leaves": 63, "learning_rate": 0.08, "min_data_in_leaf": 374, "feature_fraction": 0.65, "lambda_l2": 0.42,
 }  # fmt: skip
-"""The rate goes with the trees; so few leaves fit into masks. The last three are the best of 22 trials of a search."""
+"""The learning rate fits the number of trees; the leaves fit into masks. The last three are the best of 22 trials."""
 
 
 class HazardModel:
-    """Gradient-boosted discrete-time hazard; answers the whole distribution."""
+    """Gradient-boosted discrete-time hazard; predicts the whole distribution."""
 
     name = "hazard"
     clipped_share_ = math.nan
@@ -58,7 +58,7 @@ class HazardModel:
         return self
 
     def learn(self, train: Examples, valid: Examples, settings: FitSettings) -> Self:
-        """The first half of `fit`: learn from `train` and stop by `valid`, whose curves are kept."""
+        """The first half of `fit`: learn from `train`, stop by `valid`, and keep the curves of `valid`."""
         self._set_axis(train, settings, limit_place_of(train, settings))
         self._boost(train, valid, self.n_rounds, settings)
         self.validation_hazards_ = self.hazards(valid)
@@ -113,8 +113,8 @@ def _rows(examples: Examples, axis: Axis, age_features: AgeFeatures, seed: int) 
     n_survived = int((is_kept & ~periods.is_end).sum())
     share = min(1.0, N_PERIODS_MAX / max(n_survived, 1))
     if share < 1.0:
-        drawn = np.random.default_rng(seed).random(len(weight)) < share
-        is_kept &= periods.is_end | drawn
+        is_drawn = np.random.default_rng(seed).random(len(weight)) < share
+        is_kept &= periods.is_end | is_drawn
         weight = np.where(periods.is_end, weight, weight / share)
     idx, interval = periods.idx[is_kept], periods.interval[is_kept]
     return Rows(age_features.rows(examples.features[idx], interval), periods.is_end[is_kept].astype(np.float64),
@@ -122,11 +122,11 @@ def _rows(examples: Examples, axis: Axis, age_features: AgeFeatures, seed: int) 
 
 
 BUCKETS_S = (0.0, 600.0, 3_600.0, 21_600.0)
-"""Where each bucket of the age begins, s. An interval is of the bucket in which it begins."""
+"""The start of each bucket of the age, s. An interval belongs to the bucket in which it starts."""
 N_TENTHS = 10
-"""Weights are tenths."""
+"""Weights are multiples of 1 / N_TENTHS."""
 N_ROWS_MAX = 5_000
-"""Validation rows that the weights are chosen on: a seeded draw of more."""
+"""The most validation rows for the choice of weights; above, a seeded draw."""
 N_DRAWS = 200
 
 Score = Callable[[np.ndarray], BrierOverAges]
@@ -134,13 +134,11 @@ Score = Callable[[np.ndarray], BrierOverAges]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """weights: float64 (4,), of the hazard model's own hazard in each bucket of the age, in tenths; the rest is km's.
-    On two clocks a fifth stands for all that is past half of the limit.
-
-    single: the better of the two alone, by score. gain: its score minus that of these weights, above 0 = better; low,
-    high: the 95 % interval over owners. n: rows of the validation window that were asked. is_shrunk: other weights were
-    better, but not by more than one standard error.
-    """
+    """weights: float64 (4,), of the hazard model in each bucket of the age, in tenths; the rest is
+    km's. With limit axis a fifth weight is for all intervals past half of the limit. single: the
+    better family alone, by score. gain: its score minus that of these weights, above 0 = better;
+    low, high: the 95 % interval over owners. n: validation rows. is_shrunk: other weights were
+    better, but not by more than one standard error."""
 
     weights: np.ndarray
     single: str
@@ -151,34 +149,32 @@ class Weights:
     is_shrunk: bool
 
     def text(self) -> str:
-        """The weights in words, and what they bring."""
+        """The weights and their gain as a sentence."""
         if len({*self.weights.tolist()}) == 1 and self.weights[0] in (0.0, 1.0):
             is_level = ", as better weights were within one standard error" if self.is_shrunk else ""
             return f"{self.single} alone at every age{is_level} ({self.n:,} validation requests)."
         starts = [*(f"{start_s:g} s" for start_s in BUCKETS_S), "half of the limit"]
         each = ", ".join(f"{weight:.1f} from {start} on"
                          for weight, start in zip(self.weights.tolist(), starts, strict=False))
-        said = (f"Weight of hazard by age, the rest is km's: {each}. Brier over ages {self.gain:+.4f} better than "
-                f"{self.single} alone, 95 % interval {self.low:+.4f} to {self.high:+.4f} over owners "
-                f"({self.n:,} validation requests)")
-        return f"{said}; better weights were within one standard error." if self.is_shrunk else f"{said}."
+        sentence = (f"Weight of hazard by age, the rest is km's: {each}. Brier over ages {self.gain:+.4f} better than "
+                    f"{self.single} alone, 95 % interval {self.low:+.4f} to {self.high:+.4f} over owners "
+                    f"({self.n:,} validation requests)")
+        return f"{sentence}; better weights were within one standard error." if self.is_shrunk else f"{sentence}."
 
 
-def choose_weights(own: np.ndarray, known: np.ndarray, axis: Axis, valid: Examples, seed: int) -> Weights:
-    """Weights by the Brier score over ages: best in each bucket, then as near to the better single family as one
-    standard error allows (owners drawn).
-
-    own, known: hazards of the validation rows by the hazard model and by km, float64 (n, J), both fitted before them
-    on this axis. A window that can't be scored gets km alone.
-    """
+def choose_weights(of_hazard: np.ndarray, of_km: np.ndarray, axis: Axis, valid: Examples, seed: int) -> Weights:
+    """Weights by the Brier score over ages: best in each bucket, then as near to the better single
+    family as one standard error over owners allows. of_hazard, of_km: hazards of the validation
+    rows by the two models, float64 (n, J), both fitted on earlier rows with this axis. If the
+    window cannot be scored, km alone."""
     if len(valid) > N_ROWS_MAX:
         idx = np.sort(np.random.default_rng(seed).permutation(len(valid))[:N_ROWS_MAX])
-        own, known, valid = own[idx], known[idx], valid.take(idx)
+        of_hazard, of_km, valid = of_hazard[idx], of_km[idx], valid.take(idx)
     bucket = buckets_of(axis)
 
     def brier(weights: np.ndarray) -> BrierOverAges:
         each = weights[bucket]
-        return BrierOverAges.of(axis.table(each * own + (1.0 - each) * known, valid), valid)
+        return BrierOverAges.of(axis.table(each * of_hazard + (1.0 - each) * of_km, valid), valid)
 
     n = max(len(BUCKETS_S), int(bucket.max()) + 1)
     alone = {"km": np.zeros(n), "hazard": np.ones(n)}
@@ -189,49 +185,49 @@ def choose_weights(own: np.ndarray, known: np.ndarray, axis: Axis, valid: Exampl
     best = _best(brier, alone[single], scores[single])
     codes = coarsest_owner(list(valid.keys), len(valid))
     draws = OwnerDraws(codes, N_DRAWS, seed=seed)
-    chosen = _nearest(brier, alone[single], best, draws)
-    one, other = brier(alone[single]), brier(chosen)
-    low, high = interval([one.score(weight) - other.score(weight) for weight in draws])
-    return Weights(chosen, single, one.score() - other.score(), low, high, len(valid),
-                   not np.array_equal(chosen, best))
+    weights_used = _nearest(brier, alone[single], best, draws)
+    single_score, chosen_score = brier(alone[single]), brier(weights_used)
+    low, high = interval([single_score.score(weight) - chosen_score.score(weight) for weight in draws])
+    return Weights(weights_used, single, single_score.score() - chosen_score.score(), low, high, len(valid),
+                   not np.array_equal(weights_used, best))
 
 
 def buckets_of(axis: Axis) -> np.ndarray:
-    """The bucket of each interval, int64 (J,); those of a share of the limit are of the last one."""
+    """The bucket of each interval, int64 (J,); intervals of a share of the limit are in the last one."""
     aged = np.searchsorted(BUCKETS_S, axis.intervals.edges[:-1], side="right") - 1
     n_shares = len(axis.intervals.offsets) - len(aged)
     return np.append(aged, np.full(n_shares, len(BUCKETS_S)))
 
 
 def _best(brier: Score, start: np.ndarray, score: float) -> np.ndarray:
-    """The best tenth of each bucket in turn, the latest first: what comes later counts at all earlier ages, too."""
+    """The best tenth of each bucket in turn, the latest first, since later buckets count at all earlier ages, too."""
     best = start.copy()
     for bucket in reversed(range(len(best))):
         for tenth in range(N_TENTHS + 1):
-            tried = best.copy()
-            tried[bucket] = tenth / N_TENTHS
-            found = brier(tried).score()
-            if found < score:
-                best, score = tried, found
+            trial = best.copy()
+            trial[bucket] = tenth / N_TENTHS
+            trial_score = brier(trial).score()
+            if trial_score < score:
+                best, score = trial, trial_score
     return best
 
 
 def _nearest(brier: Score, single: np.ndarray, best: np.ndarray, draws: OwnerDraws) -> np.ndarray:
-    """On the way from the single family to the best weights, in tenths of it, the first within one standard error."""
+    """The first weights within one standard error, in steps of a tenth from the single family to the best weights."""
     aim = brier(best)
     of_best = np.array([aim.score(weight) for weight in draws])
     for step in range(N_TENTHS):
-        tried = np.round(single + step / N_TENTHS * (best - single), 1)
-        found = brier(tried)
-        differences = np.array([found.score(weight) for weight in draws]) - of_best
-        known = differences[np.isfinite(differences)]
-        if len(known) < 2 or found.score() - aim.score() <= float(known.std()):
-            return tried
+        trial = np.round(single + step / N_TENTHS * (best - single), 1)
+        trial_brier = brier(trial)
+        differences = np.array([trial_brier.score(weight) for weight in draws]) - of_best
+        finite = differences[np.isfinite(differences)]
+        if len(finite) < 2 or trial_brier.score() - aim.score() <= float(finite.std()):
+            return trial
     return best
 
 
 class MixtureModel:
-    """Both families, as they are alone, and a weight for each bucket of the age. Those already fitted are taken."""
+    """Both families, and a weight for each bucket of the age. Models in `settings.fitted` are used again."""
 
     name = "mixture"
     clipped_share_ = math.nan
@@ -246,11 +242,11 @@ class MixtureModel:
                         else HazardModel().fit(train, valid, past, settings))
         self.km_ = (known_model if isinstance(known_model, KaplanMeierModel)
                     else KaplanMeierModel().fit(train, valid, past, settings))
-        own, known = self.hazard_.validation_hazards_, self.km_.validation_hazards_
+        of_hazard, of_km = self.hazard_.validation_hazards_, self.km_.validation_hazards_
         axis = self.km_.validation_axis_
-        self.weights_ = choose_weights(own, known, axis, valid, settings.seed)
+        self.weights_ = choose_weights(of_hazard, of_km, axis, valid, settings.seed)
         each = self.weights_.weights[buckets_of(axis)]
-        self.validation_table_ = axis.table(each * own + (1.0 - each) * known, valid)
+        self.validation_table_ = axis.table(each * of_hazard + (1.0 - each) * of_km, valid)
         return self
 
     def curve_table(self, rows: Examples) -> HazardTable:
@@ -259,12 +255,12 @@ class MixtureModel:
         return axis.table(each * self.hazard_.hazards(rows) + (1.0 - each) * self.km_.hazards(rows), rows)
 
     def export(self) -> Exported:
-        """The hazard model with km's table beside it; one of them alone where all weights are its own."""
+        """The hazard model with km's table; one of the two alone if it has all the weight."""
         weights = tuple(self.weights_.weights[buckets_of(self.hazard_.axis_)].tolist())
-        own = self.km_.export() if not any(weights) else self.hazard_.export()
+        exported = self.km_.export() if not any(weights) else self.hazard_.export()
         if any(weights) and min(weights) < 1.0:
-            own = replace(own, lookup=ExportedLookup(self.km_.lookup_, self.km_.hazards_, weights))
-        return replace(own, fields={**own.fields, "mixture": self.weights_.text()})
+            exported = replace(exported, lookup=ExportedLookup(self.km_.lookup_, self.km_.hazards_, weights))
+        return replace(exported, fields={**exported.fields, "mixture": self.weights_.text()})
 
     def gains(self) -> np.ndarray | None:
         return self.hazard_.gains() if self.weights_.weights.any() else None

@@ -1,8 +1,7 @@
 """The time axis of hazard curves: log-spaced intervals, their pooled hazards, and the tail beyond them.
 
-The axis of interval hazards: intervals of the age, and where a trace ends at its limits those of their share.
-
-Person-periods on two clocks: the age up to half of a request's limit, then the share of the limit.
+An `Axis` has intervals of the age, and, if many requests of a trace end at their limits, a limit
+axis: the age up to half of a request's limit, then the share of the limit.
 """
 
 from __future__ import annotations
@@ -20,26 +19,27 @@ from sojourn.serving.curves import LONGEST_S
 from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
 
 N_AT_RISK_MIN = 50
-"""The last interval begins where at least this many are at risk (specs, Meaning of remaining)."""
+"""The last interval starts where at least this many are at risk (specs, Meaning of remaining)."""
 
 N_INTERVALS = 37
 FIRST_S = 2.0
-"""Where the first interval ends. At 10 s a fifth of CEA-Curie's jobs ended within it, and a constant hazard there put
-the largest PIT deviation at .12; from 2 s on it is .05."""
+"""The end of the first interval. With 10 s, a fifth of CEA-Curie's jobs ended within it, and the
+constant hazard there gave a PIT deviation of .12; with 2 s it is .05."""
 
 HAZARD_MIN = 1e-6
-"""Of a pooled hazard; its greatest is 1 - 1e-6."""
+"""The least pooled hazard; the largest is 1 - 1e-6."""
 HAZARD_MAX = 30.0
-"""A curve that falls to 0 within an interval has this cumulative hazard there: exp(-30) of them stay."""
+"""The cumulative hazard of an interval in which a curve falls to 0: exp(-30) remain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """edges: float64 (J + 1,) s, from 0, at half seconds so that no lifetime lies on one.
+    """edges: float64 (J + 1,) s, from 0, at half seconds so that no lifetime is on one.
 
-    shares: float64 (K + 1,), of the limit, where the axis has that clock, else empty: K intervals follow those of the
-    age. offsets: float64 (J + K,), log-odds of the pooled hazard. tail_s: mean remaining beyond the last edge, s.
-    grid: float64 (2J + 1,) s, edges and their geometric middles, for held exits.
+    shares: float64 (K + 1,), of the limit, if there is a limit axis, else empty: K intervals follow
+    those of the age. offsets: float64 (J + K,), log-odds of the pooled hazard. tail_s: mean
+    remaining beyond the last edge, s. grid: float64 (2J + 1,) s, edges and their geometric middles,
+    for held exits.
     """
 
     edges: np.ndarray
@@ -53,9 +53,9 @@ class Intervals:
 class PersonPeriods:
     """One row per example and interval at risk. idx: example, interval: number, both int64 (m,).
 
-    is_end: bool (m,), the example ended in the interval. weight: float64 (m,), the share of the interval
-    under observation (1 where it ended): with a constant hazard within it the likelihood is exact, but
-    for an end in the very interval of a late entry, which counts as the whole of it.
+    is_end: bool (m,), the example ended in the interval. weight: float64 (m,), the share of the
+    interval under observation (1 where it ended): with a constant hazard within it the likelihood
+    is exact, except for an end in the interval of a late entry, which counts as a whole interval.
     """
 
     idx: np.ndarray
@@ -67,7 +67,7 @@ class PersonPeriods:
 def fit_intervals(examples: Examples, n_intervals: int = N_INTERVALS, first_s: float = FIRST_S) -> Intervals:
     """Log-spaced intervals from `first_s` to the age at which 50 are still at risk, with pooled hazards.
 
-    Raises ValueError where no end was observed.
+    Raises ValueError if no end was observed.
     """
     if not examples.is_event.any():
         raise ValueError("training examples must hold at least one observed end, got censored ones only")
@@ -82,9 +82,10 @@ def fit_intervals(examples: Examples, n_intervals: int = N_INTERVALS, first_s: f
 
 
 def pooled_offsets(periods: PersonPeriods, n_intervals: int) -> np.ndarray:
-    """Log-odds of the hazard of all together in each interval, float64 (n_intervals,).
+    """Log-odds of the pooled hazard in each interval, float64 (n_intervals,).
 
-    Before the first interval in which anybody was at risk it is the least: who is asked about was alive after it.
+    Before the first interval with a request at risk it is the minimum, since all requests outlived
+    these.
     """
     at_risk = np.bincount(periods.interval, weights=periods.weight, minlength=n_intervals)
     ends = np.bincount(periods.interval, weights=periods.is_end, minlength=n_intervals)
@@ -96,8 +97,8 @@ def pooled_offsets(periods: PersonPeriods, n_intervals: int) -> np.ndarray:
 def interval_hazards(at_edges: np.ndarray, edges: np.ndarray, offsets: np.ndarray, last_s: float) -> np.ndarray:
     """Cumulative hazards (..., J) from survival at the edges (..., J + 1), at most 30 an interval.
 
-    The pooled hazard stands where the curve says nothing: after it reached 0, and in intervals that begin at or
-    after `last_s`, the last time under observation.
+    The pooled hazard is used where the curve is undefined: after it reached 0, and in intervals
+    that start at or after `last_s`, the last time under observation.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         hazards = -np.log(at_edges[..., 1:] / at_edges[..., :-1])
@@ -134,14 +135,15 @@ def person_periods(examples: Examples, edges: np.ndarray) -> PersonPeriods:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """intervals: of both clocks. limit_place: of the limit among the features; -1 = the age is the only clock."""
+    """intervals: of the age and of the limit's share. limit_place: index of the limit among the
+    features; -1 = no limit axis."""
 
     intervals: Intervals
     limit_place: int = -1
 
     @classmethod
     def fit(cls, examples: Examples, limit_place: int, n_intervals: int = N_INTERVALS) -> Axis:
-        """Intervals and pooled hazards of the examples; ValueError where no end was observed."""
+        """Intervals and pooled hazards of the examples; ValueError if no end was observed."""
         intervals = fit_intervals(examples, n_intervals)
         if limit_place < 0:
             return cls(intervals)
@@ -172,51 +174,52 @@ class Axis:
 
     def table(self, hazards: np.ndarray, rows: Examples) -> HazardTable:
         """The curves of rows with these hazards of whole intervals, float64 (n, J + K)."""
-        own = self.intervals
+        axis = self.intervals
         if self.limit_place < 0:
-            return HazardTable.from_hazards(own.edges, hazards, own.tail_s, own.grid)
-        return HazardTable.from_limits(own.edges, own.shares, hazards, self.limit_s(rows), own.tail_s, own.grid)
+            return HazardTable.from_hazards(axis.edges, hazards, axis.tail_s, axis.grid)
+        return HazardTable.from_limits(axis.edges, axis.shares, hazards, self.limit_s(rows), axis.tail_s, axis.grid)
 
     def age_edges(self) -> np.ndarray:
-        """Edges of all intervals for what is set against the age. Those of a share of the limit have ages of no
-        meaning, beyond all others: what tells there is set against the limit (`serving.inputs.encoder`)."""
+        """Edges of all intervals for age features. For intervals of a share of the limit they have
+        no meaning and are beyond all others; there, limit features are used
+        (`serving.inputs.encoder`)."""
         n_shares = max(len(self.intervals.shares) - 1, 0)
         edges = self.intervals.edges
         return np.append(edges, edges[-1] * 2.0 ** np.arange(1, n_shares + 1))
 
     def fields(self) -> dict[str, Any]:
-        """What schema.json holds of it."""
-        own = self.intervals
-        fields = {"edges": own.edges.tolist(), "offsets": own.offsets.tolist(), "tail_s": own.tail_s,
-                  "grid": own.grid.tolist()}
-        return fields if self.limit_place < 0 else {**fields, "shares": own.shares.tolist()}
+        """The fields in schema.json."""
+        intervals = self.intervals
+        fields = {"edges": intervals.edges.tolist(), "offsets": intervals.offsets.tolist(), "tail_s": intervals.tail_s,
+                  "grid": intervals.grid.tolist()}
+        return fields if self.limit_place < 0 else {**fields, "shares": intervals.shares.tolist()}
 
 
 def limit_place_of(train: Examples, settings: FitSettings) -> int:
-    """Where the limit stands among the features, if the training rows end at their limits often enough; else -1."""
+    """The index of the limit among the features, if enough training rows end at their limits; else -1."""
     place = settings.names.index(LIMIT) if LIMIT in settings.names else -1
     return place if place >= 0 and wants_limit(train, train.features[:, place]) else -1
 
 
 LIMIT_SHARES = (0.5, 0.7, 0.85, 0.95, 0.99, 1.0, 1.001, 1.003, 1.01, 1.03, 1.1, 2.0, 20.0)
-"""Shares of the limit between which the hazard is constant: narrow just above 1, where jobs are killed."""
+"""Edges of the limit's shares: narrow just above 1, where jobs are killed."""
 NEAR = (0.97, 1.03)
 NEAR_MIN = 0.05
-"""The second clock runs where at least this share of the ends after ten minutes lie so near to the limit."""
+"""The limit axis is used if at least this share of the ends after ten minutes is so near to the limit."""
 _LATE_S = 600.0
 _N_ENDS_MIN = 200
 
 
 def wants_limit(examples: Examples, limit_s: np.ndarray) -> bool:
-    """Whether ends come at the limits often enough for a clock of their own. limit_s: float64 (n,), NaN = none."""
+    """Whether enough ends are at the limits for a limit axis. limit_s: float64 (n,), NaN = none."""
     n_ends, near = _near_limit(examples, limit_s)
     return n_ends >= _N_ENDS_MIN and near >= NEAR_MIN
 
 
 def limit_text(examples: Examples, limit_s: np.ndarray) -> str:
-    """One sentence: how many ends lie near the limit, and whether the second clock runs; "" where no limit is stated.
+    """One sentence: how many ends are near the limit, and whether the limit axis is used; "" without limits.
 
-    And a warning where they lie near 60 times the number instead: it is minutes, most likely.
+    And a warning if they are near 60 times the number instead: then it is probably in minutes.
     """
     n_ends, near = _near_limit(examples, limit_s)
     n_minutes, near_minutes = _near_limit(examples, 60.0 * limit_s)
@@ -231,7 +234,7 @@ def limit_text(examples: Examples, limit_s: np.ndarray) -> str:
 
 
 def _near_limit(examples: Examples, limit_s: np.ndarray) -> tuple[int, float]:
-    """How many ends after ten minutes have a limit, and which share of these lies near it."""
+    """How many ends after ten minutes have a limit, and the share of these that is near it."""
     is_limited = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
     is_asked = examples.is_event & (examples.lifetime_s >= _LATE_S) & is_limited
     share = examples.lifetime_s[is_asked] / limit_s[is_asked]
@@ -240,11 +243,12 @@ def _near_limit(examples: Examples, limit_s: np.ndarray) -> tuple[int, float]:
 
 
 def limit_periods(examples: Examples, edges: np.ndarray, shares: np.ndarray, limit_s: np.ndarray) -> PersonPeriods:
-    """As `person_periods`, on each example's own axis (`serving.curves.formulas`).
+    """As `person_periods`, on each example's limit axis (`serving.curves.formulas`).
 
-    edges: float64 (J + 1,) s; shares: float64 (K + 1,) of the limit; limit_s: float64 (n,), NaN = none. Intervals 0 to
-    J - 1 are of the age, J to J + K - 1 of the share of the limit. A weight is the seen part of the *whole* interval,
-    so that an interval of the age that was cut at half of a limit counts less, one that was stretched to it more.
+    edges: float64 (J + 1,) s; shares: float64 (K + 1,) of the limit; limit_s: float64 (n,), NaN =
+    none. Intervals 0 to J - 1 are of the age, J to J + K - 1 of the share of the limit. A weight is
+    the observed part of the *whole* interval, so an age interval that is cut at half of a limit
+    counts less, a stretched one more.
     """
     arrays = (edges, shares, limit_s, examples.entry_s, examples.lifetime_s, examples.is_event)
     none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)

@@ -1,6 +1,6 @@
 """`mlp`: a small neural network (scikit-learn) on uptime-augmented rows, LAVA's neural comparison.
 
-Features as linear models and networks read them: no missing values, no long tails, one scale.
+`Scaling` prepares features for linear models and networks: no missing values, no long tails, one scale.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from sojourn.models.lifetime.contract import Family, FitSettings
 from sojourn.models.lifetime.gbdt import Rows, spread, uptime_rows
 
 SKEW_MIN = 2.0
-"""A feature without negative values and with a skewness above this is read as log(1 + x)."""
+"""A feature without negative values and with a larger skewness is transformed to log(1 + x)."""
 LIMIT = 5.0
-"""Standardised values are clipped here, so that a value never seen in training moves an answer only so far."""
+"""Bound of standardised values, which bounds the effect of values outside the training range."""
 _LARGEST = 1e100
-"""Values beyond count as this: the sum of their squares would overflow."""
+"""Bound of feature values, so that the sum of squares does not overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """Imputation and standardisation, as fitted on training rows.
 
-    median: float64 (F,), stands for a missing value; 0 where nothing was known. is_log: bool (F,).
+    median: float64 (F,), replaces missing values; 0 if all are missing. is_log: bool (F,).
     mean, spread: float64 (F,), after the logarithm; a constant feature has spread 1.
     """
 
@@ -40,7 +40,7 @@ class Scaling:
 
     @classmethod
     def fit(cls, features: np.ndarray) -> Scaling:
-        """Fit on features (n, F), n >= 1, NaN = not known.
+        """Fit on features (n, F), n >= 1, NaN = missing.
 
         >>> scaling = Scaling.fit(np.array([[1.0], [3.0], [np.nan]]))
         >>> scaling.transform(np.array([[2.0], [np.nan], [9e9]])).ravel().tolist()
@@ -73,16 +73,17 @@ def _spread(features: np.ndarray) -> np.ndarray:
 HIDDEN = (64, 32)
 N_EPOCHS_MAX = 20
 N_PATIENT = 3
-"""Epochs without a better validation error after which training stops."""
+"""Training stops after so many epochs without a better validation error."""
 GRID_S = np.append(0.0, np.rint(np.geomspace(10.0, 2_419_200.0, 32)))
-"""Uptimes at which the network is asked: 0 and 32 log-spaced ones from 10 s to 28 days."""
+"""Uptimes of the network's answers: 0 and 32 log-spaced ones from 10 s to 28 days."""
 
 
 class NetworkModel:
     """Log10 of the remaining lifetime by features and log(1 + uptime), weighted for censoring.
 
-    Rows as `gbdt-uptime` draws them (the same trap: shares of the own lifetime carry the label), at most 60,000.
-    The curve steps at the geometric middles of the grid's uptimes. Epochs are chosen on the validation window.
+    Rows as in `gbdt-uptime` (with the same flaw: shares of the lifetime reveal the label), at most
+    60,000. The curve steps at the geometric middles of the grid's uptimes. Epochs are chosen on the
+    validation window.
     """
 
     name = "mlp"
@@ -109,29 +110,28 @@ class NetworkModel:
     def _rows(self, examples: Examples, seed: int) -> tuple[Rows, float]:
         return uptime_rows(examples, augment_uptime, len(UPTIME_SHARES), seed, self.n_rows_max)
 
-    def _learn(self, rows: Rows, checked: Rows | None, n_epochs: int, seed: int) -> None:
+    def _learn(self, rows: Rows, valid_rows: Rows | None, n_epochs: int, seed: int) -> None:
         from sklearn.neural_network import MLPRegressor
 
         self.scaling_ = Scaling.fit(_with_log(rows.features))
         features = self.scaling_.transform(_with_log(rows.features))
-        batch_size: Any = min(512, len(features))  # its default, a text, is read as its type
+        batch_size: Any = min(512, len(features))  # Any, since the stub takes its type from the default, a text
         network = MLPRegressor(hidden_layer_sizes=HIDDEN, batch_size=batch_size, learning_rate_init=3e-3,
                                random_state=seed)
         weight = np.ones(len(features)) if rows.weight is None else rows.weight / rows.weight.mean()
         best, self.network_, self.n_epochs_ = np.inf, network, n_epochs
         for epoch in range(1, n_epochs + 1):
             network.partial_fit(features, rows.label, sample_weight=weight)
-            if checked is None:
+            if valid_rows is None:
                 continue
-            error = network.predict(self.scaling_.transform(_with_log(checked.features))) - checked.label
-            loss = float(np.average(error**2, weights=checked.weight))
+            error = network.predict(self.scaling_.transform(_with_log(valid_rows.features))) - valid_rows.label
+            loss = float(np.average(error**2, weights=valid_rows.weight))
             if loss < best:
                 best, self.network_, self.n_epochs_ = loss, copy.deepcopy(network), epoch
             elif epoch - self.n_epochs_ >= N_PATIENT:
                 break
 
     def _scores(self, features: np.ndarray) -> np.ndarray:
-        """Log10 seconds (n,) of rows with the uptime as last feature."""
         return np.asarray(self.network_.predict(self.scaling_.transform(_with_log(features))))
 
     def curve_table(self, rows: Examples) -> PointTable:
@@ -151,5 +151,4 @@ MLP = Family(NetworkModel, "network of 64 and 32 units on rows augmented as LAVA
 
 
 def _with_log(features: np.ndarray) -> np.ndarray:
-    """Features with the last one, the uptime, as log(1 + uptime)."""
     return np.column_stack([features[:, :-1], np.log1p(features[:, -1])])

@@ -1,9 +1,9 @@
-"""The model that predicts a running request anew, from its owner's history as it stands then; kept where it gains.
+"""The model that predicts a running request anew, from its owner's history at that time.
 
-A hazard model of its own, learnt from requests that had reached an age, with the features of that age (a landmark
-model: van Houwelingen 2007). The model of the admission cannot be asked in its place: it has seen no request that is
-among what its own owner runs (docs/running_requests.md has both). Ages at which it does not gain on the validation
-window, by more than the standard error over owners, are left out.
+It is a second hazard model, learnt from requests that reached an age, with their features at that age (a
+landmark model: van Houwelingen 2007). The model of the admission cannot replace it: in its training
+a request is never among its owner's running ones (docs/running_requests.md compares both). An age
+is used only if the gain on the validation window exceeds the standard error over owners.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from sojourn.serving.inputs import HistoryDefinition
 
 @dataclass(frozen=True, slots=True)
 class AgeGain:
-    """Integrated Brier scores of what remains at an age, on a window, of n requests seen alive then, n_ends of which
-    were seen to end.
+    """Integrated Brier scores of the remaining time at an age, on a window, of n requests observed
+    alive then, n_ends of them with an observed end.
 
-    held: by the curve of the admission. refreshed: by that of the age. error: the standard error of the difference;
-    infinite where it is not known. mae_held, mae_refreshed: of log10 of what remained, of observed ends; NaN without
-    any. All of them: lower is better.
+    held: by the curve of the admission. refreshed: by that of the age. error: the standard error of
+    the difference; infinite if unknown. mae_held, mae_refreshed: of log10 remaining time, of
+    observed ends; NaN without any. Lower is better for all.
     """
 
     age_s: int
@@ -51,25 +51,25 @@ class AgeGain:
     mae_refreshed: float = math.nan
 
     def document(self) -> dict[str, int | float | None]:
-        """By name, as JSON has it: None for what is not finite."""
+        """The fields by name, for JSON: None for values that are not finite."""
         return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
     def scores(self) -> dict[str, float]:
-        """By name, for a log: `refresh_10m.*`; what is not known is left out."""
-        found = {"n": float(self.n), "ibs_held": self.held, "ibs": self.refreshed, "mae_held": self.mae_held,
-                 "mae": self.mae_refreshed}
-        return {f"refresh_{time_label(self.age_s)}.{name}": value for name, value in found.items()
+        """The scores by name, for a log: `refresh_10m.*`; without unknown ones."""
+        values = {"n": float(self.n), "ibs_held": self.held, "ibs": self.refreshed, "mae_held": self.mae_held,
+                  "mae": self.mae_refreshed}
+        return {f"refresh_{time_label(self.age_s)}.{name}": value for name, value in values.items()
                 if math.isfinite(value)}
 
     @property
     def is_gain(self) -> bool:
-        """Whether the refreshed curve is better by more than the error, on enough ends to tell."""
+        """Whether the refreshed curve is better by more than the error, on enough ends."""
         return self.n_ends >= N_ENDS_MIN and bool(self.held - self.refreshed > self.error)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedRefresh:
-    """What a bundle needs to predict running requests anew: a model, the ages at which it gains, and how much there."""
+    """The parts for a bundle: a model for running requests, the ages at which it gains, and the gains."""
 
     exported: Exported
     ages_s: tuple[int, ...]
@@ -78,7 +78,7 @@ class ExportedRefresh:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """model: None where it could not be learnt. gains: at the ages that were judged. reason: why there is none."""
+    """model: None if it could not be learnt. gains: at the judged ages. reason: why there is no model."""
 
     model: HazardModel | None
     gains: tuple[AgeGain, ...]
@@ -86,17 +86,17 @@ class Refresh:
 
     @property
     def ages_s(self) -> tuple[int, ...]:
-        """The ages at which a running request is worth predicting anew, rising; none where it gains at none."""
+        """The ages at which a new prediction gains, rising; may be empty."""
         return tuple(gain.age_s for gain in self.gains if gain.is_gain)
 
     def curve_table(self, aged: Examples) -> CurveTable:
-        """The curves of rows as they stand at their ages (`RefreshedRows.of`); they count from these on."""
+        """The curves of rows at their ages (`RefreshedRows.of`), valid from these ages on."""
         if self.model is None:
             raise ValueError(f"a model for running requests must have been learnt, got none: {self.reason}")
         return self.model.curve_table(aged)
 
     def export(self) -> ExportedRefresh | None:
-        """For `write_bundle`; None where it gains at no age."""
+        """The parts for `write_bundle`; None if it gains at no age."""
         if self.model is None or not self.ages_s:
             return None
         return ExportedRefresh(self.model.export(), self.ages_s, [gain.document() for gain in self.gains])
@@ -105,37 +105,37 @@ class Refresh:
                  seed: int) -> tuple[AgeGain, ...]:
         """The same figures on another window, at the ages that were judged on the validation rows.
 
-        held: the window's curves by the family that is served.
+        held: the window's curves by the served family.
         """
-        found = []
+        gains = []
         for age_s in (gain.age_s for gain in self.gains):
             idx, aged = rows.of(window, age_s)
             if len(idx):
-                found.append(_gain(age_s, self.curve_table(aged), held.take(idx), window.take(idx), history, seed))
-        return tuple(gain for gain in found if gain is not None)
+                gains.append(_gain(age_s, self.curve_table(aged), held.take(idx), window.take(idx), history, seed))
+        return tuple(gain for gain in gains if gain is not None)
 
     def text(self) -> str:
-        """What was chosen and why, in words.
+        """The choice and its reasons as a sentence.
 
         >>> Refresh(None, (AgeGain(600, 190, 180, 0.12, 0.11, 0.002),)).text()
         'refreshed at 10m (Brier 0.1100 against 0.1200 held, +- 0.0020, 190 requests)'
         """
         if self.reason:
             return f"not refreshed: {self.reason}"
-        taken = [f"{time_label(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
-                 f"+- {gain.error:.4f}, {gain.n:,} requests)" for gain in self.gains if gain.is_gain]
-        left = [f"{time_label(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
-                for gain in self.gains if not gain.is_gain]
-        parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", taken), ("not at", left)) if ages]
+        chosen = [f"{time_label(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
+                  f"+- {gain.error:.4f}, {gain.n:,} requests)" for gain in self.gains if gain.is_gain]
+        rejected = [f"{time_label(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
+                    for gain in self.gains if not gain.is_gain]
+        parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", chosen), ("not at", rejected)) if ages]
         return "; ".join(parts) or "not refreshed: no age could be judged"
 
 
 def fit_refresh(split: Split, rows: RefreshedRows, settings: FitSettings, held: CurveTable,
                 history: HistoryDefinition) -> Refresh:
-    """Learn from what reached each age of `rows`, as a family learns from `split`, and judge it on the validation rows.
+    """Learn from requests that reached each age of `rows`, as a family from `split`; judge on the validation rows.
 
-    held: the validation rows' curves by the family that is served, fitted on `split.train`. Labels are those that each
-    window knew; a row of features never knows more than its own moment did.
+    held: the validation rows' curves by the served family, fitted on `split.train`. Labels are
+    those known in each window; features are those known at the row's time.
     """
     train, valid, past = (rows.examples(window) for window in (split.train, split.valid, split.past))
     if not all(window.is_event.any() for window in (train, valid, past)):
@@ -160,9 +160,9 @@ def _gain(age_s: int, fresh: CurveTable, held: CurveTable, rows: Examples, histo
     of_fresh = parts[1][1]
     difference = of_held - of_fresh
     draws = OwnerDraws(drawn_owners(rows.take(is_asked), history)[0], seed=seed)
-    drawn = np.array([np.average(difference, weights=weight) for weight in draws])
+    means = np.array([np.average(difference, weights=weight) for weight in draws])
     is_ended = rows.is_event
     left_s = rows.lifetime_s[is_ended] - age_s
     errors = [mae_log10(table.take(is_ended).quantile(0.5, age_s), left_s) for table in (held, fresh)]
     return AgeGain(age_s, len(difference), int(is_ended.sum()), float(of_held.mean()), float(of_fresh.mean()),
-                   standard_error(drawn, draws.n_units), *errors)
+                   standard_error(means, draws.n_units), *errors)

@@ -1,4 +1,4 @@
-"""What the scikit-survival families share: rows they can read, and curves on the hazard model's intervals.
+"""The scikit-survival families, with their rows and with curves on the hazard model's intervals.
 
 `cox`: Cox's proportional hazards (scikit-survival), one baseline hazard scaled by the features.
 
@@ -22,15 +22,15 @@ from sojourn.models.lifetime.intervals import Intervals, fit_intervals, interval
 from sojourn.models.lifetime.mlp import Scaling
 
 N_VALUES_MAX = 4_000_000
-"""Predicted survival functions are held in batches of at most this many numbers (32 MB)."""
+"""The most numbers in a batch of predicted survival functions (32 MB)."""
 
 
 class SurvivalModel(ABC):
-    """A survival estimator of scikit-survival, answered as interval hazards.
+    """A survival estimator of scikit-survival, whose answers become interval hazards.
 
-    The estimators know censoring but not delayed entry: rows with an entry age above 0 are left out, and of the
-    rest a seeded draw of at most `n_rows_max` is fitted. Intervals and their pooled hazards, which stand where
-    a predicted curve says nothing, come from all rows. Baselines: nothing is exported.
+    The estimators support censoring but not delayed entry: they are fitted on a seeded draw of at
+    most `n_rows_max` rows with entry age 0. Intervals and pooled hazards, which fill undefined
+    parts of a curve, come from all rows. Baselines: nothing is exported.
     """
 
     name: str
@@ -52,7 +52,7 @@ class SurvivalModel(ABC):
         """An unfitted estimator for that many rows."""
 
     def times(self, lifetime_s: np.ndarray, is_event: np.ndarray) -> np.ndarray:
-        """The times that the estimator is given, float64 (n,) s; 0 leaves a row out."""
+        """The times for the estimator, float64 (n,) s; 0 excludes a row."""
         return lifetime_s
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
@@ -99,14 +99,14 @@ class SurvivalModel(ABC):
 
 
 RIDGE = 1e-3
-"""Ridge penalty per fitted row: keeps the owner's history features, which are nearly collinear, apart."""
+"""Ridge penalty per fitted row, since the owner's history features are nearly collinear."""
 
 
 class CoxModel(SurvivalModel):
     """Cox, J. R. Stat. Soc. B 34 (1972), with Breslow's baseline.
 
-    Features are standardised, skewed ones after log(1 + x), missing values are training medians. At most 20,000
-    rows. scikit-survival's estimator does not know delayed entry: rows with an entry age above 0 are left out.
+    Features are standardised, skewed ones after log(1 + x), missing values are training medians. At
+    most 20,000 rows, all with entry age 0.
     """
 
     name = "cox"
@@ -115,7 +115,7 @@ class CoxModel(SurvivalModel):
     def estimator(self, n_rows: int, settings: FitSettings) -> Any:
         from sksurv.linear_model import CoxPHSurvivalAnalysis
 
-        ridge: Any = RIDGE * n_rows  # its default, an int, is read as its type
+        ridge: Any = RIDGE * n_rows  # Any, since the stub takes its type from the default, an int
         return CoxPHSurvivalAnalysis(alpha=ridge)
 
 
@@ -126,8 +126,8 @@ COX = Family(CoxModel, "Cox's proportional hazards, small ridge; at most 20,000 
 class BoostedCoxModel(SurvivalModel):
     """Ridgeway, Computing Science and Statistics 31 (1999), on at most 2,000 rows.
 
-    Each round sees half of the rows and a third of the features. The time of a fit grows with the square of the
-    rows. Delayed entry is not known to it: rows with an entry age above 0 are left out.
+    Each round sees half of the rows and a third of the features. The time of a fit grows with the
+    square of the rows. Only rows with entry age 0 are used.
     """
 
     name = "gbsa"
@@ -144,15 +144,15 @@ GBSA = Family(BoostedCoxModel, "gradient boosting of Cox's likelihood, 60 trees;
               "whole distribution", complexity=5)
 
 _N_QUARTERED = 100
-"""Of fewer rows a tree sees as many as there are: a quarter would be a handful."""
+"""With fewer rows, each tree sees all of them."""
 
 
 class ForestModel(SurvivalModel):
     """Ishwaran et al., Ann. Appl. Stat. 2 (2008), on at most 8,000 rows, a quarter of them per tree.
 
-    Each leaf holds a whole curve, so times are given on the intervals' edges: an end at the upper edge of its
-    interval, a censoring at the nearer edge. That bounds the forest's memory by leaves x intervals.
-    Delayed entry is not known to it: rows with an entry age above 0 are left out.
+    Each leaf holds a whole curve, so times are moved to the intervals' edges: an end to the upper
+    edge of its interval, a censoring to the nearer edge. That bounds the memory by leaves x
+    intervals. Only rows with entry age 0 are used.
     """
 
     name = "rsf"
@@ -162,7 +162,7 @@ class ForestModel(SurvivalModel):
         edges = np.append(self.intervals_.edges, np.inf)
         upper = np.searchsorted(edges, lifetime_s, side="left")
         low_s, high_s = edges[upper - 1], edges[upper]
-        is_beyond = np.isinf(high_s)  # what lies beyond the last edge is the tail's; here it only outlives it
+        is_beyond = np.isinf(high_s)  # beyond the last edge is the tail; here the row only outlives it
         nearer_s = np.where(is_beyond | (lifetime_s - low_s < high_s - lifetime_s), low_s, high_s)
         time_s = np.where(is_event & ~is_beyond, high_s, np.where(is_beyond, low_s + 1.0, nearer_s))
         if len(np.unique(time_s[time_s > 0.0])) < 2:
@@ -175,7 +175,7 @@ class ForestModel(SurvivalModel):
 
         return RandomSurvivalForest(n_estimators=60, min_samples_leaf=max(min(15, n_rows // 20), 1),
                                     max_samples=0.25 if n_rows >= _N_QUARTERED else None,
-                                    n_jobs=1, random_state=settings.seed)  # threads would sum in any order
+                                    n_jobs=1, random_state=settings.seed)  # the order of sums would depend on threads
 
 
 RSF = Family(ForestModel, "random survival forest, 60 trees of a quarter of the rows; at most 8,000 rows",

@@ -1,4 +1,4 @@
-"""Compiled sweep over pairs for concordance; sorted rows in, four sums out."""
+"""Compiled sweep over pairs for concordance, from sorted rows to four sums."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sojourn.serving.kernel import kernel
 
 @kernel
 def concordance_sums(rows, weight):
-    """The sums over all pairs. rows: see `SortedRows`. weight: float64 (n,), times that each row counts."""
+    """The sums over all pairs. rows: see `SortedRows`. weight: float64 (n,), how often each row counts."""
     block, is_event, rank, uno = rows.block, rows.is_event, rows.rank, rows.uno
     idx_leave, n_leave = rows.idx_leave, rows.n_leave
     tree = np.zeros(rows.n_ranks + 1)  # Fenwick 1994: sums of weight by rank
     tied = np.zeros(rows.n_ranks)
     all_concordant = all_comparable = uno_concordant = uno_comparable = 0.0
     inside = 0.0
-    left = 0
+    idx_next = 0
     for at in range(len(block) - 1):
         first_end = block[at + 1]
         for row in range(block[at], block[at + 1]):
@@ -27,12 +27,12 @@ def concordance_sums(rows, weight):
             if weight[row] > 0.0:
                 inside += weight[row]
                 _add(tree, tied, rank[row], weight[row])
-        while left < n_leave[at]:
-            row = idx_leave[left]
+        while idx_next < n_leave[at]:
+            row = idx_leave[idx_next]
             if weight[row] > 0.0:
                 inside -= weight[row]
                 _add(tree, tied, rank[row], -weight[row])
-            left += 1
+            idx_next += 1
         for row in range(first_end, block[at + 1]):
             if weight[row] > 0.0:
                 below = 0.0

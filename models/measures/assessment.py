@@ -1,11 +1,12 @@
-"""One model's scores on a window, by name, and how far they would move if other owners had been drawn.
+"""One model's scores on a window, by name, and their variation over draws of owners.
 
-`ages.ibs`, over creation and all absolute ages, is what decides (`models.measures.brier`).
-`creation.*` is at uptime 0; `age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each own lifetime
-(LAVA, figure 9: it knows the lifetime that is asked for). A scheduler asks at an absolute age, among those still
-alive: that is what decides. `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and the trace's own threshold:
-names do not depend on the trace, so that versions compare. Each measure is prepared once as a function of row
-weights; a bootstrap only reweighs.
+Decisions use `ages.ibs`, over creation and all absolute ages (`models.measures.brier`), since a
+scheduler predicts at an absolute age, among running requests. `creation.*` is at uptime 0;
+`age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each lifetime (LAVA, figure 9:
+it uses the lifetime that it predicts). `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and
+the trace's
+threshold: names do not depend on the trace, so versions can be compared. Each measure is prepared
+once as a function of row weights, for a bootstrap.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Group = Callable[[np.ndarray | None], dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """scores: by name. replicates: of each resampled measure float64 (number of draws,), NaN where undefined."""
+    """scores: by name. replicates: for each resampled measure float64 (number of draws,), NaN where undefined."""
 
     scores: dict[str, float]
     replicates: dict[str, np.ndarray]
@@ -49,15 +50,16 @@ class Assessment:
 
 def score_model(table: CurveTable, test: Examples, threshold_s: int,
                 brier: Mapping[int, Part | None] | None = None) -> dict[str, float]:
-    """The scores that every version has: outliving, errors, by absolute age and by share of the own lifetime.
+    """The scores of every version: outliving and errors, by absolute age and by share of the lifetime.
 
-    ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are of log10 seconds
-    over observed ends, median against observed (lower and nearer 0 is better), `_ipcw` where those seen to end stand
-    for the censored, `_restricted` where both are cut at the follow-up, so that those who outlast it count, too; ibs is
-    the integrated Brier score of what remains (lower is better), `ages.ibs` over creation and all ages: what families
-    are chosen by.
+    ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are
+    of log10 seconds over observed ends, median against observed (lower and nearer 0 is better);
+    `_ipcw`: observed ends are weighted for the censored rows; `_restricted`: both times are cut at
+    the follow-up, so rows that outlast it count, too; ibs is the integrated Brier score of the
+    remaining time (lower is better); `ages.ibs`, over creation and all ages, decides between
+    families.
 
-    brier: of the same curves and rows, `parts_by_age`, where they are at hand; None = found here.
+    brier: `parts_by_age` of the same curves and rows; None = computed here.
     """
     groups = [*_resampled(table, test, threshold_s, (), brier), *_by_share(table, test, threshold_s)]
     return _scores(groups, None)
@@ -67,31 +69,32 @@ def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterab
            draws: Iterable[np.ndarray] = (), by_age: CalibrationByAge | None = None) -> Assessment:
     """All scores of a study. bounds_s: more thresholds at creation, as `creation.ap_12h`; draws: row weights (n,).
 
-    by_age: of the same curves and rows, where it is at hand; None = prepared here.
+    by_age: of the same curves and rows; None = computed here.
     """
     resampled = [*_resampled(table, test, threshold_s, bounds_s), _concordant(table, test),
                  (by_age or CalibrationByAge.of(table, test)).scores, *_registered(table, test)]
-    others = _by_share(table, test, threshold_s)
-    scores = _scores([*resampled, *others], None)
-    drawn = [_scores(resampled, weight) for weight in draws]
-    names = [name for name in scores if any(name in values for values in drawn)]
-    return Assessment(scores, {name: np.array([values.get(name, math.nan) for values in drawn]) for name in names})
+    by_share = _by_share(table, test, threshold_s)
+    scores = _scores([*resampled, *by_share], None)
+    by_draw = [_scores(resampled, weight) for weight in draws]
+    names = [name for name in scores if any(name in values for values in by_draw)]
+    return Assessment(scores, {name: np.array([values.get(name, math.nan) for values in by_draw]) for name in names})
 
 
 def card_measures(table: CurveTable, test: Examples, threshold_s: int,
                   draws: Iterable[np.ndarray]) -> dict[str, tuple[float, float, float]]:
-    """What a model card shows, each with its 95 % interval over drawn owners, by the names of `assess`.
+    """The measures of a model card, each with its 95 % interval over drawn owners, by the names of `assess`.
 
-    Average precision of the trace's own threshold at creation, the error of what remains at 1 h, calibration at both;
-    that at 1 h is left out where fewer than N_ENDS_MIN ends were observed. draws: row weights (n,).
+    Average precision of the trace's threshold at creation, the error of the remaining time at 1 h,
+    calibration at both; at 1 h only with at least N_ENDS_MIN observed ends. draws: row weights
+    (n,).
     """
     curve = censoring_curve(test)
     groups = [_outlives(table, test, curve, 0.0, threshold_s, "creation", "long"),
               _errors(table, test, curve, 3_600, "age_1h", "remaining")]
     groups += [part.scores for part in (AgedPit.of(table, test, age_s) for age_s in (0, 3_600))
                if part is not None and (part.age_s == 0 or part.pit.is_event.sum() >= N_ENDS_MIN)]
-    drawn = [_scores(groups, weight) for weight in draws]
-    return {name: (value, *interval(np.array([values.get(name, math.nan) for values in drawn])))
+    by_draw = [_scores(groups, weight) for weight in draws]
+    return {name: (value, *interval(np.array([values.get(name, math.nan) for values in by_draw])))
             for name, value in _scores(groups, None).items()}
 
 
@@ -99,34 +102,35 @@ def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int,
             by_age: CalibrationByAge | None = None) -> dict[str, list[float]]:
     """Scores by whole weeks after training (LAVA, figure 10), of requests that arrived in each: week, n, f1, mae.
 
-    f1: of "outlives the threshold" at creation, IPCW, higher is better; mae: of log10 lifetime, lower is better; NaN
-    where a week has no such rows, or none that was seen to outlive the threshold. And calibration as
-    `CalibrationByAge.by_week` gives it; by_age: see `assess`.
+    f1: of "outlives the threshold" at creation, IPCW, higher is better; mae: of log10 lifetime,
+    lower is better; NaN if a week has no such rows, or none with an observed lifetime above the
+    threshold. Also the calibration of `CalibrationByAge.by_week`; by_age: see `assess`.
     """
     curve = censoring_curve(test)
     outlives = _outlives(table, test, curve, 0.0, threshold_s, "w", "long")
     errors = _errors(table, test, curve, 0.0, "w", "lifetime")
     week = weeks_after(test, from_s)
-    found: dict[str, list[float]] = {"week": [], "n": [], "f1": [], "mae": []}
+    table_of_weeks: dict[str, list[float]] = {"week": [], "n": [], "f1": [], "mae": []}
     for number in np.unique(week):
         weight = (week == number).astype(np.float64)
         values = {**outlives(weight), **errors(weight)}
-        found["week"].append(float(number))
-        found["n"].append(float(weight.sum()))
+        table_of_weeks["week"].append(float(number))
+        table_of_weeks["n"].append(float(weight.sum()))
         is_followed = values.get("w.base_rate_long", 0.0) > 0.0
-        found["f1"].append(values["w.f1_long"] if is_followed else math.nan)
-        found["mae"].append(values["w.mae_log10_lifetime"])
-    return found | (by_age or CalibrationByAge.of(table, test)).by_week(week)
+        table_of_weeks["f1"].append(values["w.f1_long"] if is_followed else math.nan)
+        table_of_weeks["mae"].append(values["w.mae_log10_lifetime"])
+    return table_of_weeks | (by_age or CalibrationByAge.of(table, test)).by_week(week)
 
 
 def weeks_after(rows: Examples, from_s: int) -> np.ndarray:
-    """The whole week in which each row arrived, int64 (n,), from 0; what arrived before from_s is in the first."""
+    """The whole week in which each row arrived, int64 (n,), from 0; rows that arrived before from_s
+    are in the first."""
     return np.maximum(rows.arrival_s - from_s, 0) // WEEK_S
 
 
 def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.ndarray,
               by_age: CalibrationByAge | None = None) -> dict[str, float]:
-    """Scores at creation of owners that training saw (`seen.*`) and of new ones (`unseen.*`). is_seen: bool (n,).
+    """Scores at creation of owners in the training data (`seen.*`) and of new ones (`unseen.*`). is_seen: bool (n,).
 
     by_age: see `assess`.
     """
@@ -134,13 +138,13 @@ def of_owners(table: CurveTable, test: Examples, threshold_s: int, is_seen: np.n
     groups = [_outlives(table, test, curve, 0.0, threshold_s, "x", "long"),
               _errors(table, test, curve, 0.0, "x", "lifetime"), _concordant(table, test),
               (by_age or CalibrationByAge.of(table, test)).parts[0].scores]
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for prefix, is_taken in (("seen", is_seen), ("unseen", ~is_seen)):
-        found[f"{prefix}.n"] = float(is_taken.sum())
+        scores[f"{prefix}.n"] = float(is_taken.sum())
         if is_taken.any():
             values = _scores(groups, is_taken.astype(np.float64))
-            found |= {f"{prefix}.{name.partition('.')[2]}": value for name, value in values.items()}
-    return found
+            scores |= {f"{prefix}.{name.partition('.')[2]}": value for name, value in values.items()}
+    return scores
 
 
 def _scores(groups: Iterable[Group], weight: np.ndarray | None) -> dict[str, float]:
@@ -224,7 +228,7 @@ def _errors(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: flo
 
 
 def _integrated(parts: Mapping[int, Part | None], n: int) -> list[Group]:
-    """`ages.ibs`, and the integrated Brier score at creation and of what remains at each age."""
+    """`ages.ibs`, and the integrated Brier score at creation and of the remaining time at each age."""
     whole = BrierOverAges.of_parts(parts, n)
     groups: list[Group] = [lambda weight: {"ages.ibs": whole.score(weight)}]
     for age_s, part in parts.items():
@@ -249,7 +253,7 @@ def _concordant(table: CurveTable, test: Examples) -> Group:
 
 
 def _registered(table: CurveTable, test: Examples) -> list[Group]:
-    """The measures that are computed in files of their own."""
+    """The measures of the registry that have a function."""
     return [partial(_named, name, measure.of(table, test)) for name, measure in MEASURES.items()
             if measure.of is not None]
 

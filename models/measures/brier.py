@@ -1,14 +1,14 @@
 """Brier score under censoring: squared error of "still running at t", lower is better, 0.25 is a coin.
 
-Weighted by inverse probability of censoring (Graf et al. 1999), with G(L-) for ends: they come before a censoring
-at the same second. Given G a score is a mean over rows, also its integral over times: the contributions (n,) are
-made once, and `weighted_mean` reweighs them. Predictions are those made at creation, so rows must be under
-observation from their start; others are refused.
+Rows are weighted by inverse probability of censoring (Graf et al. 1999), with G(L-) for ends: they
+come before a censoring at the same second. Given G, a score and its integral over times are means
+over rows: the contributions (n,) are computed once, and `weighted_mean` reweighs them. Predictions
+are those at creation, so rows must be under observation from their start; others are refused.
 
-One number for a whole model: the integrated Brier score at creation and of what remains at each absolute age.
-
-What families, settings and champions are chosen by. A proper score of the whole distribution, censored requests
-weighed for: errors over observed ends favour answers that are too short (docs/lifetime.md). Lower is better.
+`BrierOverAges` is one number for a whole model: the integrated Brier score at creation and of the
+remaining time at each absolute age. It decides between families, settings and champions: a proper
+score of the whole distribution under censoring. Errors over observed ends would favour too short
+answers (docs/lifetime.md). Lower is better.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ N_TIMES = 40
 
 
 class Survives(Protocol):
-    """What a Brier score asks of a curve table."""
+    """The part of a curve table that a Brier score needs."""
 
     def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
         """P(still running after `horizon_s` more seconds), float64 (n,)."""
@@ -38,19 +38,19 @@ class Survives(Protocol):
 
 
 class SurvivesByRow(Survives, Protocol):
-    """The same, of which rows can be taken."""
+    """The same, with a selection of rows."""
 
     def take(self, idx: np.ndarray) -> Survives:
-        """Of the rows at `idx` (positions or a bool mask)."""
+        """The rows at `idx` (positions or a bool mask)."""
         ...
 
 
 def brier_rows(table: Survives, rows: Examples, time_s: float, curve: CensoringCurve,
                before: np.ndarray | None = None) -> np.ndarray:
-    """What each row adds to the Brier score at `time_s` > 0, float64 (n,); the score is their (weighted) mean.
+    """Contributions of rows to the Brier score at `time_s` > 0, float64 (n,); the score is their (weighted) mean.
 
-    curve: G, of the test rows. Rows censored by then add 0, and those that weigh for them more than 1. before: see
-    `outliving_weights`.
+    curve: G, of the test rows. Rows censored by then contribute 0, and others have weights above 1
+    for them. before: see `outliving_weights`.
     """
     if (n_late := int((rows.entry_s > 0.0).sum())) > 0:
         raise ValueError(f"rows must be under observation from their start (entry_s 0), got {n_late} that are not")
@@ -60,24 +60,25 @@ def brier_rows(table: Survives, rows: Examples, time_s: float, curve: CensoringC
 
 
 def brier_score(table: CurveTable, rows: Examples, time_s: float, weight: np.ndarray | None = None) -> float:
-    """Brier score at `time_s`, G of the rows themselves. weight: float64 (n,), times a row counts; NaN for no rows."""
+    """Brier score at `time_s`, with G of the same rows. weight: float64 (n,), how often a row
+    counts; NaN for no rows."""
     return weighted_mean(brier_rows(table, rows, time_s, censoring_curve(rows)), weight) if len(rows) else float("nan")
 
 
 def brier_times(rows: Examples, n_times: int = N_TIMES) -> np.ndarray:
     """Geometric times, float64 (n_times,), from the floor of 30 s to the 95 % follow-up of the rows.
 
-    Empty where that is no longer than the floor: there is nothing to integrate over.
+    Empty if that is no longer than the floor.
     """
     last_s = follow_up_s(rows)
     return np.geomspace(FLOOR_S, last_s, n_times) if last_s > FLOOR_S else np.empty(0)
 
 
 def integrated_brier_rows(table: Survives, rows: Examples, times_s: np.ndarray, curve: CensoringCurve) -> np.ndarray:
-    """What each row adds to the integrated Brier score, float64 (n,); NaN for fewer than two times.
+    """The contribution of each row to the integrated Brier score, float64 (n,); NaN for fewer than two times.
 
-    times_s: rising, float64 (m,), as of `brier_times`. Averaged over log time (trapezoids): lifetimes spread over
-    many decades, and linear time would see only the last.
+    times_s: rising, float64 (m,), from `brier_times`. The mean is over log time (trapezoids), since
+    lifetimes cover many decades, and in linear time only the last would count.
     """
     if len(times_s) < 2:
         return np.full(len(rows), np.nan)
@@ -90,23 +91,24 @@ def integrated_brier_rows(table: Survives, rows: Examples, times_s: np.ndarray, 
 
 
 def integrated_brier_score(table: CurveTable, rows: Examples, weight: np.ndarray | None = None) -> float:
-    """Brier score averaged over log time from 30 s to the 95 % follow-up, G of the rows themselves.
+    """Brier score averaged over log time from 30 s to the 95 % follow-up, with G of the same rows.
 
-    weight: float64 (n,), times a row counts. NaN where the follow-up is no longer than 30 s.
+    weight: float64 (n,), how often a row counts. NaN if the follow-up is no longer than 30 s.
     """
     return weighted_mean(integrated_brier_rows(table, rows, brier_times(rows), censoring_curve(rows)), weight)
 
 
 Part = tuple[np.ndarray, np.ndarray]
-"""Of one age: bool (n,), the rows asked; and float64, what each of these adds to their mean."""
+"""For one age: bool (n,), the rows that count; and float64, the contribution of each of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrierOverAges:
-    """The score prepared for new row weights, as a bootstrap needs it: a ratio of two sums over rows.
+    """The score as a ratio of two sums over rows, for a bootstrap with new row weights.
 
-    added: float64 (n,), what each row adds, summed over the ages at which it is asked. n_asked: float64 (n,), at how
-    many it is: at creation, and at each age that it was seen alive at, if it was seen from its start.
+    added: float64 (n,), contribution of each row, summed over its ages. n_asked: float64 (n,),
+    number of its ages: creation, and each age at which it was observed alive, if observed from its
+    start.
     """
 
     added: np.ndarray
@@ -114,12 +116,12 @@ class BrierOverAges:
 
     @classmethod
     def of(cls, table: SurvivesByRow, rows: Examples) -> BrierOverAges:
-        """The parts of a model's curves. table: of the same rows, in the same order."""
+        """From a model's curves. table: of the same rows, in the same order."""
         return cls.of_parts(parts_by_age(table, rows), len(rows))
 
     @classmethod
     def of_parts(cls, parts: Mapping[int, Part | None], n: int) -> BrierOverAges:
-        """From the parts of each age of n rows, as of `parts_by_age`."""
+        """From the parts of each age of n rows (`parts_by_age`)."""
         added, n_asked = np.zeros(n), np.zeros(n)
         for part in parts.values():
             if part is not None:
@@ -128,9 +130,9 @@ class BrierOverAges:
         return cls(added, n_asked)
 
     def score(self, weight: np.ndarray | None = None) -> float:
-        """The score, each row counted `weight` (n,) times (None = once); NaN where no row is asked.
+        """The score, each row counted `weight` (n,) times (None = once); NaN if no row counts.
 
-        An age counts by the rows asked at it.
+        The weight of an age is its number of rows.
 
         >>> BrierOverAges(np.array([0.2, 0.1]), np.array([2.0, 1.0])).score(np.array([1.0, 2.0]))
         0.1
@@ -142,7 +144,7 @@ class BrierOverAges:
 
 @dataclass(frozen=True, slots=True)
 class _Aged:
-    """A curve table as seen by those alive at an age: time begins there."""
+    """A curve table for requests alive at an age, where time starts."""
 
     table: Survives
     age_s: float
@@ -157,17 +159,17 @@ def parts_by_age(table: SurvivesByRow, rows: Examples) -> dict[int, Part | None]
 
 
 def integrated_at_age(table: SurvivesByRow, rows: Examples, age_s: float) -> Part | None:
-    """What each row seen alive at an age adds to the integrated Brier score of what remains then.
+    """The contribution of each row observed alive at an age to the integrated Brier score of the remaining time.
 
-    Only rows seen from their start are asked; G is of them. None where there are none, or where none can be followed
-    for 30 s.
+    Only rows observed from their start count; G is of them. None if there are none, or none can be
+    followed for 30 s.
     """
     is_asked = alive_at(rows, age_s) & (rows.entry_s == 0.0)
-    asked = rows.take(is_asked)
-    if len(asked) == 0:
+    alive = rows.take(is_asked)
+    if len(alive) == 0:
         return None
-    asked = replace(asked, lifetime_s=asked.lifetime_s - age_s)
-    times_s = brier_times(asked, N_TIMES if age_s == 0.0 else N_TIMES // 2)
+    alive = replace(alive, lifetime_s=alive.lifetime_s - age_s)
+    times_s = brier_times(alive, N_TIMES if age_s == 0.0 else N_TIMES // 2)
     if len(times_s) < 2:
         return None
-    return is_asked, integrated_brier_rows(_Aged(table.take(is_asked), age_s), asked, times_s, censoring_curve(asked))
+    return is_asked, integrated_brier_rows(_Aged(table.take(is_asked), age_s), alive, times_s, censoring_curve(alive))

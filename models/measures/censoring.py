@@ -1,13 +1,11 @@
 """Inverse-probability-of-censoring weights of test rows, and how far the test can be followed.
 
-One censoring curve G for all test rows, as scikit-survival has it. Training weights have one per week of arrival
-(models.outcomes), but a test window ends with the trace: nothing of its last week can be followed past a week, so
-that week's own G is 0 at the thresholds asked about, and no weight makes up for it. Pooled, earlier rows stand for
-them, which supposes that lifetimes do not drift within the window.
+There is one censoring curve G for all test rows, as in scikit-survival. Training weights have one
+per week of arrival (models.outcomes). But a test window ends with the trace: no row of its last
+week can be followed past a week, so that week's G would be 0 at longer thresholds. With a pooled G,
+earlier rows have the weight of these; this supposes no drift of lifetimes within the window.
 
-The share that outlasts, under censoring and late entry: Kaplan-Meier, prepared for new row weights.
-
-A mean over rows that can be reweighed, as a bootstrap does.
+`KaplanMeier` is survival under censoring and late entry, prepared for new row weights, as in a bootstrap.
 """
 
 from __future__ import annotations
@@ -28,20 +26,20 @@ def censoring_curve(rows: Examples) -> CensoringCurve:
 def follow_up_s(rows: Examples, share: float = 0.95) -> float:
     """The time, seconds, by which `share` of the rows have ended or are censored; NaN for no rows.
 
-    With 5 % of all rows still under observation, none of them late, G is at least 0.05 there: weights up to it
-    never reach WEIGHT_LIMIT.
+    If 5 % of all rows are still under observation, without late entries, G is at least 0.05:
+    weights before it never reach WEIGHT_LIMIT.
     """
     return float(np.quantile(rows.lifetime_s, share, method="lower")) if len(rows) else float("nan")
 
 
 def outliving_weights(curve: CensoringCurve, rows: Examples, threshold_s: float, age_s: float = 0.0,
                       before: np.ndarray | None = None) -> tuple[np.ndarray, float]:
-    """Weights float64 (n,) for "outlives the threshold" among those alive at an age, and the share clipped.
+    """Weights float64 (n,) for "outlives the threshold" among rows alive at an age, and the clipped share.
 
-    Cumulative/dynamic: rows seen beyond the threshold weigh G(u) / G(T), ends at L <= T weigh G(u) / G(L-), at most
-    WEIGHT_LIMIT; rows censored by T, and rows not under observation at the age u, weigh 0. The share is of the
-    rows with a weight. before: G(L-) of each row, (n,), where it is at hand; None = found here.
-    Source: Uno, Cai, Tian and Wei 2007; Blanche, Dartigues and Jacqmin-Gadda 2013.
+    Cumulative/dynamic: rows observed beyond the threshold have weight G(u) / G(T), ends at L <= T
+    have G(u) / G(L-), at most WEIGHT_LIMIT; rows censored by T, and rows not under observation at
+    the age u, have 0. The share is of the rows with a weight. before: G(L-) of each row, (n,); None
+    = computed here. Source: Uno, Cai, Tian and Wei 2007; Blanche, Dartigues and Jacqmin-Gadda 2013.
 
     >>> curve = CensoringCurve(np.array([5.0]), np.array([0.5]))
     >>> rows = Examples(np.zeros((3, 1)), (), np.array([4.0, 5.0, 9.0]), np.array([True, False, True]), np.zeros(3),
@@ -59,10 +57,10 @@ def outliving_weights(curve: CensoringCurve, rows: Examples, threshold_s: float,
 
 
 def end_weights(curve: CensoringCurve, rows: Examples, age_s: float = 0.0) -> tuple[np.ndarray, float]:
-    """Weights G(u) / G(L-) of observed ends among those alive at an age, float64 (n,), and the share clipped.
+    """Weights G(u) / G(L-) of observed ends among rows alive at an age, float64 (n,), and the clipped share.
 
-    Censored rows, and rows not under observation at the age u, weigh 0; at most WEIGHT_LIMIT. Lifetimes longer than
-    any row could be followed have no one to stand for them.
+    Censored rows, and rows not under observation at the age u, have weight 0; at most WEIGHT_LIMIT.
+    Lifetimes longer than any follow-up are not represented.
     """
     is_asked = (rows.lifetime_s > age_s) & (rows.entry_s <= age_s)
     return _inverse(curve, is_asked & rows.is_event, curve.before(rows.lifetime_s), age_s)
@@ -84,11 +82,11 @@ def _inverse(curve: CensoringCurve, is_counted: np.ndarray, followed: np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class KaplanMeier:
-    """Rows sorted by value once, so that new row weights cost O(n). A value may be a time or anything it rises with.
+    """Rows sorted by value once, so that new row weights cost O(n). A value is a time or a monotone function of it.
 
-    values: float64 (k,), distinct, rising. first: int64 (k,), where each begins in order. order: int64 (n,).
-    is_event: float64 (n,), in that order. by_entry: int64 (n,), rows by entry; n_entered: int64 (k,), how many of
-    them entered before each value.
+    values: float64 (k,), distinct, rising. first: int64 (k,), the start of each in order. order:
+    int64 (n,). is_event: float64 (n,), in that order. by_entry: int64 (n,), rows by entry;
+    n_entered: int64 (k,), how many of them entered before each value.
     """
 
     values: np.ndarray
@@ -122,37 +120,37 @@ class KaplanMeier:
         """
         row = np.ones(len(self.order)) if weight is None else weight
         in_order = row[self.order]
-        left = np.cumsum(np.append(0.0, np.add.reduceat(in_order, self.first)))[:-1]
+        n_left = np.cumsum(np.append(0.0, np.add.reduceat(in_order, self.first)))[:-1]
         n_events = np.add.reduceat(in_order * self.is_event, self.first)
-        n_at_risk = np.append(0.0, np.cumsum(row[self.by_entry]))[self.n_entered] - left
+        n_at_risk = np.append(0.0, np.cumsum(row[self.by_entry]))[self.n_entered] - n_left
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(n_events > 0.0, 1.0 - n_events / n_at_risk, 1.0)
         return np.cumprod(np.clip(factor, 0.0, 1.0))
 
     def survival_at(self, points: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-        """S(point) = share above the point, float64 (m,); NaN beyond the last row where some outlast it."""
+        """S(point) = share above the point, float64 (m,); NaN beyond the last row if some outlast it."""
         survival = self.survival(weight)
         n_steps = np.searchsorted(self.values, points, side="right")
-        found = np.where(n_steps < 1, 1.0, survival[np.maximum(n_steps - 1, 0)])
-        return np.where((points > self._last(weight)) & (found > 0.0), np.nan, found)
+        share = np.where(n_steps < 1, 1.0, survival[np.maximum(n_steps - 1, 0)])
+        return np.where((points > self._last(weight)) & (share > 0.0), np.nan, share)
 
     def _last(self, weight: np.ndarray | None) -> float:
-        """The last value of a row that counts, minus infinity where none does."""
+        """The last value of a row that counts; minus infinity if none does."""
         if weight is None:
             return float(self.values[-1])
-        counted = np.flatnonzero(weight[self.order] > 0.0)
-        if len(counted) == 0:
+        present = np.flatnonzero(weight[self.order] > 0.0)
+        if len(present) == 0:
             return -np.inf
-        return float(self.values[np.searchsorted(self.first, counted[-1], side="right") - 1])
+        return float(self.values[np.searchsorted(self.first, present[-1], side="right") - 1])
 
 
 def weighted_mean(values: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Mean of values (n,), each row counted `weight` (n,) times (>= 0; None = once); NaN where nothing counts.
+    """Mean of values (n,), each row counted `weight` (n,) times (>= 0; None = once); NaN if nothing counts.
 
     >>> weighted_mean(np.array([1.0, 4.0]), np.array([2.0, 1.0]))
     2.0
     """
     if weight is None:
         return float(values.mean()) if len(values) else float("nan")
-    total = float(weight.sum())  # no dot product: BLAS splits it over threads, whose number moves the last bits
+    total = float(weight.sum())  # no dot product: in BLAS, the number of threads changes the last bits
     return float((weight * values).sum()) / total if total > 0.0 else float("nan")

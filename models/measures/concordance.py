@@ -1,12 +1,13 @@
 """Concordance: of two requests, how often the one scored as longer-lived is; 0.5 is guessing, higher is better.
 
-A pair can be ordered if the first of the two times is an observed end; of two ends at one second neither is first,
-and one censored then outlives an end. Equal scores count one half. A late entry is compared from its entry on.
+A pair can be ordered if the first of the two times is an observed end; of two ends at one second
+neither is first, and one censored then outlives an end. Equal scores count one half. A late entry
+counts from its entry on.
 
-Row weights multiply: w_i w_j for a pair. So a weight of 3 is that row three times: its copies make no pair among
-themselves, being equal in time, and a bootstrap's repeated rows add no ties.
+Row weights multiply: w_i w_j for a pair. So a weight of 3 is that row three times: its copies are
+equal in time and form no pair, and a bootstrap's repeated rows add no ties.
 
-How well a score tells long-lived requests from short ones; higher is better in all of them.
+`Ranking` measures how well a score separates long-lived from short requests; higher is better.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Concordance:
            tau_s: float | None = None) -> Concordance:
         """Sort. score: float (n,), higher = longer-lived; equal scores are ties (exactly equal).
 
-        curve: G of Uno's weights, tau_s: seconds from which on ends do not lead a pair; by default both are of these
-        rows (`censoring_curve`, `follow_up_s`).
+        curve: G of Uno's weights, tau_s: seconds from which on ends do not lead a pair; the default
+        is from these rows (`censoring_curve`, `follow_up_s`).
         """
         curve = censoring_curve(rows) if curve is None else curve
         tau_s = follow_up_s(rows) if tau_s is None else tau_s
@@ -69,9 +70,9 @@ class Concordance:
 
 
 def harrell_c(rows: Examples, score: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Harrell's C (Harrell et al. 1996), in [0, 1]. It leans towards the pairs that censoring leaves.
+    """Harrell's C (Harrell et al. 1996), in [0, 1]. It is biased by the pairs that censoring removes.
 
-    score: float (n,), higher = longer-lived. weight: float64 (n,), times a row counts.
+    score: float (n,), higher = longer-lived. weight: float64 (n,), how often a row counts.
     """
     return Concordance.of(rows, score).both(weight)[0]
 
@@ -80,15 +81,15 @@ def uno_c(rows: Examples, score: np.ndarray, weight: np.ndarray | None = None, *
           curve: CensoringCurve | None = None, tau_s: float | None = None) -> float:
     """Uno's C (Uno et al. 2011), in [0, 1]: a pair led by an end at L < tau weighs 1 / G(L-)^2.
 
-    Arguments as in `Concordance.of`. scikit-survival takes G(L): the same unless one is censored at the second
-    of another's end, where events come first here.
+    Arguments as in `Concordance.of`. scikit-survival takes G(L): the same unless a row is censored
+    at the second of another's end; here events come first.
     """
     return Concordance.of(rows, score, curve, tau_s).both(weight)[1]
 
 
 @dataclass(frozen=True, slots=True)
 class PrecisionRecall:
-    """Counts at each distinct score taken as the threshold, highest first: float64 (k,), k >= 1, weighted.
+    """Counts with each distinct score as the threshold, highest first: float64 (k,), k >= 1, weighted.
 
     taken: rows at or above the threshold. hits: the long ones among them.
     """
@@ -97,15 +98,15 @@ class PrecisionRecall:
     hits: np.ndarray
 
     def average_precision(self) -> float:
-        """Area under the precision-recall curve as a sum of steps, in [0, 1]; NaN where one class is missing."""
+        """Area under the precision-recall curve as a sum of steps, in [0, 1]; NaN if one class is missing."""
         if not 0.0 < self.hits[-1] < self.taken[-1]:
             return float("nan")
         precision = self.hits / np.where(self.taken > 0.0, self.taken, 1.0)
         return float((np.diff(self.hits, prepend=0.0) * precision).sum() / self.hits[-1])
 
     def recall_at(self, precision: float) -> float:
-        """The largest recall whose precision is at least `precision`; 0 where there is none, NaN where one class is
-        missing: where all are long, any score has a precision of 1."""
+        """The largest recall with a precision of at least `precision`; 0 if there is none; NaN if
+        one class is missing, since any score has a precision of 1 if all are long."""
         if not 0.0 < self.hits[-1] < self.taken[-1]:
             return float("nan")
         return float(self.hits[self.hits >= precision * self.taken].max(initial=0.0) / self.hits[-1])
@@ -142,20 +143,21 @@ class Ranking:
 
 
 def average_precision(is_long: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Area under the precision-recall curve, in [0, 1]; NaN where one class is missing.
+    """Area under the precision-recall curve, in [0, 1]; NaN if one class is missing.
 
-    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), times a row counts. As
-    scikit-learn's: steps, not trapezoids, which would promise what no threshold gives (Davis and Goadrich 2006).
+    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), how often a
+    row counts. As in scikit-learn: steps, not trapezoids, which no threshold reaches (Davis and
+    Goadrich 2006).
     """
     return Ranking.of(is_long, score).curve(weight).average_precision() if len(score) else float("nan")
 
 
 def recall_at_precision(is_long: np.ndarray, score: np.ndarray, precision: float,
                         weight: np.ndarray | None = None) -> float:
-    """The largest recall of any threshold whose precision is at least `precision`; 0 where there is none.
+    """The largest recall of a threshold with a precision of at least `precision`; 0 if there is none.
 
-    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), times a row counts. NaN where
-    one class is missing. Ties stay together.
+    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), how often a
+    row counts. NaN if one class is missing. Ties stay together.
 
     >>> recall_at_precision(np.array([True, True, False, True]), np.array([0.9, 0.8, 0.7, 0.6]), 0.99)
     0.6666666666666666
@@ -164,9 +166,9 @@ def recall_at_precision(is_long: np.ndarray, score: np.ndarray, precision: float
 
 
 def f1(is_long: np.ndarray, is_predicted: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Harmonic mean of precision and recall of "long-lived", in [0, 1]; NaN where nothing is long or called so.
+    """Harmonic mean of precision and recall of "long-lived", in [0, 1]; NaN if nothing is long or predicted as long.
 
-    is_long, is_predicted: bool (n,). weight: float64 (n,), times a row counts.
+    is_long, is_predicted: bool (n,). weight: float64 (n,), how often a row counts.
 
     >>> f1(np.array([True, True, False]), np.array([True, False, False]))
     0.6666666666666666

@@ -1,16 +1,16 @@
 """Errors of predicted times in log10 seconds; lower is better, and 0.3 is a factor of two.
 
-Coverage: how often lifetimes stayed within a bound that was predicted for them, under censoring.
+`Coverage` is how often lifetimes stay within their predicted bound, under censoring. A row censored
+before its bound may still stay within it, with a probability that follows from F(C | x), its
+predicted share that ends by then. Kaplan-Meier over such shares (PIT, see `calibration`) uses this,
+and allows censoring to depend on x.
 
-A row censored before its bound may or may not stay within it. Its predicted share that ends by then, F(C | x), says
-how likely that still is; Kaplan-Meier over such shares (PIT, see `calibration`) counts it so, and lets censoring
-depend on x.
-
-How well the classes of a scheduler are told, at creation and of what remains at 1 h, off any lifetime curve.
-
-A request's class is how many thresholds it outlives; the predicted one how many it outlives with more than 0.5. DVLA
-reports plain accuracy over classes of which one holds most requests: macro-recall is the mean of each class's recall,
-and weighted by core-hours each request counts with its cores and observed lifetime.
+`class_scores` measures the classes of a scheduler from any lifetime curve, at creation and for the
+remaining time at 1 h. A request's class is the number of thresholds that it outlives; the predicted
+class the number that it outlives with a probability above 0.5. DVLA reports plain accuracy,
+although one class
+holds most requests: macro-recall is the mean of each class's recall, and with core-hours as weight
+each request counts with its cores and observed lifetime.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sojourn.models.measures.measure import CLASS_THRESHOLDS_S, OwnerDraws, inte
 from sojourn.models.outcomes import CensoringCurve
 
 FLOOR_S = 30.0
-"""Shorter times count as this long: below it an error costs a scheduler nothing (specs, Measures)."""
+"""Shorter times count as this long, since errors below it cost a scheduler nothing (specs, Measures)."""
 
 
 def log_errors(predicted_s: np.ndarray, observed_s: np.ndarray) -> np.ndarray:
@@ -38,8 +38,8 @@ def log_errors(predicted_s: np.ndarray, observed_s: np.ndarray) -> np.ndarray:
 def mae_log10(predicted_s: np.ndarray, observed_s: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Mean absolute error of log10 seconds, both floored at 30 s; NaN for no rows.
 
-    weight: float64 (n,), times a row counts. Over observed ends, longer lifetimes are missing more often; with
-    `censoring.end_weights` times the row weights those that were seen stand for them.
+    weight: float64 (n,), how often a row counts. Among observed ends long lifetimes are rarer;
+    `censoring.end_weights` times the row weights correct this.
 
     >>> mae_log10(np.array([100.0, 1.0]), np.array([1000.0, 20.0]))
     0.5
@@ -52,7 +52,7 @@ def mae_log10(predicted_s: np.ndarray, observed_s: np.ndarray, weight: np.ndarra
 def bias_log10(predicted_s: np.ndarray, observed_s: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Mean of log10(predicted / observed), both floored at 30 s; above 0 = predicted too long.
 
-    weight: float64 (n,), times a row counts.
+    weight: float64 (n,), how often a row counts.
 
     >>> bias_log10(np.array([100.0]), np.array([1000.0]))
     -1.0
@@ -65,10 +65,10 @@ N_DECILES = 10
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The share of rows that ended within their bound, and its 95 % interval over owners (NaN: not asked for).
+    """The share of rows that ended within their bound, and its 95 % interval over owners (NaN: without draws).
 
-    share: NaN where no row was followed far enough. n_rows: rows asked. unfollowed: share of them that were censored
-    before their bound.
+    share: NaN if no row was followed far enough. n_rows: number of rows. unfollowed: share of them
+    that were censored before their bound.
     """
 
     share: float
@@ -80,10 +80,10 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class BoundedRows:
-    """Rows with a bound each, prepared for shares of any part of them.
+    """Rows with a bound each, prepared for shares of any selection.
 
-    value: float64 (n,), up to `level` = within the bound. is_event, is_followed: bool (n,); is_followed: the end was
-    observed, or outlasts the bound.
+    value: float64 (n,), up to `level` = within the bound. is_event, is_followed: bool (n,);
+    is_followed: the end was observed, or the row outlasts the bound.
     """
 
     value: np.ndarray
@@ -96,8 +96,8 @@ class BoundedRows:
            age_s: float = 0.0) -> BoundedRows:
         """Bounds of total lifetimes, float64 (n,) seconds, that `level` of the rows should stay within.
 
-        age_s: all rows must have outlived it under observation; their bound was given at that age. An end at the bound
-        is within it. ValueError where a row has not.
+        age_s: the age at which the bounds were predicted; ValueError unless all rows have outlived
+        it under observation. An end at the bound is within it.
 
         >>> from sojourn.models.curve_table import OnceTable
         >>> rows = Examples(np.zeros((4, 1)), (), np.array([5.0, 50.0, 5.0, 20.0]),
@@ -115,7 +115,7 @@ class BoundedRows:
                              f"{len(rows):,} rows, {int((~is_asked).sum()):,} of them not")
         pit = 1.0 - table.survival(rows.lifetime_s - age_s, age_s)
         is_within = np.where(rows.is_event, rows.lifetime_s <= bound_s, rows.lifetime_s < bound_s)
-        most = np.where(rows.is_event, level, np.nextafter(level, 0.0))  # what is censored at the bound outlasts it
+        most = np.where(rows.is_event, level, np.nextafter(level, 0.0))  # a row censored at the bound outlasts it
         value = np.where(is_within, np.minimum(pit, most), np.maximum(pit, np.nextafter(level, 1.0)))
         return cls(value, rows.is_event, rows.is_event | ~is_within, level)
 
@@ -141,15 +141,14 @@ class BoundedRows:
     def by_decile(self, predicted_s: np.ndarray) -> Sequence[tuple[float, Coverage]]:
         """For each tenth of the rows by predicted lifetime, float64 (n,): its largest prediction and its coverage.
 
-        Equal predictions stay together, so that there may be fewer.
-        """
+        Equal predictions stay together, so there may be fewer."""
         edges = np.unique(np.quantile(predicted_s, np.arange(1, N_DECILES + 1) / N_DECILES, method="higher"))
-        found = np.searchsorted(edges, predicted_s)
-        return [(float(edge), self.take(found == idx).coverage()) for idx, edge in enumerate(edges)]
+        decile_of = np.searchsorted(edges, predicted_s)
+        return [(float(edge), self.take(decile_of == idx).coverage()) for idx, edge in enumerate(edges)]
 
 
 N_EACH_MIN = 20
-"""A threshold that fewer rows are seen to outlive, or not to, is left out: of the classes, and by the classifiers."""
+"""A threshold needs so many rows that outlive it, and so many that do not, for classes and classifiers."""
 CLASS_AGES_S = (0, 3_600)
 
 
@@ -164,9 +163,9 @@ def has_each(outlives: np.ndarray) -> bool:
 
 
 def shown_thresholds(past: Examples, test: Examples) -> Mapping[str, tuple[int, ...]]:
-    """Of each scheduler the thresholds, s, that both windows show, at creation and at 1 h; one without any is left out.
+    """For each scheduler the thresholds, s, that both windows show, at creation and at 1 h; without empty ones.
 
-    A window shows one if at least 20 rows are seen to outlive it, and 20 are seen not to.
+    A window shows a threshold if at least 20 observed rows outlive it, and 20 do not.
     """
     windows = [(rows, censoring_curve(rows)) for rows in (past, test)]
     shown = {name: tuple(each for each in thresholds_s
@@ -176,15 +175,16 @@ def shown_thresholds(past: Examples, test: Examples) -> Mapping[str, tuple[int, 
 
 
 def class_scores(table: CurveTable, test: Examples, cores: np.ndarray,
-                 shown: Mapping[str, Sequence[int]]) -> dict[str, float]:
+                 thresholds: Mapping[str, Sequence[int]]) -> dict[str, float]:
     """`dvla.accuracy`, `dvla.macro_recall`, `dvla.core_hours` and the same at 1 h (`dvla.age_1h.*`), of each scheduler.
 
-    cores: float64 (n,), of the test rows. shown: what `shown_thresholds` gives. Higher is better, in [0, 1]. Rows
-    censored below the last threshold, whose class is not known, are stood for by inverse probability of censoring.
+    cores: float64 (n,), of the test rows. thresholds: from `shown_thresholds`. Higher is better, in
+    [0, 1]. Rows censored below the last threshold have an unknown class; inverse probability of
+    censoring replaces them.
     """
     curve = censoring_curve(test)
-    found: dict[str, float] = {}
-    for name, thresholds_s in shown.items():
+    scores: dict[str, float] = {}
+    for name, thresholds_s in thresholds.items():
         for age_s in CLASS_AGES_S:
             weight, _ = outliving_weights(curve, test, age_s + thresholds_s[-1], age_s)
             idx = np.flatnonzero(weight > 0.0)
@@ -199,11 +199,11 @@ def class_scores(table: CurveTable, test: Examples, cores: np.ndarray,
             is_right = (truth == called).astype(np.float64)
             recalls = [np.average(is_right[truth == each], weights=weight[truth == each]) for each in np.unique(truth)]
             hours = weight * np.maximum(cores[idx], 0.0) * left_s
-            found[f"{prefix}.accuracy"] = float(np.average(is_right, weights=weight))
-            found[f"{prefix}.macro_recall"] = float(np.mean(recalls))
+            scores[f"{prefix}.accuracy"] = float(np.average(is_right, weights=weight))
+            scores[f"{prefix}.macro_recall"] = float(np.mean(recalls))
             if hours.sum() > 0.0:
-                found[f"{prefix}.core_hours"] = float(np.average(is_right, weights=hours))
-    return found
+                scores[f"{prefix}.core_hours"] = float(np.average(is_right, weights=hours))
+    return scores
 
 
 def _is_shown(rows: Examples, curve: CensoringCurve, threshold_s: int, age_s: int) -> bool:

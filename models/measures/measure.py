@@ -1,13 +1,8 @@
-"""What a measure of a study is: how tables show it, and how it is computed where `assessment` does not do it.
+"""Measures of a study, thresholds of "long-lived", ages of repeated predictions, and the bootstrap by owner.
 
-What counts as long-lived, the ages at which predictions are asked again, and their short names.
-
-Bootstrap by owner: requests of one owner are not independent, so owners are resampled, not requests.
-
-A draw is a weight per row, so that a measure prepared once is only reweighed. Owners are drawn whole (Davison and
-Hinkley 1997, section 3.8). The same seed and owners give the same draws, so differences of two models stay paired.
-
-What the compiled sweep over pairs reads and gives: rows sorted by time, and sums of pair weights.
+Requests of one owner are not independent, so owners are resampled as a whole (Davison and Hinkley
+1997, section 3.8). A draw is a weight per row, so a prepared measure is only reweighed. The same
+seed and owners give the same draws, so differences of two models stay paired.
 """
 
 from __future__ import annotations
@@ -30,11 +25,14 @@ Reweighed = Callable[[np.ndarray | None], float]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """title: two lines; `{long}` in it is the trace's threshold of "long-lived".
+    """How tables of a study show a measure, and how it is computed if `assessment` does not do it.
 
-    better: which value is; "80 %" = the nearest to 0.8. table: of the four of a study. words: a sentence of the
-    table's caption. is_paired: the chosen family is compared with the baselines by it. is_shown: whether it is, at a
-    threshold in seconds. of: prepares it for the curves of n test rows; None = `assessment` has it.
+    title: two lines; `{long}` in it is the trace's threshold of "long-lived". better: the
+    direction; "80 %" = the nearest to 0.8. table: one of the four of a study. words: a sentence of
+    the table's
+    caption. is_paired: it compares the chosen family with the baselines. is_shown: whether tables show
+    it, given the threshold in seconds. of: prepares it for the curves of n test rows; None = in
+    `assessment`.
     """
 
     title: str
@@ -52,9 +50,9 @@ AGES_S = (600, 3_600, 21_600)
 CLASS_THRESHOLDS_S: Mapping[str, tuple[int, ...]] = MappingProxyType({
     "dvla": (3_600, 86_400, 604_800, 2_592_000), "lava": (3_600, 36_000, 360_000),
 })  # fmt: skip
-"""Between the lifetime classes of two schedulers: DVLA's 1 h, 1 d, 7 d, 30 d; LAVA's 1 h, 10 h, 100 h."""
+"""Thresholds between the lifetime classes of two schedulers: DVLA's 1 h, 1 d, 7 d, 30 d; LAVA's 1 h, 10 h, 100 h."""
 UPTIME_SHARES = tuple(step / 20.0 for step in range(20))
-"""Shares of each request's own lifetime (LAVA, figure 9)."""
+"""Shares of each request's lifetime (LAVA, figure 9)."""
 _LADDER_S = (600, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 _N_LONG_SHARE = 0.04
 
@@ -73,9 +71,9 @@ def time_label(seconds: float) -> str:
 
 
 def choose_threshold(train: Examples) -> int:
-    """The trace's own "long-lived", in seconds: the longest of a ladder (10 min to 7 d) that at least 4 % outlive.
+    """The trace's threshold of "long-lived", s: the longest of a ladder (10 min to 7 d) that at least 4 % outlive.
 
-    Looks at training labels only; a censored request counts with its time so far.
+    Uses training labels only; a censored request counts with its time so far.
     """
     shares = [(train.lifetime_s > bound).mean() for bound in _LADDER_S]
     fitting = [bound for bound, share in zip(_LADDER_S, shares, strict=True) if share >= _N_LONG_SHARE]
@@ -83,18 +81,18 @@ def choose_threshold(train: Examples) -> int:
 
 
 def alive_at(rows: Examples, age_s: float) -> np.ndarray:
-    """bool (n,): seen alive at that age."""
+    """bool (n,): observed alive at that age."""
     return (rows.lifetime_s > age_s) & (rows.entry_s <= age_s)
 
 
 MIN_OWNERS = 20
-"""Owners are resampled at the coarsest level that has this many: an interval from a handful says nothing."""
+"""Owners are resampled at the coarsest level with so many, since fewer give no useful interval."""
 N_DRAWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerDraws:
-    """Draws of owners with replacement, as many as there are. Iterating gives float64 row weights (n,), whole numbers.
+    """Draws of owners with replacement, as many as there are. Iteration gives float64 row weights (n,), whole numbers.
 
     owner_codes: int64 (n,), equal = same owner; below 0 = unknown, each such row on its own.
 
@@ -115,16 +113,16 @@ class OwnerDraws:
 
     @property
     def n_units(self) -> int:
-        """How many are drawn from: owners, and rows of no known owner."""
+        """Number of units to draw from: owners, and rows without known owner."""
         return int(self._clusters().max()) + 1
 
     def _clusters(self) -> np.ndarray:
         """int64 (n,), from 0 on: the unit of each row."""
         is_known = self.owner_codes >= 0
-        known, inverse = np.unique(self.owner_codes[is_known], return_inverse=True)
+        owners, inverse = np.unique(self.owner_codes[is_known], return_inverse=True)
         cluster = np.empty(len(self.owner_codes), np.int64)
         cluster[is_known] = inverse
-        cluster[~is_known] = len(known) + np.arange(len(cluster) - len(inverse))
+        cluster[~is_known] = len(owners) + np.arange(len(cluster) - len(inverse))
         return cluster
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -137,7 +135,7 @@ class OwnerDraws:
 
 
 def coarsest_owner(owners: Sequence[np.ndarray], n: int) -> np.ndarray:
-    """Codes int64 (n,) of the coarsest key with at least MIN_OWNERS known owners; each row alone where none has.
+    """Codes int64 (n,) of the coarsest key with at least MIN_OWNERS known owners; else each row alone.
 
     owners: codes (n,) of each owner key, coarsest first; below 0 = unknown.
 
@@ -151,7 +149,7 @@ def coarsest_owner(owners: Sequence[np.ndarray], n: int) -> np.ndarray:
 
 
 def drawn_owners(rows: Examples, history: HistoryDefinition) -> tuple[np.ndarray, int]:
-    """`coarsest_owner` of rows by their owner keys, and how many known owners it names: 0 where rows stand alone."""
+    """`coarsest_owner` of rows by their owner keys, and its number of known owners: 0 if each row is alone."""
     owners = [rows.keys[idx] for idx, key in enumerate(history.keys) if key.kind == "owner"]
     codes = coarsest_owner(owners, len(rows))
     is_named = any(codes is each for each in owners)
@@ -159,39 +157,40 @@ def drawn_owners(rows: Examples, history: HistoryDefinition) -> tuple[np.ndarray
 
 
 def interval(replicates: np.ndarray | Sequence[float]) -> tuple[float, float]:
-    """2.5 and 97.5 % of the replicates (the percentile interval), NaN ones left out; NaN where none is left.
+    """2.5 and 97.5 % of the replicates (the percentile interval) that are not NaN; NaN if there are none.
 
     >>> low, high = interval([*range(41), float("nan")])
     >>> round(low, 9), round(high, 9)
     (1.0, 39.0)
     """
-    found = np.asarray(replicates, np.float64)
-    found = found[~np.isnan(found)]
-    if len(found) == 0:
+    finite = np.asarray(replicates, np.float64)
+    finite = finite[~np.isnan(finite)]
+    if len(finite) == 0:
         return float("nan"), float("nan")
-    low, high = np.quantile(found, (0.025, 0.975))
+    low, high = np.quantile(finite, (0.025, 0.975))
     return float(low), float(high)
 
 
-def standard_error(drawn: np.ndarray, n_units: int) -> float:
-    """The standard error from drawn values of n_units owners or requests; infinite where these say nothing of it.
+def standard_error(values: np.ndarray, n_units: int) -> float:
+    """The standard error from bootstrap values of n_units owners or requests; infinite with too few.
 
-    Draws of a few vary too little, by (n - 1) / n in the variance. Values that are not finite are left out.
+    Draws of n units vary too little, by (n - 1) / n in the variance. Values that are not finite do
+    not count.
 
     >>> standard_error(np.array([1.0, 3.0, np.nan]), 2)
     1.4142135623730951
     """
-    known = drawn[np.isfinite(drawn)]
-    return float(known.std()) * math.sqrt(n_units / (n_units - 1.0)) if n_units > 1 and len(known) > 1 else math.inf
+    finite = values[np.isfinite(values)]
+    return float(finite.std()) * math.sqrt(n_units / (n_units - 1.0)) if n_units > 1 and len(finite) > 1 else math.inf
 
 
 class SortedRows(NamedTuple):
-    """Rows (n,) latest first, in blocks of one time, the censored of a block before its ends: an end compares with all
-    rows that are in by then.
+    """Rows (n,) for the compiled sweep, latest first, in blocks of one time. In a block, censored
+    rows come before ends: an end is compared with all rows before it.
 
-    block: int64 (k + 1,), where each block begins. is_event: bool (n,). rank: int64 (n,), of the score, from 0; there
-    are n_ranks. idx_leave: int64 (n,), rows in the order in which their entry is reached; n_leave: int64 (k,), how many
-    of them have been reached at a block's time. uno: float64 (n,), squared inverse probabilities.
+    block: int64 (k + 1,), the start of each block. is_event: bool (n,). rank: int64 (n,), of the score, from 0; there
+    are n_ranks. idx_leave: int64 (n,), rows in the order of leaving at their entry; n_leave: int64
+    (k,), how many have left at a block's time. uno: float64 (n,), squared inverse probabilities.
     """
 
     block: np.ndarray
@@ -204,7 +203,7 @@ class SortedRows(NamedTuple):
 
 
 class PairSums(NamedTuple):
-    """Weights of the pairs that are ordered as scored, and of all that can be ordered; then both with Uno's weights."""
+    """Weights of the pairs in the order of the scores, and of all comparable pairs; then both with Uno's weights."""
 
     concordant: float
     comparable: float

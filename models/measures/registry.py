@@ -1,4 +1,4 @@
-"""The measures that a study shows, by the name under which they are logged, in the order of its tables."""
+"""The measures of a study, by the name in its log, in the order of its tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How much of a model rests on one column: its share of the split gain, and what is left when its values are shuffled.
+"""How much a model relies on one column: its share of the split gain, and the score after shuffling its values.
 
-Shuffling (Breiman 2001, section 10) asks the fitted model, so that no further fit is needed. It leaves what other
-columns say of the same thing: two columns that know the future hide each other.
+Shuffling (Breiman 2001, section 10) uses the fitted model, without a further fit. Correlated columns
+replace each other: two columns that contain the future hide each other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ N_SHUFFLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Reliance:
-    """Of one column. score: Brier over ages as it is; shuffled: with the column's values handed to other requests.
+    """The reliance on one column.
 
-    pooled: of one Kaplan-Meier curve for all requests, from the earlier window. gain_share: of the splits that are not
-    on the age itself.
+    score: Brier over ages; shuffled: the same with the column's values given to other requests.
+    pooled: of one Kaplan-Meier curve for all requests, from the earlier window. gain_share: of all
+    splits that are not on the age.
     """
 
     column: str
@@ -36,29 +37,30 @@ class Reliance:
 
     @property
     def lost_share(self) -> float:
-        """Of the model's lead over the pooled curve, what goes with the column; above 1 where the rest misleads."""
+        """The share of the model's gain over the pooled curve that is lost without the column;
+        above 1 if the rest misleads."""
         lead = self.pooled - self.score
         return (self.shuffled - self.score) / lead if lead > 0.0 else 0.0
 
     @property
     def ratio(self) -> float:
-        """How many times as bad the score is without the column."""
+        """The score without the column over the score with it."""
         return self.shuffled / self.score if self.score > 0.0 else 1.0
 
 
 def reliances(curves: Callable[[Examples], CurveTable], past: Examples, test: Examples,
               columns: Sequence[tuple[str, Sequence[int], Sequence[int], float]], seed: int) -> list[Reliance]:
-    """Of each column, on up to N_ROWS_MAX test rows.
+    """The reliance on each column, on up to N_ROWS_MAX test rows.
 
-    curves: the fitted model. columns: name, positions of its features, positions of the history keys that it is part
-    of, share of the gain. Features are shuffled, keys withheld: a lookup table then backs off to keys without the
-    column.
+    curves: the fitted model. columns: name, positions of its features, positions of its history
+    keys, share of the gain. Features are shuffled, keys removed: a lookup table then backs off to
+    keys without the column.
     """
     rng = np.random.default_rng(seed)
     rows = test.take(np.sort(rng.permutation(len(test))[:N_ROWS_MAX]))
     score = BrierOverAges.of(curves(rows), rows).score()
     pooled = BrierOverAges.of(_Pooled.of(past, len(rows)), rows).score()
-    found = []
+    results = []
     for name, positions, idx_keys, gain_share in columns:
         shuffled = []
         keys = tuple(np.full_like(codes, -1) if idx in idx_keys else codes for idx, codes in enumerate(rows.keys))
@@ -66,13 +68,13 @@ def reliances(curves: Callable[[Examples], CurveTable], past: Examples, test: Ex
             features = rows.features.copy()
             features[:, positions] = features[rng.permutation(len(rows))][:, positions]
             shuffled.append(BrierOverAges.of(curves(replace(rows, features=features, keys=keys)), rows).score())
-        found.append(Reliance(name, gain_share, score, float(np.mean(shuffled)), pooled))
-    return found
+        results.append(Reliance(name, gain_share, score, float(np.mean(shuffled)), pooled))
+    return results
 
 
 @dataclass(frozen=True, slots=True)
 class _Pooled:
-    """One curve for n requests, as a curve table: what a model without features would say."""
+    """One curve for n requests as a curve table: the prediction of a model without features."""
 
     times_s: np.ndarray
     survival_after: np.ndarray

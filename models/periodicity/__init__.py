@@ -1,4 +1,4 @@
-"""Which usage series repeat, and the pulse waves that say when and how much.
+"""Periodic usage series, and their pulse waves: when and how much.
 
 May import: `serving.usage`, `features.usage`.
 """

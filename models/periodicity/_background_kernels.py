@@ -1,4 +1,4 @@
-"""Compiled loops of the background of spectra: medians of groups of bins, and the smooth shapes that fit them."""
+"""Compiled loops of the background of spectra: medians of groups of bins, and a fit of smooth shapes to them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def power_rows(spectra, excluded, power):
 
 @kernel
 def background_rows(power, gain, bounds, middles, shapes, background):
-    """Of each row: the expected power of noise in each bin, a sum of `shapes` with weights of at least 0.
+    """The expected power of noise in each bin of each row: a sum of `shapes` with weights of at least 0.
 
-    gain: what the filter leaves of each bin's power. bounds: int64 (g + 1,), first bins of the groups; middles: a bin
-    of each group at which its median counts. shapes: (k, n_bins), positive. Bins of no power are left out. The weights
-    are those of least Itakura-Saito distance to the groups' medians, by multiplication (Fevotte, Bertin and Durrieu
-    2009): weights that begin positive stay so. Without a bin of power: infinite, nothing stands out.
+    gain: share of each bin's power after the filter. bounds: int64 (g + 1,), first bins of the
+    groups; middles: the bin of each group for its median. shapes: (k, n_bins), positive. Bins
+    without power do not count. The weights minimise the Itakura-Saito distance to the groups'
+    medians, by multiplicative steps (Fevotte, Bertin and Durrieu 2009), so they stay positive.
+    Without power in any bin the result is infinite.
     """
     n_groups, n_shapes, n_bins = len(middles), len(shapes), power.shape[1]
     at = np.empty((n_shapes, n_groups))
@@ -37,7 +38,7 @@ def background_rows(power, gain, bounds, middles, shapes, background):
             at[shape, group] = shapes[shape, middles[group]]
     level, count = np.empty(n_groups), np.empty(n_groups)
     above, below = np.empty(n_groups), np.empty(n_groups)
-    held, upwards = np.empty(n_bins), 1.0 / gain
+    values, upwards = np.empty(n_bins), 1.0 / gain
     weights, total = np.empty(n_shapes), np.empty(n_groups)
     for row in range(len(power)):
         whole, n_used = 0.0, 0
@@ -45,10 +46,10 @@ def background_rows(power, gain, bounds, middles, shapes, background):
             filled = 0
             for idx in range(bounds[group], bounds[group + 1]):
                 if power[row, idx] > 0.0:
-                    held[filled] = power[row, idx] * upwards[idx]
+                    values[filled] = power[row, idx] * upwards[idx]
                     filled += 1
             count[group] = filled
-            level[group] = _mean_of_median(held[:filled])
+            level[group] = _mean_of_median(values[:filled])
             whole += level[group]
             n_used += filled > 0
         if n_used == 0:
@@ -82,39 +83,39 @@ def _dot(first, second):
 
 
 @kernel
-def _mean_of_median(held):
-    """The mean of exponential values of which these have the (lower) median; 0 of none. Reorders the values.
+def _mean_of_median(values):
+    """The mean of exponential values, from the (lower) median of these; 0 without values. Reorders the values.
 
     The k-th least of n exponential values of mean 1 has the mean 1/n + 1/(n - 1) + ... over k terms.
     """
-    n = len(held)
+    n = len(values)
     if n == 0:
         return 0.0
     middle = (n - 1) // 2
     expected = 0.0
     for idx in range(middle + 1):
         expected += 1.0 / (n - idx)
-    return _select(held, middle) / expected
+    return _select(values, middle) / expected
 
 
 @kernel
-def _select(held, rank):
-    """The value that a sort would put at `rank`, by Hoare's selection: a third of the time of a sort."""
-    low, high = 0, len(held) - 1
+def _select(values, rank):
+    """The value at `rank` in sorted order, by Hoare's selection: a third of the time of a sort."""
+    low, high = 0, len(values) - 1
     while low < high:
-        pivot = held[rank]
-        left, right = low, high
-        while left <= right:
-            while held[left] < pivot:
-                left += 1
-            while pivot < held[right]:
-                right -= 1
-            if left <= right:
-                held[left], held[right] = held[right], held[left]
-                left += 1
-                right -= 1
-        if right < rank:
-            low = left
-        if rank < left:
-            high = right
-    return held[rank]
+        pivot = values[rank]
+        up, down = low, high
+        while up <= down:
+            while values[up] < pivot:
+                up += 1
+            while pivot < values[down]:
+                down -= 1
+            if up <= down:
+                values[up], values[down] = values[down], values[up]
+                up += 1
+                down -= 1
+        if down < rank:
+            low = up
+        if rank < up:
+            high = down
+    return values[rank]

@@ -11,15 +11,15 @@ _N_HISTOGRAM = 1024
 _TURN = 2.0 ** 64
 _HALF = np.uint64(32)
 _LEAST_RATIO = 0.25
-"""Power over background that a half or a third of a frequency has at least, as a share of the frequency's own.
+"""The least power over background of a half or a third of a frequency, as a share of that of the frequency.
 
-Where the background falls steeply, a lower frequency has the power for nothing.
+On a steep background a lower frequency has much power by chance.
 """
 
 
 @kernel
 def scan(values, first, last, n_present, least, greatest):
-    """Of each row: first and last finite column, finite values, the least and the greatest of them."""
+    """For each row: first and last finite column, number of finite values, their minimum and maximum."""
     for row in range(len(values)):
         line = values[row]
         start, end, count = -1, -1, 0
@@ -38,7 +38,7 @@ def scan(values, first, last, n_present, least, greatest):
 
 @kernel
 def bridge_rows(rows, out):
-    """Copy rows that begin and end with finite values; what is missing between them lies on a straight line."""
+    """Copy rows that start and end with finite values; missing values between them are interpolated linearly."""
     for row in range(len(rows)):
         _bridge(rows[row], out[row])
 
@@ -58,11 +58,11 @@ def _bridge(line, out):
 
 @kernel
 def smooth_rows(rows, sos, settled, n_pad, smooth, detrended, variance):
-    """Filter rows forwards and backwards with odd padding, and subtract the straight line of least squares.
+    """Filter rows forwards and backwards with odd padding, and subtract the least-squares line.
 
-    rows: float32 (n, m), m > n_pad. settled: (sections, 2), state of each section after a long input of 1. Written:
-    smooth and detrended, float32 (n, m), and the variance of the detrended rows, float64 (n,). A row's result does not
-    depend on its neighbours.
+    rows: float32 (n, m), m > n_pad. settled: (sections, 2), state of each section after a long
+    input of 1. Outputs: smooth and detrended, float32 (n, m), and the variance of the detrended
+    rows, float64 (n,). A row's result does not depend on its neighbours.
     """
     n, m = rows.shape
     length = m + 2 * n_pad
@@ -85,7 +85,7 @@ def smooth_rows(rows, sos, settled, n_pad, smooth, detrended, variance):
 
 @kernel
 def _filter(work, sos, settled, first, step):
-    """All biquads over all lanes in place (direct form II transposed), begun as after a long constant input."""
+    """All biquads over all lanes in place (direct form II transposed), started as after a long constant input."""
     n_sections = len(sos)
     z0, z1 = np.empty((n_sections, _LANES)), np.empty((n_sections, _LANES))
     for section in range(n_sections):
@@ -98,10 +98,10 @@ def _filter(work, sos, settled, first, step):
             b0, b1, b2 = sos[section, 0], sos[section, 1], sos[section, 2]
             a1, a2 = sos[section, 4], sos[section, 5]
             for lane in range(_LANES):
-                given = work[at, lane]
-                answer = b0 * given + z0[section, lane]
-                z0[section, lane] = b1 * given - a1 * answer + z1[section, lane]
-                z1[section, lane] = b2 * given - a2 * answer
+                sample = work[at, lane]
+                answer = b0 * sample + z0[section, lane]
+                z0[section, lane] = b1 * sample - a1 * answer + z1[section, lane]
+                z1[section, lane] = b2 * sample - a2 * answer
                 work[at, lane] = answer
         at += step
 
@@ -120,8 +120,8 @@ def _detrend(work, begin, width, smooth, detrended, variance):
         slope[lane] /= m * (m * m - 1.0) / 12.0
     for idx in range(m):
         for lane in range(_LANES):
-            rest = work[idx, lane] - level[lane] - slope[lane] * (idx - middle)
-            power[lane] += rest * rest
+            residual = work[idx, lane] - level[lane] - slope[lane] * (idx - middle)
+            power[lane] += residual * residual
     for lane in range(width):
         variance[begin + lane] = power[lane] / m
     for idx in range(m):
@@ -132,9 +132,9 @@ def _detrend(work, begin, width, smooth, detrended, variance):
 
 @kernel
 def percentile_rows(rows, low_share, high_share, low, high):
-    """Two percentiles of each row, straight lines between the order statistics (numpy's default).
+    """Two percentiles of each row, linear between the order statistics (numpy's default).
 
-    A histogram says in which bars the order statistics lie; only what is in those bars is sorted.
+    A histogram gives the bars of the order statistics; only the values in those bars are sorted.
     """
     m = rows.shape[1]
     bar_of = np.empty(m, np.int32)
@@ -145,7 +145,7 @@ def percentile_rows(rows, low_share, high_share, low, high):
             least = line[idx] if line[idx] < least else least
             greatest = line[idx] if line[idx] > greatest else greatest
         scale = np.float32(0.0 if greatest == least else _N_HISTOGRAM / (np.float64(greatest) - np.float64(least)))
-        counts = np.zeros(_N_HISTOGRAM + 2, np.int64)  # scale is rounded: the greatest may lie one bar further
+        counts = np.zeros(_N_HISTOGRAM + 2, np.int64)  # scale is rounded: the maximum may be one bar further
         for idx in range(m):
             bar_of[idx] = np.int32((line[idx] - least) * scale)
         for idx in range(m):
@@ -167,23 +167,23 @@ def _order_statistic(line, bar_of, counts, share):
     while below + n_held <= next_rank:
         last += 1
         n_held += counts[last]
-    held = np.empty(n_held + 1)
+    bar_values = np.empty(n_held + 1)
     filled = 0
     for idx in range(len(line)):
-        held[filled] = line[idx]
+        bar_values[filled] = line[idx]
         filled += bar <= bar_of[idx] <= last
-    held = held[:n_held]
-    held.sort()
-    base, after = held[rank - below], held[next_rank - below]
+    bar_values = bar_values[:n_held]
+    bar_values.sort()
+    base, after = bar_values[rank - below], bar_values[next_rank - below]
     return base + (after - base) * (place - rank)
 
 
 @kernel
 def fold(line, period, sums, counts):
-    """Sums and counts of a row's finite values by their place in the period; returns the sum of their squares.
+    """Sums and counts of a row's finite values by position in the period; returns the sum of their squares.
 
-    period: in steps, above 1, counted from the row's first column; the middle of a step is its time. The place is kept
-    as a whole number of 2^-64 turns, which wraps as the turns do.
+    period: in steps, above 1, from the row's first column; the time of a step is its middle. The
+    position is an integer of 2^-64 turns, which wraps as turns do.
     """
     sums[:] = 0.0
     counts[:] = 0
@@ -205,7 +205,7 @@ def fold(line, period, sums, counts):
 
 @kernel
 def profile_of(sums, counts, profile):
-    """Mean of each bin; an empty bin lies on the straight line between its neighbours, round the circle."""
+    """Mean of each bin; an empty bin is interpolated linearly between its neighbours, on the circle."""
     n_bins = len(sums)
     first = -1
     for idx in range(n_bins):
@@ -229,7 +229,8 @@ def profile_of(sums, counts, profile):
 def busy_window(profile):
     """First bin and number of bins of the window that splits a circular profile into two levels with least error.
 
-    Of each width the window with the greatest sum; of the widths the one whose two means explain most variance.
+    For each width it takes the window with the largest sum; of these the one whose two means
+    explain most variance.
     """
     n_bins = len(profile)
     mean = 0.0
@@ -257,7 +258,7 @@ def busy_window(profile):
 
 @kernel
 def joint_rows(rows, period, n_bins, phase, duty, sums):
-    """Phase in steps and duty cycle of each row whose period (steps) is finite, and its sums, as `sums_rows` gives."""
+    """Phase in steps and duty cycle of each row with a finite period (steps), and the sums of `sums_rows`."""
     bins, counts, profile = np.empty(n_bins), np.empty(n_bins, np.int64), np.empty(n_bins)
     for row in range(len(rows)):
         if np.isfinite(period[row]):
@@ -277,9 +278,9 @@ def joint_rows(rows, period, n_bins, phase, duty, sums):
 
 @kernel
 def sums_rows(rows, period, phase, duty, sums):
-    """Of each row whose period is finite: count and sum of the busy window, count, sum and squares of all, (n, 5).
+    """For rows with a finite period: count and sum of the busy window; count, sum and squares of all, (n, 5).
 
-    period and phase: in steps from the row's first column; a step belongs where its middle lies.
+    period and phase: in steps from the row's first column; the middle of a step decides.
     """
     for row in range(len(rows)):
         if np.isfinite(period[row]):
@@ -299,11 +300,11 @@ def sums_rows(rows, period, phase, duty, sums):
 @kernel
 def strongest_rows(spectra, power, reached, one_share, earlier, first, last, subharmonic_share, keep_share, n_turns,
                    peak_power, near_power, near_reached):
-    """Of each row's spectrum: the frequency in bins (NaN = none), power at its bin, and of the three bins around it.
+    """For each row's spectrum: the frequency in bins (NaN = none), its power, and that of the three bins around it.
 
-    power: of the spectra, some bins perhaps 0. reached: what the three bins around each must exceed; where none does,
-    the frequency is the strongest of all. one_share: the part of it that a third or a half of the greatest must exceed.
-    near_reached: what the frequency found had to exceed.
+    power: of the spectra, some bins may be 0. reached: the limit for the three bins around each; if
+    none exceeds it, the frequency is the strongest. one_share: the part of the limit for a third or
+    a half of the strongest. near_reached: the limit at the result.
     """
     nothing = np.zeros(power.shape[1])
     for row in range(len(spectra)):
@@ -331,20 +332,21 @@ def _stands_out(power, reached, share, idx):
 
 @kernel
 def _strongest(power, reached, one_share, first, last, subharmonic_share, earlier, keep_share):
-    """Bins of the frequency and of the greatest local maximum in first..last above `reached`, or -1.
+    """Bins of the frequency and of the largest local maximum in first..last above `reached`, or -1.
 
-    The frequency is the one next to the earlier frequency, or else at a third or a half of the greatest, where it is
-    strong enough; compared over three bins, since a frequency between two bins spreads over them.
+    The frequency is next to the earlier one, or else a third or a half of the largest, if it is
+    strong enough. Power is compared over three bins, since a frequency between two bins spreads
+    over them.
     """
-    best, kept = -1, -1
+    best, near_earlier = -1, -1
     for idx in range(first, last + 1):
         if _stands_out(power, reached, 1.0, idx):
             if best < 0 or power[idx] > power[best]:
                 best = idx
-            if abs(idx - earlier) <= 1.0 and (kept < 0 or power[idx] > power[kept]):
-                kept = idx
-    if kept >= 0 and _near(power, kept) >= keep_share * _near(power, best):
-        return kept, kept
+            if abs(idx - earlier) <= 1.0 and (near_earlier < 0 or power[idx] > power[near_earlier]):
+                near_earlier = idx
+    if near_earlier >= 0 and _near(power, near_earlier) >= keep_share * _near(power, best):
+        return near_earlier, near_earlier
     if best < 0:
         return best, best
     for part in (3, 2):

@@ -1,16 +1,9 @@
 """The strongest frequency of smoothed series: its period to a fraction of a bin, and its strength in two scales.
 
-How pulse waves are fitted: every choice that the paper leaves open, with its default and its bounds.
-
-The spectrum that a series has without a period, and the power that chance reaches above it.
-
-The frequencies among which a period is looked for.
-
-The zero-phase Butterworth low-pass filter: smoothed series, and what is left of them without their trend.
-
-The paper's phase filter: of times that should recur once a period, those that agree on a phase.
-
-The paper's two ways to the duty cycle: least error over candidates, and change points.
+`PeriodicitySettings` has all choices that the paper leaves open. `Background` is the spectrum of a
+series without a period, and the power that it reaches by chance. `Band` is the range of
+frequencies. `LowPass` is the zero-phase Butterworth filter. `recurring` is the paper's phase
+filter; `duty_of_least_error` and `duty_of_change_points` are its two methods for the duty cycle.
 """
 
 from __future__ import annotations
@@ -29,10 +22,10 @@ from sojourn.models.periodicity._kernels import smooth_rows, strongest_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Of each row: n_turns, periods in the span (float64, NaN = none found), and strength in both scales, 0 to 1.
+class Frequencies:
+    """For each row: n_turns, periods in the span (float64, NaN = none), and strength in both scales, 0 to 1.
 
-    by_chance: share of variance that chance reaches at that frequency, 0 to 1; 0 where it was not asked for.
+    by_chance: share of variance that chance reaches at that frequency, 0 to 1; 0 if not computed.
     is_by_chance: bool (n,), whether the frequency is no stronger than that.
     """
 
@@ -44,23 +37,24 @@ class Found:
 
 
 def find_periods(smoothed: Smoothed, band: Band, settings: PeriodicitySettings, background: Background | None = None,
-                 excluded: np.ndarray | None = None, earlier: np.ndarray | None = None) -> Found:
-    """The strongest frequency of each row within the band that chance does not explain (section II-B).
+                 excluded: np.ndarray | None = None, earlier: np.ndarray | None = None) -> Frequencies:
+    """The strongest frequency of each row within the band that is not by chance (section II-B).
 
-    A local maximum of power, because the slope of a longer period would else pass for one at the bound. Where no
-    frequency is above what chance reaches, the strongest of all, marked so; without a background all are above it.
-    A short busy window has nearly as much power at twice and three times its frequency: `subharmonic_share`, see
-    `PeriodicitySettings`. Refinement: the bins of a Hann window, by which neighbours and harmonics leak least, and of
-    three of them the frequency of the sinusoid that has their magnitudes (Grandke 1983). Strength is summed over the
-    bin and its two neighbours, over which a frequency between two bins spreads.
-    excluded: float64 (n,), periods in the span whose first three multiples are left out; NaN = none. earlier: float64
-    (n,), periods in the span that an earlier fit found and that are kept where they are strong enough; NaN = none.
+    It is a local maximum of power, since the slope of a longer period would else give one at the
+    bound. If no frequency exceeds the limit of chance, it is the strongest, with is_by_chance;
+    without a background all exceed it. A short busy window has nearly as much power at twice and
+    three times its frequency, see `subharmonic_share`. Refinement: three bins of a Hann window,
+    with little leakage of neighbours and harmonics, give the frequency of a sinusoid with their
+    magnitudes (Grandke 1983). Strength is summed over the bin and its two neighbours, since a
+    frequency between two bins spreads over them. excluded: float64 (n,), periods in the span whose
+    first three multiples are excluded; NaN = none. earlier: float64 (n,), periods in the span of an
+    earlier fit, kept if they are strong enough; NaN = none.
     """
     n_steps = smoothed.detrended.shape[1]
     n = len(smoothed.detrended)
-    found = Found(np.full(n, np.nan), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool))
+    frequencies = Frequencies(np.full(n, np.nan), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool))
     if band.first > band.last:
-        return found
+        return frequencies
     spectra = np.asarray(fft.rfft(smoothed.detrended, axis=1))[:, :band.last + 3]
     none = np.full(n, np.nan)
     power = np.empty(spectra.shape)
@@ -69,13 +63,13 @@ def find_periods(smoothed: Smoothed, band: Band, settings: PeriodicitySettings, 
     peak_power, near_power, near_reached = np.empty(n), np.empty(n), np.empty(n)
     strongest_rows(spectra, power, reached, 1.0 if background is None else background.one_share,
                    none if earlier is None else earlier, band.first, band.last, settings.subharmonic_share,
-                   settings.keep_share, found.n_turns, peak_power, near_power, near_reached)
+                   settings.keep_share, frequencies.n_turns, peak_power, near_power, near_reached)
     total = np.maximum(n_steps ** 2 * smoothed.variance / 2.0, np.finfo(np.float64).tiny)
-    np.minimum(near_power / total, 1.0, out=found.strength)
-    np.minimum(near_reached / total, 1.0, out=found.by_chance)
-    np.minimum(100.0 * np.sqrt(peak_power) / settings.full_magnitude, 1.0, out=found.magnitude)
-    found.is_by_chance[:] = near_power <= near_reached
-    return found
+    np.minimum(near_power / total, 1.0, out=frequencies.strength)
+    np.minimum(near_reached / total, 1.0, out=frequencies.by_chance)
+    np.minimum(100.0 * np.sqrt(peak_power) / settings.full_magnitude, 1.0, out=frequencies.magnitude)
+    frequencies.is_by_chance[:] = near_power <= near_reached
+    return frequencies
 
 
 StrengthScale = Literal["variance", "magnitude"]
@@ -84,46 +78,51 @@ PhaseMethod = Literal["joint", "paper"]
 DutyMethod = Literal["joint", "error", "changepoint"]
 SHORT_PERIOD_S = 2 * 86_400.0
 THREE_WEEKS_S = 21 * 86_400.0
-"""Windows that are shorter hold no weekly pattern: two weeks that agree are one coincidence."""
+"""The shortest window for a weekly pattern: two equal weeks may be a coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicitySettings:
     """Settings of `fit_waves`. Section numbers are those of the period-aware placement paper.
 
-    filter_order, cutoff_s: Butterworth low-pass (section II-B), applied forwards and backwards, so that the order
-        counts twice and no phase is lost; power falls to a quarter at a period of cutoff_s. No shorter period is found.
-    strength_scale: what `threshold` is compared with. `variance`: share of the smoothed, detrended variance at the
-        frequency and its two neighbours, 0 to 1, free of scale. `magnitude`: the paper's, the magnitude of the FFT of
-        use in % of the reservation, linear, `full_magnitude` and above = 1 (20,000 in the paper); it grows with the
-        length of the window and the size of the swing.
+    filter_order, cutoff_s: Butterworth low-pass (section II-B), applied forwards and backwards, so
+    the order counts twice and the phase stays; power falls to a quarter at a period of cutoff_s.
+    Shorter periods are not found.
+    strength_scale: the scale of `threshold`. `variance`: share of the smoothed, detrended variance
+        at the frequency and its two neighbours, 0 to 1, free of scale. `magnitude`: the paper's,
+        the magnitude of the FFT of use in % of the reservation, linear, `full_magnitude` and above
+        = 1 (20,000 in the paper); it grows with the length of the window and the size of the swing.
     threshold: strength below which a series is aperiodic.
-    chance: probability, at most, that a series without a period is called periodic. A frequency must exceed what noise
-        with the series' own background reaches in a window of that length (`Background`), whatever the threshold: in
-        one day white noise alone reaches 11 to 33 % of the variance. 1 = not asked, as in the paper. Above 0.
+    chance: the highest probability that a series without a period is called periodic. A frequency
+    must exceed the power of noise with the series' background in a window of that length
+    (`Background`), whatever the threshold: in one day white noise reaches 11 to 33 % of the
+    variance. 1 = no such test, as in the paper. Above 0.
     peak_percentile, trough_percentile: levels of the wave (sections III-A1 and III-A2), of the smoothed series.
-    levels: `percentile`, or `mean`: the means within and without the busy window, which have the least squared error.
-    phase_method: `joint`: the window of duty x period with the greatest circular sum, of all duties the one with the
-        least squared error, so phase and duty at once. `paper`: section III-A4.
+    levels: `percentile`, or `mean`: the means inside and outside the busy window, with the least squared error.
+    phase_method: `joint`: for each duty the window of duty x period with the largest circular sum,
+    and of these the one with the least squared error; gives phase and duty. `paper`: section
+    III-A4.
     duty_method: `joint` (with phase_method joint only), `error` or `changepoint` (section III-A5).
-    close_share: for phase_method paper: use is "close to its peak" within this share of the swing; the paper gives no
-        number. Half of it is where the edges of a pulse are; 0 = at the peak, which noise reaches anywhere in the busy
-        window (some 20 times farther from the truth at an SNR of 3).
+    close_share: for phase_method paper: use is "close to its peak" within this share of the swing;
+    the paper gives no number. At a half are the edges of a pulse; 0 = at the peak, which noise may
+    reach anywhere in the busy window (some 20 times the error at an SNR of 3).
     epsilon: the filters of `paper` and `changepoint` keep times within this share of the period.
-    n_periods: 1, or 2: a second wave is fitted to what the first one leaves.
-    longest_share: the longest period as a share of the series' span. A quarter: 7.5 days of 30 days, 6 hours of a day.
-        A period above two days is at most a third of the span, whatever this says, and at most a quarter in spans
-        under 21 days, since a frequency is found to half a bin: a weekly pattern needs 21 days.
-    longest_period_s: the longest period in seconds, where that is less. 25 hours leaves out what a month holds a few
-        times only: on bitbrains such periods are drift and say nothing about the next day (docs/usage.md).
-    subharmonic_share: a frequency of a half or a third of the strongest one is taken in its place where it has at
-        least this share of its power: a short busy window has nearly as much power at multiples of its frequency. Above
-        1: never, as in the paper.
-    keep_share: where an earlier fit is given, its period is kept while its frequency has at least this share of the
-        power of the strongest one, so that a period does not jump between two of much the same strength.
-    most_gaps: the largest share of missing samples within a series' span that is bridged, by straight lines.
+    n_periods: 1, or 2: a second wave is fitted to the residual of the first.
+    longest_share: the longest period as a share of the series' span. A quarter: 7.5 days of 30
+        days, 6 hours of a day. A period above two days is always at most a third of the span, and
+        at most a quarter in spans under 21 days, since a frequency is exact to half a bin: a weekly
+        pattern needs 21 days.
+    longest_period_s: the longest period in seconds, if that is less. 25 hours excludes periods that
+    occur only a few times in a month: on bitbrains they are drift and do not predict the next day
+    (docs/usage.md).
+    subharmonic_share: a half or a third of the strongest frequency replaces it if it has at least
+    this share of its power, since a short busy window has nearly as much power at multiples of its
+    frequency. Above 1: never, as in the paper.
+    keep_share: the period of an earlier fit is kept while its frequency has at least this share of
+    the power of the strongest one, so that a period does not jump between two of similar strength.
+    most_gaps: the largest share of missing samples within a series' span; they are interpolated linearly.
 
-    Refused with ValueError: what breaks one of these rules.
+    ValueError if one of these rules is broken.
 
     >>> PeriodicitySettings(threshold=0.2).cutoff_s
     3600.0
@@ -191,36 +190,38 @@ class PeriodicitySettings:
 
 
 _LEAST_GROUP = 5
-"""Bins of the smallest group: a frequency between two bins fills two or three, and the median must be of the others."""
+"""Bins of the smallest group: a frequency between two bins fills two or three, and the median must be of others."""
 _GROUP_SHARE = 0.25
 """Bins of a larger group, as a share of its first bin."""
 _KNEE_FACTOR = 4.0
 _ALLOWANCE = 4.0
-"""The background is known the less well the fewer bins there are: the limit is raised by this over their number.
+"""With fewer bins the background is less certain: the limit is raised by this over their number.
 
-Chosen on made noise: without it 2 to 4 % of one-day series pass at a chance of 1 %, with it 0.4 to 1.6 %
-(python -m studies periodicity-chance; docs/usage.md).
+Chosen on synthetic noise: without it 2 to 4 % of one-day series pass at a chance of 1 %, with it
+0.4 to 1.6 % (python -m studies periodicity-chance; docs/usage.md).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What noise alone gives in each bin of a spectrum, for series of one length.
+    """The power of noise in each bin of a spectrum, for series of one length.
 
-    The background is a sum of c / (1 + (f / knee)^2) over knees from half a bin up, by factors of 4, and a constant,
-    with c of at least 0. One such term is the spectrum of AR(1) noise and of on/off use with exponential times; a knee
-    below the first bin is a random walk or a step; the constant is white noise. The sum falls from low frequencies to
-    high ones, as the spectra of usage without a period do, and cannot follow a narrow peak. It is fitted to medians of
-    groups of bins, which a period and its harmonics hardly move (compare Torrence and Compo 1998, who take AR(1), and
-    Vaughan 2005, who takes a power law).
+    The background is a sum of c / (1 + (f / knee)^2) over knees from half a bin up, by factors of
+    4, and a constant, with c of at least 0. One such term is the spectrum of AR(1) noise and of
+    on/off use with exponential times; a knee below the first bin is a random walk or a step; the
+    constant is white noise. The sum falls with the frequency, as spectra of usage without a period
+    do, and cannot follow a narrow peak. It is fitted to medians of groups of bins, on which a
+    period and its harmonics have little effect (compare Torrence and Compo 1998, with AR(1), and
+    Vaughan 2005, with a power law).
 
-    In noise the power of a bin over its background is exponential with mean 1, and of three bins is gamma distributed
-    of shape 3 (Fisher 1929 for one bin of white noise). `limit` is what the sum exceeds in any of the band's bins with
-    the probability `chance` at most (Bonferroni), raised for the uncertainty of the background.
+    In noise the power of a bin over its background is exponential with mean 1, that of three bins
+    gamma distributed of shape 3 (Fisher 1929 for one bin of white noise). The sum exceeds `limit`
+    in any bin of the band with a probability of at most `chance` (Bonferroni); `limit` is raised
+    for the uncertainty of the background.
 
-    one_share: the limit of a single bin as a share of `limit`. It is asked of the half and the third of a frequency
-    that stands out, which are no new search.
-    gain: share of power that the filter leaves, float64 (n_bins,). bounds, middles: of the groups, see `_kernels`.
+    one_share: the limit of a single bin as a share of `limit`, for the half and the third of a
+    frequency above the limit, which are no new search.
+    gain: share of power after the filter, float64 (n_bins,). bounds, middles: of the groups, see `_kernels`.
     shapes: float64 (k, n_bins).
 
     >>> low_pass, band = LowPass(4, 3600.0, 300), Band(4, 168)
@@ -260,8 +261,8 @@ class Background:
     def reached(self, power: np.ndarray) -> np.ndarray:
         """Power that chance reaches in each bin and its two neighbours together, float64 (n, n_bins).
 
-        power: of smoothed series, float64 (n, n_bins); bins of 0 are left out. The first and the last bin, which have
-        one neighbour, hold what these two reach.
+        power: of smoothed series, float64 (n, n_bins); bins of 0 do not count. The first and the
+        last bin have the limit with their one neighbour.
         """
         noise = np.empty_like(power)
         background_rows(power, self.gain, self.bounds, self.middles, self.shapes, noise)
@@ -274,10 +275,11 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Bins of the FFT of `n_steps` samples in which a period is looked for; bin k = k periods in the span.
+    """Bins of the FFT of `n_steps` samples that may hold the period; bin k = k periods in the span.
 
-    first: the least bin whose period is at most the longest one; refined by up to half a bin, a period may lie a little
-    above. last: the greatest whose period is not below the cut-off. Empty where first is above last.
+    first: the lowest bin with a period of at most the longest one; after refinement by up to half a
+    bin, a period may be a little longer. last: the highest with a period not below the cut-off.
+    Empty if first is above last.
 
     >>> Band.of(8640, 12.0, 0.25)
     Band(first=4, last=720)
@@ -296,9 +298,8 @@ class Band:
 class LowPass:
     """A Butterworth filter for steps of `step_s` seconds (section II-B), run forwards and backwards.
 
-    The result equals `scipy.signal.sosfiltfilt` with its own odd padding, to the rounding of float32.
-
-    Refused with ValueError: a cut-off period of two steps or less, which a series cannot hold.
+    The result equals `scipy.signal.sosfiltfilt` with odd padding, up to float32 rounding.
+    ValueError for a cut-off period of two steps or less.
 
     >>> smoothed = LowPass(order=4, cutoff_s=3600.0, step_s=300).smooth(np.ones((1, 60), np.float32))
     >>> smoothed.values[0, :2].round(6).tolist(), smoothed.variance.round(6).tolist()
@@ -319,7 +320,7 @@ class LowPass:
         return 3 * (2 * ((self.order + 1) // 2) + 1 - self.order % 2)
 
     def power_gain(self, per_step: np.ndarray) -> np.ndarray:
-        """Share of power that is left at frequencies in turns a step, both passes together."""
+        """Share of power after both passes, at frequencies in turns a step."""
         sos, _ = _design(self.order, 2.0 * self.step_s / self.cutoff_s)
         return np.abs(np.asarray(signal.sosfreqz(sos, 2.0 * np.pi * per_step)[1])) ** 4
 
@@ -351,14 +352,14 @@ _MOST_STARTS = 256
 
 
 def recurring(times: np.ndarray, period: float, epsilon: float) -> tuple[float, np.ndarray]:
-    """Phase, and which times keep to it: bool (n,) (section III-A4). Times and period in the same unit.
+    """Phase of times that recur with a period, and the times with that phase: bool (n,) (section III-A4).
 
-    Each time is tried as the start: the times within epsilon x period of it round the circle are its sequence. Of the
-    sequences the one with the least mean distance from its start is kept, and the phase is the circular mean of its
-    times. A start alone has the distance 0, so as printed the paper's rule ends at a lone outlier; a sequence must here
-    have at least half as many times as the longest one. Of more than 256 times, 256 evenly spaced ones are tried.
-
-    Refused with ValueError: no times.
+    Times and period have the same unit. Each time is tried as the start: its sequence is the times
+    within epsilon x period of it on the circle. The sequence with the least mean distance from its
+    start is chosen; the phase is the circular mean of its times. A start alone has the distance 0,
+    so the paper's rule as printed would choose a lone outlier; here a sequence must have at least
+    half as many times as the longest one. Of more than 256 times, 256 evenly spaced ones are tried.
+    ValueError without times.
 
     >>> phase, is_kept = recurring(np.array([3.0, 13.2, 22.8, 28.0, 33.0]), 10.0, 0.1)
     >>> round(phase, 6), is_kept.tolist()
@@ -391,29 +392,31 @@ def peak_times(smooth: np.ndarray, peak: float) -> np.ndarray:
 
 def duty_of_least_error(profile: np.ndarray, counts: np.ndarray, phase_share: float, peak: float,
                         trough: float) -> float:
-    """The duty cycle whose wave is nearest to the samples, with phase and levels given (section III-A5).
+    """The duty cycle with the least squared error, for a phase and levels (section III-A5).
 
-    profile, counts: mean and number of the samples in each bin of the period, float64 and int64 (n_bins,); the
-    candidates are 1 to n_bins - 1 bins from the bin that holds phase_share, a share of the period.
+    profile, counts: mean and number of the samples in each bin of the period, float64 and int64
+    (n_bins,); the candidates are 1 to n_bins - 1 bins from the bin of phase_share, a share of the
+    period.
 
     >>> duty_of_least_error(np.array([0.2, 0.9, 0.8, 0.1]), np.ones(4, np.int64), 0.25, 0.9, 0.1)
     0.5
     """
     n_bins = len(profile)
     start = round(phase_share * n_bins) % n_bins
-    # squared error of a bin as busy minus as idle: n ((y - peak)^2 - (y - trough)^2)
+    # squared error of a bin as busy minus that as idle: n ((y - peak)^2 - (y - trough)^2)
     change = counts * (trough - peak) * (2.0 * profile - peak - trough)
     total = np.cumsum(np.roll(change, -start))
     return float(np.argmin(total[:-1]) + 1) / n_bins
 
 
 def duty_of_change_points(values: np.ndarray, period: float, epsilon: float) -> tuple[float, float] | None:
-    """Phase in steps and duty cycle from abrupt changes of level (section III-A5), or None where too few are left.
+    """Phase in steps and duty cycle from abrupt changes of level (section III-A5), or None if too few remain.
 
-    values: raw samples, float64 (m,), none missing. period: in steps. Change points: PELT with the cost of a shifted
-    mean; the penalty is 3 ln m times the variance of the noise, which is that of the differences of neighbours, halved.
-    Rises and falls are filtered apart by their phases, a rise is paired with the next fall where no other rise comes
-    between, pairs of a period or longer are left out, and the median is taken.
+    values: raw samples, float64 (m,), none missing. period: in steps. Change points: PELT with the
+    cost of a shifted mean; the penalty is 3 ln m times the variance of the noise, which is that of
+    the differences of neighbours, halved. Rises and falls are filtered separately by their phases;
+    a rise is paired with the next fall if there is no other rise between; pairs of a period or
+    longer are dropped; the result is the median.
 
     >>> busy = np.arange(600) % 50 < 20
     >>> noise = np.random.default_rng(0).normal(0, 0.05, 600)

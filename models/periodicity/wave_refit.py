@@ -1,6 +1,6 @@
-"""Refitting as samples arrive: the window moves on, and the period stays while it still holds.
+"""Refits as samples arrive: the window moves, and the period stays while it is strong enough.
 
-Errors of pulse waves beside those of a constant and of last week's repeat: in-sample, and for the next day.
+`WaveErrors` compares pulse waves with a constant and with last week's repeat: in-sample, and for the next day.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def refit_waves(earlier: WaveFits, grid: UsageGrid, newer: UsageGrid, settings: 
                 longest_s: int = 30 * 86_400) -> tuple[UsageGrid, WaveFits]:
     """The grid with newer samples at its end, cut to its last `longest_s` seconds, and its fits.
 
-    Kept of the earlier fit: each request's period, while it is strong enough (`keep_share`); nothing else, so that a
-    level that has changed leaves with the window. The samples of the window are read again: at 5,000 series a second
-    that costs less than keeping their sums right as old samples leave. Requests that are new begin with missing
-    samples; those that are in `newer` no more, and have no sample left in the window, go.
+    Each request's period is kept from the earlier fit while it is strong enough (`keep_share`), and
+    nothing else. All samples of the window are read again: at 5,000 series a second that is cheaper
+    than an update of sums. New requests start with missing samples; requests that are not in
+    `newer` and have no sample in the window are removed.
 
-    Refused with ValueError: steps or clocks that differ, a newer grid that does not begin where the grid ends.
+    ValueError for different steps or clocks, and a newer grid that does not start at the end of the grid.
 
     >>> from sojourn.serving.usage import DayClock
     >>> def part(start_s):
@@ -61,7 +61,7 @@ def _joined(grid: UsageGrid, newer: UsageGrid) -> UsageGrid:
     row_of = {request_id: row for row, request_id in enumerate(ids)}
     at_old, at_new = (np.array([row_of[one] for one in some], np.int64) for some in (old, new))
 
-    def beside(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    def side_by_side(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         both = np.full((len(ids), first.shape[1] + second.shape[1]), np.nan, np.float32)
         both[at_old, :first.shape[1]] = first
         both[at_new, first.shape[1]:] = second
@@ -78,8 +78,8 @@ def _joined(grid: UsageGrid, newer: UsageGrid) -> UsageGrid:
         interval_s = size(*(np.full(len(each), np.nan) if each.interval_s is None else each.interval_s
                             for each in (grid, newer)))
     request_ids = np.array(ids, dtype=np.result_type(grid.request_ids, newer.request_ids))
-    mem = None if grid.mem is None or newer.mem is None else beside(grid.mem, newer.mem)
-    return replace(grid, request_ids=request_ids, cpu=beside(grid.cpu, newer.cpu), mem=mem,
+    mem = None if grid.mem is None or newer.mem is None else side_by_side(grid.mem, newer.mem)
+    return replace(grid, request_ids=request_ids, cpu=side_by_side(grid.cpu, newer.cpu), mem=mem,
                    cpu_cores=size(grid.cpu_cores, newer.cpu_cores), mem_gib=size(grid.mem_gib, newer.mem_gib),
                    interval_s=interval_s)
 
@@ -88,11 +88,12 @@ def _joined(grid: UsageGrid, newer: UsageGrid) -> UsageGrid:
 
 @dataclass(frozen=True, slots=True)
 class WaveErrors:
-    """NRMSE of each request, float64 (n,), lower = better; NaN where nothing can be judged.
+    """NRMSE of each request, float64 (n,), lower = better; NaN without samples to judge.
 
-    label: "in-sample" or "next-day". is_periodic: bool (n,), whether the fit has a period; where it has none, `wave` is
-    the error of its peak at all times. constant: of the mean. last_week: of the value a week earlier; all NaN where the
-    series is too short. All three are judged on the same samples.
+    label: "in-sample" or "next-day". is_periodic: bool (n,), whether the fit has a period; without
+    one, `wave` is the error of its peak at all times. constant: of the mean. last_week: of the
+    value a week earlier; all NaN if the series is too short. All three are judged on the same
+    samples.
     """
 
     label: Literal["in-sample", "next-day"]
@@ -103,7 +104,7 @@ class WaveErrors:
 
 
 def in_sample_errors(grid: UsageGrid, fits: WaveFits) -> WaveErrors:
-    """Errors on the samples of which the fits were made (paper, equation 4), from the eighth day on where there is one.
+    """Errors on the samples of the fits (paper, equation 4), from the eighth day on if there is one.
 
     The range that divides the error is that of the judged samples. fits: of the grid's `cpu`.
 
@@ -123,13 +124,13 @@ def in_sample_errors(grid: UsageGrid, fits: WaveFits) -> WaveErrors:
 
 def next_day_errors(grid: UsageGrid, day_start_s: int, settings: PeriodicitySettings | None = None,
                     history_s: int | None = None, n_threads: int = 1) -> WaveErrors:
-    """Errors on the day that begins at `day_start_s`, of waves and means fitted on what lies before it, nothing else.
+    """Errors on the day that starts at `day_start_s`, of waves and means fitted on the samples before it.
 
-    history_s: how far back the history goes; by default to the grid's begin. The range that divides the error is that
-    of the history, the same for all three: the range of one quiet day would blow small errors up. Judged are samples
-    that have one a week earlier; where the history is shorter than a week, all samples.
+    history_s: length of the history; by default from the grid's start. The error is divided by the
+    range of the history, since the range of one quiet day would inflate small errors. Samples with
+    another one a week earlier are judged; with a history below a week, all samples.
 
-    Refused with ValueError: a day that does not lie in the grid, or has nothing before it.
+    ValueError for a day outside the grid, or without samples before it.
 
     >>> from sojourn.serving.usage import DayClock
     >>> busy = np.arange(0, 10 * 86_400, 300) % 43_200 < 10_800
@@ -151,23 +152,23 @@ def next_day_errors(grid: UsageGrid, day_start_s: int, settings: PeriodicitySett
 
 
 def _judged(label: Literal["in-sample", "next-day"], grid: UsageGrid, fits: WaveFits, begin: int,
-            known: np.ndarray) -> WaveErrors:
-    """Errors on the columns from `begin` on. known: float32 (n, k), samples of which the mean is taken."""
+            past_samples: np.ndarray) -> WaveErrors:
+    """Errors on the columns from `begin` on. past_samples: float32 (n, k), for the mean."""
     lag = WEEK_S // grid.step_s
-    judged = grid.cpu[:, begin:].astype(np.float64)
-    is_judged = np.isfinite(judged)
-    week_ago = np.full(judged.shape, np.nan)
+    samples = grid.cpu[:, begin:].astype(np.float64)
+    is_judged = np.isfinite(samples)
+    week_ago = np.full(samples.shape, np.nan)
     if begin >= lag:
         week_ago = grid.cpu[:, begin - lag:grid.cpu.shape[1] - lag].astype(np.float64)
         is_judged &= np.isfinite(week_ago)
     middles_s = grid.time_s()[begin:] + grid.step_s / 2
-    found = np.full((3, len(grid)), np.nan)
+    errors = np.full((3, len(grid)), np.nan)
     for row in range(len(grid)):
-        is_kept, past = is_judged[row], known[row][np.isfinite(known[row])].astype(np.float64)
-        ranged = judged[row, is_kept] if label == "in-sample" else past
-        if len(past) == 0 or not is_kept.any() or np.ptp(ranged) == 0.0:
+        is_kept, past = is_judged[row], past_samples[row][np.isfinite(past_samples[row])].astype(np.float64)
+        range_samples = samples[row, is_kept] if label == "in-sample" else past
+        if len(past) == 0 or not is_kept.any() or np.ptp(range_samples) == 0.0:
             continue
         guesses = (fits.waves(row).at(middles_s), np.full(len(middles_s), past.mean()), week_ago[row])
         for at, guess in enumerate(guesses):
-            found[at, row] = np.sqrt(np.mean((judged[row] - guess)[is_kept] ** 2)) / np.ptp(ranged)
-    return WaveErrors(label, fits.is_periodic, *found)
+            errors[at, row] = np.sqrt(np.mean((samples[row] - guess)[is_kept] ** 2)) / np.ptp(range_samples)
+    return WaveErrors(label, fits.is_periodic, *errors)

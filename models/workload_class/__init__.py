@@ -1,4 +1,4 @@
-"""Classes of services with the same shape of day, and what a class says of a newcomer.
+"""Classes of services with similar days, and predictions of newcomers by class.
 
 May import: `serving.usage`, `features.usage`.
 """

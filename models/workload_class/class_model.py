@@ -1,14 +1,11 @@
-"""Workload classes of one resource, learnt of what was seen so far and learnt again every day.
+"""Workload classes of one resource, learnt from the samples so far, and again every day.
 
-Centres of workload classes by k-means++, and the ids that they keep from one day's clustering to the next.
+`Centres` of classes come from k-means++; classes keep their ids from one day to the next.
+`SlotMaxima` has highest and mean use of each request in each slot of each local day.
 
-Highest and mean use of each request in each slot of each local day, and the profiles that these fold to.
-
-How far requests of a class exceed what they were seen to use: learnt of earlier requests' own days.
-
-The class's centre, scaled to a request's own maximum, is a poor bound of its need (figures: docs/usage.md), and so is
-the own maximum of a few hours. What helps is to ask of each class by how much requests that looked the same after the
-same observation exceeded their own maximum afterwards.
+The class's centre, scaled to a request's maximum, is a poor bound of its need (docs/usage.md), and
+so is the maximum of a few hours. A better bound adds a surplus, learnt from earlier requests: by
+how much those with the same class after the same observation exceeded their maximum afterwards.
 """
 
 from __future__ import annotations
@@ -26,17 +23,17 @@ from sojourn.features.usage import UsageGrid
 from sojourn.serving.usage import CLASSES, N_ENDS, N_HOURS, N_SLOTS, SEEN_S, WorkloadClasses, nearest_centre
 
 N_CLASSES = 20
-"""Of 10 to 30 in the paper (CTCL, section V-C), which found 20 best."""
+"""The best of 10 to 30 in the paper (CTCL, section V-C)."""
 N_SEEDS = 10
 SHIFT_MAX = 0.25
-"""A centre that moved further, root mean square over the slots in shares of the reservation, is another class."""
+"""A centre that moves further (root mean square over slots, shares of the reservation) becomes another class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Centres:
     """ids: int64 (k,). centres: float64 (k, n_slots). labels: int64 (n,), position of each request's class.
 
-    next_id: the lowest id that no class has ever had.
+    next_id: the lowest id that was never used.
     """
 
     ids: np.ndarray
@@ -46,10 +43,11 @@ class Centres:
 
 
 def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) -> Centres:
-    """Classes of complete profiles, by k-means++ from 10 seeds, the best kept (CTCL, section V-C).
+    """Classes of complete profiles, by the best of 10 runs of k-means++ (CTCL, section V-C).
 
-    profiles: (n, n_slots), without NaN. Fewer distinct profiles than n_classes: one class for each of them. ids follow
-    the size of the class, largest first. Refused with ValueError: no profile, NaN, n_classes below 1.
+    profiles: (n, n_slots), without NaN. With fewer distinct profiles than n_classes, each is a
+    class. ids follow the size of the class, largest first. ValueError for no profile, NaN,
+    n_classes below 1.
 
     >>> found = cluster(np.array([[0.1, 0.1], [0.1, 0.2], [0.9, 0.1]]), 2)
     >>> found.labels.tolist(), found.centres.round(2).tolist()
@@ -67,17 +65,18 @@ def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) 
 
 
 def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLASSES) -> Centres:
-    """Classes of today's profiles, started from yesterday's centres, with the ids that they had.
+    """Classes of today's profiles, started from yesterday's centres and with their ids.
 
-    Old and new centres are matched so that the sum of squared moves is least. A pair that is SHIFT_MAX or more apart
-    is no match: the old id vanishes and is never given again, the new centre gets the next id. A class that has no
-    request left vanishes likewise. Where there are more distinct profiles than centres, and fewer than n_classes of
-    these, the profiles that are furthest from every centre become starts of new classes.
+    Old and new centres are matched with the least sum of squared moves. A pair with a distance of
+    SHIFT_MAX or more is no match: the old id is never used again, the new centre gets the next id.
+    An id without requests is dropped, too. If there are more distinct profiles than centres, and
+    fewer than n_classes centres, the profiles with the largest distance from all centres start new
+    classes.
     """
     values = _checked(profiles)
     distinct = np.unique(values, axis=0)
     k = min(n_classes, len(distinct))
-    starts = before.centres[:k]  # the largest classes of the first clustering stand first
+    starts = before.centres[:k]  # the largest classes of the first clustering come first
     while len(starts) < k:
         distance = ((distinct[:, None, :] - starts[None]) ** 2).sum(axis=2).min(axis=1)
         starts = np.vstack([starts, distinct[distance.argmax()]])
@@ -91,8 +90,8 @@ def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLAS
 def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
     """Centres, float64, and the label of each row, int64.
 
-    A centre is the mean of its rows, so it lies within their extent; KMeans shifts the values by their mean, which can
-    leave it a rounding error outside, as below 0 where all are 0.
+    A centre is the mean of its rows, so it is clipped to their range: KMeans shifts the values by
+    their mean, and a rounding error may give, for example, a centre below 0 if all values are 0.
     """
     fitted: Any = KMeans(**settings).fit(values)
     centres = np.clip(np.asarray(fitted.cluster_centers_, np.float64), values.min(), values.max())
@@ -100,9 +99,8 @@ def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _matched(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:
-    """The id of each new centre, and the next id."""
     cost = ((before.centres[:, None, :] - centres[None]) ** 2).mean(axis=2)
-    cost = np.minimum(cost, SHIFT_MAX**2)  # one centre far away must not make others swap their ids
+    cost = np.minimum(cost, SHIFT_MAX**2)  # so that one distant centre does not change the ids of others
     old, new = linear_sum_assignment(cost)
     ids = np.full(len(centres), -1, np.int64)
     is_same = cost[old, new] < SHIFT_MAX**2
@@ -130,8 +128,9 @@ _COVERED_DAY = 0.9
 class SlotMaxima:
     """Use by 15-minute slots of local days: column day * 96 + slot.
 
-    request_ids: (n,). highest, mean: float32 (n, n_days * 96), shares of the reservation, NaN = not seen. first_slot:
-    the column of the series' first step. On the day that daylight saving ends, an hour's slots hold both its hours.
+    request_ids: (n,). highest, mean: float32 (n, n_days * 96), shares of the reservation, NaN = no
+    sample. first_slot: the column of the series' first step. When daylight saving ends, an hour's
+    slots hold two hours.
 
     >>> from sojourn.serving.usage import DayClock
     >>> grid = UsageGrid(np.array([7]), np.array([[0.5, 0.25, 0.75]], np.float32), None, np.ones(1), np.ones(1), 300,
@@ -150,31 +149,31 @@ class SlotMaxima:
 
     @property
     def n_days(self) -> int:
-        """Local days, the first and the last one perhaps in part."""
+        """Local days; the first and the last one may be partial."""
         return self.highest.shape[1] // N_SLOTS
 
     def before(self, column: int, rows: np.ndarray | None = None) -> SlotMaxima:
-        """What was seen before a column, of all requests or some: whole days are kept, later slots are NaN."""
+        """The samples before a column, of all requests or some, in whole days; later slots are NaN."""
         n_columns = -(-column // N_SLOTS) * N_SLOTS
-        kept = slice(None) if rows is None else rows
-        highest, mean = self.highest[kept, :n_columns].copy(), self.mean[kept, :n_columns].copy()
+        selected = slice(None) if rows is None else rows
+        highest, mean = self.highest[selected, :n_columns].copy(), self.mean[selected, :n_columns].copy()
         highest[:, column:] = mean[:, column:] = np.nan
-        return SlotMaxima(self.request_ids[kept], highest, mean, self.first_slot)
+        return SlotMaxima(self.request_ids[selected], highest, mean, self.first_slot)
 
     def profiles(self) -> np.ndarray:
-        """The day of each request: each slot's highest use over all days, float32 (n, 96), NaN = never seen."""
+        """The day of each request: each slot's highest use over all days, float32 (n, 96), NaN = no sample."""
         return _quietly_folded(np.nanmax, self.highest.reshape(len(self), self.n_days, N_SLOTS))
 
     def mean_profiles(self) -> np.ndarray:
-        """The same of the means: each slot's mean over the days, float32 (n, 96)."""
+        """Each slot's mean over the days, float32 (n, 96)."""
         return _quietly_folded(np.nanmean, self.mean.reshape(len(self), self.n_days, N_SLOTS))
 
 
 def slot_maxima(grid: UsageGrid, resource: str = "cpu") -> SlotMaxima:
-    """Use by slots of local days of one resource of a grid; ValueError where the grid does not have it.
+    """Use by slots of local days of one resource of a grid; ValueError if the grid does not have it.
 
-    resource: `cpu` or `mem`. Steps longer than a slot fill the slot that they begin in. Infinite or negative samples
-    count as not seen.
+    resource: `cpu` or `mem`. A step longer than a slot counts in its first slot. Infinite or
+    negative samples count as missing.
     """
     if resource not in RESOURCES:
         raise ValueError(f"resource must be one of {', '.join(RESOURCES)}, got {resource!r}")
@@ -189,7 +188,7 @@ def slot_maxima(grid: UsageGrid, resource: str = "cpu") -> SlotMaxima:
     columns = columns - first_day * N_SLOTS
     n_columns = (int(columns.max()) // N_SLOTS + 1) * N_SLOTS
     values = np.where(np.isfinite(values) & (values >= 0.0), values, np.nan).astype(np.float32)
-    order = np.argsort(columns, kind="stable")  # daylight saving sets the clock back once a year
+    order = np.argsort(columns, kind="stable")  # not sorted when daylight saving ends
     sorted_columns = columns[order]
     starts = np.flatnonzero(np.diff(sorted_columns, prepend=-1))
     ordered = values[:, order]
@@ -206,59 +205,59 @@ def slot_maxima(grid: UsageGrid, resource: str = "cpu") -> SlotMaxima:
 
 
 def covered(profiles: np.ndarray) -> np.ndarray:
-    """Which profiles have at least nine tenths of their slots seen, bool (n,): those that classes are learnt of."""
+    """True for profiles with samples in at least nine tenths of their slots, bool (n,): classes are
+    learnt from them."""
     return (~np.isnan(profiles)).mean(axis=1) >= _COVERED_DAY
 
 
 def filled(profiles: np.ndarray) -> np.ndarray:
-    """The profiles with each missing slot at the row's highest, float64: no slot is taken for idle unseen."""
+    """The profiles with missing slots at the row's maximum, float64, so that no unknown slot counts as idle."""
     rows = np.asarray(profiles, np.float64)
     return np.where(np.isnan(rows), _quietly_folded(np.nanmax, rows[:, :, None]), rows)
 
 
 def _quietly_folded(fold: np.ufunc | object, days: np.ndarray) -> np.ndarray:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a slot that no day has
+        warnings.simplefilter("ignore", RuntimeWarning)  # a slot without samples
         return fold(days, axis=1)  # type: ignore[operator]
 
 
 QUANTILE = 0.98
 """Chosen on bitbrains of July 2013 (docs/usage.md): half of the under-served work for a quarter of the reservation."""
 N_WINDOWS_MIN = 20
-"""With fewer windows of a class, those of all classes count."""
+"""With fewer windows of a class, those of all classes are used."""
 N_WINDOWS_MAX = 5_000
-"""Of one end and length, the latest kept."""
+"""The most windows of one end and length; the latest are kept."""
 _COVERED = 0.75
 _SLOT_S = 900
 _BESIDE = 2
 
 
-def class_surplus(seen: SlotMaxima, centres: np.ndarray,
+def class_surplus(earlier: SlotMaxima, centres: np.ndarray,
                   quantile: float = QUANTILE) -> tuple[np.ndarray, np.ndarray]:
-    """Surplus by length of observation, its end and hour of the day, >= 0: of each class, float64 (k, 3 * 8 * 24), and
-    of all requests whatever their class, float64 (3 * 8 * 24,).
+    """Surplus by length of observation, its end and hour of the day, >= 0.
 
-    seen: earlier requests. A window is one request's observation of a length of SEEN_S until one of N_ENDS times of one
-    day; it belongs to the class that it would be identified as. What it used in the 24 hours after, minus its own
-    maximum within the window, is a surplus; the quantile is taken over all windows of a class and the slots of an hour
-    with half an hour on each side. An hour that no window reaches gets the class's highest, or the whole reservation
-    (1) where no hour is known.
-
-    Refused with ValueError: a quantile that is not between 0 and 1.
+    Returns that of each class, float64 (k, 3 * 8 * 24), and of all requests, float64 (3 * 8 * 24,).
+    earlier: earlier requests. A window is one request's observation of a length of SEEN_S until one
+    of N_ENDS times of one day; its class is that of the nearest centre. Its surplus is the use in
+    the 24 hours after, minus the maximum in the window. The quantile is over all windows of a class
+    and the slots of an hour with half an hour on each side. An hour without windows gets the
+    class's maximum, or the whole reservation (1) if no hour is known. ValueError for a quantile
+    that is not between 0 and 1.
     """
     if not 0.0 < quantile < 1.0:
         raise ValueError(f"quantile must be above 0 and below 1, got {quantile!r}")
     k = len(centres)
     table = np.full((k + 1, len(SEEN_S), N_ENDS, N_HOURS), np.nan)  # the last row: all requests
-    after = np.full((len(seen), N_SLOTS), np.nan, np.float32)
-    values = np.hstack([seen.highest, after])
+    after = np.full((len(earlier), N_SLOTS), np.nan, np.float32)
+    values = np.hstack([earlier.highest, after])
     for i, seen_s in enumerate(SEEN_S):
         for end in range(N_ENDS):
-            own, profiles, following = _windows(values, seen.n_days, seen_s // _SLOT_S, end * N_SLOTS // N_ENDS)
-            if not len(own):
+            maxima, profiles, following = _windows(values, earlier.n_days, seen_s // _SLOT_S, end * N_SLOTS // N_ENDS)
+            if not len(maxima):
                 continue
             labels = nearest_centre(profiles, centres)
-            above = following - own[:, None]
+            above = following - maxima[:, None]
             n_windows = np.bincount(labels, minlength=k)
             is_few = np.append(n_windows < N_WINDOWS_MIN, True)
             table[is_few, i, end] = _by_hour(above, quantile)
@@ -268,12 +267,12 @@ def class_surplus(seen: SlotMaxima, centres: np.ndarray,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         highest = np.nan_to_num(np.nanmax(table, axis=(2, 3), keepdims=True), nan=1.0)
-    known = np.where(np.isnan(table), highest, table).reshape(k + 1, -1)
-    return known[:k], known[k]
+    table_filled = np.where(np.isnan(table), highest, table).reshape(k + 1, -1)
+    return table_filled[:k], table_filled[k]
 
 
 def _windows(values: np.ndarray, n_days: int, n_slots: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Own maximum (m,), profile (m, 96) and the next 24 hours by slot of the day (m, 96) of all windows."""
+    """Maximum (m,), profile (m, 96) and the next 24 hours by slot of the day (m, 96) of all windows."""
     owns, profiles, followings = [], [], []
     n_kept = 0
     for day in reversed(range(n_days)):
@@ -298,7 +297,7 @@ def _windows(values: np.ndarray, n_days: int, n_slots: int, end: int) -> tuple[n
 
 
 def _by_hour(above: np.ndarray, quantile: float) -> np.ndarray:
-    """The quantile of each hour of the day, float64 (24,), NaN where nothing was seen."""
+    """The quantile of each hour of the day, float64 (24,), NaN without samples."""
     if not len(above):
         return np.full(N_HOURS, np.nan)
     width = N_SLOTS // N_HOURS
@@ -316,10 +315,10 @@ def _by_hour(above: np.ndarray, quantile: float) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class ClassModel:
-    """What is served, and what the next day's clustering begins with.
+    """The served classes, and the start of the next day's clustering.
 
-    classes: of serving. clustered: centres, ids, and the class of each request it was learnt of. learnt_of: their ids.
-    hours: float64 (3 * 8 * 24,), the surplus of all requests whatever their class.
+    classes: of serving. clustered: centres, ids, and the class of each request in training.
+    learnt_of: their ids. hours: float64 (3 * 8 * 24,), the surplus of all requests together.
     """
 
     classes: WorkloadClasses
@@ -328,7 +327,7 @@ class ClassModel:
     hours: np.ndarray
 
     def by(self, rules: Sequence[str]) -> ClassModel:
-        """The model whose surplus is that of the classes, or the class-free one, at each length of observation.
+        """The model with the surplus of the classes, or of all requests, at each length of observation.
 
         rules: of SURPLUS_RULES, one for each of SEEN_S.
         """
@@ -339,14 +338,14 @@ class ClassModel:
         return replace(self, classes=classes)
 
 
-def fit_classes(seen: SlotMaxima, *, n_classes: int = N_CLASSES, quantile: float = QUANTILE, seed: int = 0,
+def fit_classes(earlier: SlotMaxima, *, n_classes: int = N_CLASSES, quantile: float = QUANTILE, seed: int = 0,
                 before: ClassModel | None = None) -> ClassModel | None:
-    """Classes of the requests whose day was seen (nine tenths of the slots); None where there is no such request.
+    """Classes of the requests with samples in nine tenths of the slots; None if there is no such request.
 
-    before: the model of the day before; its centres are the start, and its ids go on. Only what `seen` holds is used,
-    so `seen.before(column)` makes a model of the past of that column.
+    before: the model of the day before; its centres are the start, and its ids continue. For a
+    model of the past at a column, give `earlier.before(column)`.
     """
-    profiles = seen.profiles()
+    profiles = earlier.profiles()
     is_used = covered(profiles)
     if not is_used.any():
         return None
@@ -357,10 +356,10 @@ def fit_classes(seen: SlotMaxima, *, n_classes: int = N_CLASSES, quantile: float
         clustered = cluster_again(full, before.clustered, n_classes)
     k = len(clustered.ids)
     n_members = np.bincount(clustered.labels, minlength=k)
-    own_means = seen.mean_profiles()[is_used].astype(np.float64)
+    own_means = earlier.mean_profiles()[is_used].astype(np.float64)
     own_means = np.where(np.isnan(own_means), full, own_means)
     means = np.zeros_like(clustered.centres)
     np.add.at(means, clustered.labels, own_means)
-    surplus, hours = class_surplus(seen, clustered.centres, quantile)
+    surplus, hours = class_surplus(earlier, clustered.centres, quantile)
     classes = WorkloadClasses(clustered.ids, clustered.centres, means / n_members[:, None], surplus, n_members)
-    return ClassModel(classes, clustered, seen.request_ids[is_used], hours)
+    return ClassModel(classes, clustered, earlier.request_ids[is_used], hours)

@@ -1,4 +1,4 @@
-"""What each way to predict a newcomer's need costs: under-served work beside over-reservation, by length of history."""
+"""The cost of each prediction of a newcomer's need: under-served work and over-reservation, by length of history."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _N_HALVINGS = 30
 
 @dataclass(frozen=True, slots=True)
 class Newcomers:
-    """Sums over the 24 hours after an observation, one row a request, added up over its starts.
+    """Sums over the 24 hours after an observation, one row for each request, summed over its starts.
 
-    request_ids: (m,). work, n_slots: float64 (m,), use and slots that were judged. under, over: float64 (m,) by the
-    names of METHODS, use above the prediction and prediction above use. All are sums over slots of shares of the
-    reservation; a slot's use is its highest.
+    request_ids: (m,). work, n_slots: float64 (m,), use and number of judged slots. under, over:
+    float64 (m,) by the names of METHODS, use above the prediction and prediction above use. All are
+    sums over slots of shares of the reservation; a slot's use is its highest.
     """
 
     request_ids: np.ndarray
@@ -52,8 +52,8 @@ class Newcomers:
     def worst_ratio(self, method: str, rival: str, n_draws: int = 500) -> float:
         """Under-served work of a method divided by that of a rival: the upper end of a 95 % interval over requests.
 
-        Requests are drawn anew n_draws times, with a fixed seed. A draw in which neither leaves work under-served
-        counts as 1: nothing was won. NaN if no request was judged.
+        Requests are drawn anew n_draws times, with a fixed seed. A draw without under-served work
+        counts as 1. NaN if no request was judged.
         """
         n = len(self.request_ids)
         if not n:
@@ -67,48 +67,49 @@ class Newcomers:
 
 
 def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours: int) -> Newcomers:
-    """What the predictions of METHODS would have cost for requests that begin to run at some column.
+    """The cost of the predictions of METHODS for requests that start to run at some column.
 
-    judged: each a model, requests, and the column at which their history begins; a model must be learnt of other
-    requests, or of what was seen before that column. hours: length of the history, at least 3; the 24 hours after it
-    are judged, as far as there are samples. A request with less than three quarters of its history is left out.
+    judged: each a model, requests, and the start column of their history; the model must be learnt
+    from other requests, or from samples before that column. hours: length of the history, at least
+    3; the 24 hours after it are judged, as far as there are samples. A request with less than three
+    quarters of its history does not count.
     """
     if hours < 3:
         raise ValueError(f"hours must be at least 3, got {hours!r}")
-    cases = [_case(model, seen, start, hours * _SLOTS_AN_HOUR) for model, seen, start in judged]
-    ids, own, used, centre, combined, by_hours = (np.concatenate(each) for each in zip(*cases, strict=True))
+    cases = [_case(model, maxima, start, hours * _SLOTS_AN_HOUR) for model, maxima, start in judged]
+    ids, peaks, used, centre, combined, by_hours = (np.concatenate(each) for each in zip(*cases, strict=True))
     is_judged = ~np.isnan(used)
-    wanted = _over(combined, used, is_judged).sum()
+    target = _over(combined, used, is_judged).sum()
 
     def of_equal_reservation(base: np.ndarray, low: float) -> np.ndarray:
         high = 1.0
         for _ in range(_N_HALVINGS):
             middle = (low + high) / 2
-            is_less = _over(_raised(base, own, middle), used, is_judged).sum() < wanted
+            is_less = _over(_raised(base, peaks, middle), used, is_judged).sum() < target
             low, high = (middle, high) if is_less else (low, middle)
-        return _raised(base, own, high)
+        return _raised(base, peaks, high)
 
-    alone = np.repeat(own, N_SLOTS, axis=1)
+    alone = np.repeat(peaks, N_SLOTS, axis=1)
     predicted = {"reservation": np.ones_like(used), "own": alone, "class": centre, "combined": combined,
                  "hours": of_equal_reservation(by_hours, -1.0), "margin": of_equal_reservation(alone, 0.0)}
-    known, row = np.unique(ids, return_inverse=True)
+    distinct_ids, row = np.unique(ids, return_inverse=True)
 
     def summed(values: np.ndarray) -> np.ndarray:
-        return np.bincount(row, values.sum(axis=1), minlength=len(known))
+        return np.bincount(row, values.sum(axis=1), minlength=len(distinct_ids))
 
-    return Newcomers(known, summed(np.where(is_judged, used, 0.0)), summed(is_judged.astype(np.float64)),
+    return Newcomers(distinct_ids, summed(np.where(is_judged, used, 0.0)), summed(is_judged.astype(np.float64)),
                      {name: summed(np.where(is_judged, np.maximum(used - predicted[name], 0.0), 0.0))
                       for name in METHODS},
                      {name: summed(_over(predicted[name], used, is_judged)) for name in METHODS})  # fmt: skip
 
 
-def _case(model: ClassModel, seen: SlotMaxima, start: int, n_slots: int) -> tuple[np.ndarray, ...]:
-    """Ids, own maximum, use of the next 24 hours, and the predictions `class`, `combined`, `hours` of each request."""
+def _case(model: ClassModel, maxima: SlotMaxima, start: int, n_slots: int) -> tuple[np.ndarray, ...]:
+    """Ids, maximum, use of the next 24 hours, and the predictions `class`, `combined`, `hours` of each request."""
     now = start + n_slots
-    history = seen.highest[:, start:now].astype(np.float64)
-    following = np.full((len(seen), N_SLOTS), np.nan)
-    found = seen.highest[:, now:now + N_SLOTS]
-    following[:, :found.shape[1]] = found
+    history = maxima.highest[:, start:now].astype(np.float64)
+    following = np.full((len(maxima), N_SLOTS), np.nan)
+    later = maxima.highest[:, now:now + N_SLOTS]
+    following[:, :later.shape[1]] = later
     is_used = ((~np.isnan(history)).mean(axis=1) >= _COVERED) & (~np.isnan(following)).any(axis=1)
     history, following = history[is_used], following[is_used]
     profiles = np.full((len(history), N_SLOTS), np.nan)
@@ -116,23 +117,23 @@ def _case(model: ClassModel, seen: SlotMaxima, start: int, n_slots: int) -> tupl
         part = history[:, first:first + N_SLOTS]
         at = np.arange(start + first, start + first + part.shape[1]) % N_SLOTS
         profiles[:, at] = np.fmax(profiles[:, at], part)
-    own = np.fmax.reduce(profiles, axis=1)
+    top = np.fmax.reduce(profiles, axis=1)
     classes = model.classes
     at = classes.nearest(profiles)
     slots = np.arange(now, now + N_SLOTS) % N_SLOTS
-    seen_s = np.full(len(own), n_slots * _SLOT_S)
-    combined = classes.needs(at, own, seen_s, now % N_SLOTS, slots)
-    by_hours = model.by([BY_HOURS] * len(SEEN_S)).classes.needs(at, own, seen_s, now % N_SLOTS, slots)
+    seen_s = np.full(len(top), n_slots * _SLOT_S)
+    combined = classes.needs(at, top, seen_s, now % N_SLOTS, slots)
+    by_hours = model.by([BY_HOURS] * len(SEEN_S)).classes.needs(at, top, seen_s, now % N_SLOTS, slots)
     centre = classes.centres[at]
     largest = np.where(np.isnan(profiles), 0.0, centre).max(axis=1)
-    scaled = centre[:, slots] * (own / np.maximum(largest, _SMALLEST))[:, None]
-    return seen.request_ids[is_used], own[:, None], following, np.minimum(scaled, np.maximum(own, 1.0)[:, None]), \
+    scaled = centre[:, slots] * (top / np.maximum(largest, _SMALLEST))[:, None]
+    return maxima.request_ids[is_used], top[:, None], following, np.minimum(scaled, np.maximum(top, 1.0)[:, None]), \
         combined, by_hours
 
 
-def _raised(base: np.ndarray, own: np.ndarray, share: float) -> np.ndarray:
-    """A prediction moved by a share: at most the reservation, never below the own maximum."""
-    return np.maximum(np.minimum(base + share, 1.0), own)
+def _raised(base: np.ndarray, peaks: np.ndarray, share: float) -> np.ndarray:
+    """A prediction plus a share: at most the reservation, at least the maximum so far."""
+    return np.maximum(np.minimum(base + share, 1.0), peaks)
 
 
 def _over(predicted: np.ndarray, used: np.ndarray, is_judged: np.ndarray) -> np.ndarray:

@@ -189,7 +189,6 @@ def _flat_steps(curve: HazardCurve) -> np.ndarray:
 
 
 def _rows_of(curve: HazardCurve) -> np.ndarray:
-    """The numbers of `fill_hazard`, float64 (4, J + 1)."""
     n = len(curve.edges)
     return curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)
 

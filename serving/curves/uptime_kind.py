@@ -109,7 +109,6 @@ class UptimeKind:
 
 
 def _seconds(curve: PointCurve, kernels: Any) -> np.ndarray:
-    """Mean remaining in whole s at each step, float64 (K + 1,)."""
     if kernels is not None:
         seconds: np.ndarray = kernels.point_seconds(curve.scores, curve.smearing)
         return seconds

@@ -357,7 +357,6 @@ class _Reading:
 
 
 def _whole(frame: Frame, n: int) -> np.ndarray:
-    """The first columns as whole numbers, int64 (rows, n)."""
     if frame.numbers.shape[1] < n:
         raise ValueError(f"a frame must have at least {n} columns")
     return np.ascontiguousarray(frame.numbers[:, :n]).view(np.int64)

@@ -156,12 +156,10 @@ class ExtenderCalls:
 
 
 def _node_list(items: Sequence[Any], names: Sequence[str], refused: dict[str, str]) -> dict[str, Any]:
-    """A NodeList of the nodes that were not refused, unchanged."""
     return {"metadata": {}, "items": [item for item, name in zip(items, names, strict=True) if name not in refused]}
 
 
 def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
-    """Pod, names and (if given) objects of the nodes, of an ExtenderArgs."""
     if not isinstance(document, dict):
         raise ValueError(f"ExtenderArgs must be an object, got {shown_field(document)}")
     fields = {name.lower(): value for name, value in document.items()}

@@ -218,7 +218,6 @@ def _trees(attributes: dict[str, Any], n_features: int, is_zero_missing: np.ndar
 
 
 def _children(attributes: dict[str, Any], side: str) -> np.ndarray:
-    """Children of one side, leaf ids as ~id."""
     ids = attributes[f"nodes_{side}nodeids"]
     if (ids < 0).any():
         raise ValueError("ids below 0")
@@ -264,7 +263,6 @@ def _tensor(payload: bytes) -> tuple[bytes, np.ndarray]:
 
 
 def _ints(fields: list[int | bytes]) -> np.ndarray:
-    """Repeated int64 values, either single or packed."""
     if len(fields) == 1 and isinstance(fields[0], bytes):
         return _varints(fields[0])
     if not all(isinstance(field, int) for field in fields):

@@ -384,7 +384,6 @@ def _values_parser(names: Sequence[str], pick_key_numbers: _Pick,
 
 
 def _picker(places: Sequence[Any]) -> _Pick:
-    """A function from a container to the tuple of its elements at these places."""
     if len(places) == 1:
         return lambda values: (values[places[0]],)
     return itemgetter(*places) if places else lambda _: ()

@@ -253,7 +253,6 @@ def gpu_share(resource: str) -> float:
 
 
 def _named(pod: Mapping[str, Any]) -> Iterator[str]:
-    """Names of GPU resources in the pod's containers."""
     for where in ("containers", "initContainers"):
         for container in sequence(pod, "spec", where):
             yield from (name for name in mapping(container, "resources", "requests") if gpu_share(name))

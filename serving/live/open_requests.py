@@ -201,7 +201,6 @@ class OpenRequests:
         self._usage_ended(one.admission)
 
     def _record_time(self, now_s: int) -> None:
-        """Keep the time of an admission or end as the latest."""
         if self._clock_s is not None and now_s < self._clock_s:
             self._counters.n["clock_steps_back"] += 1
         self._clock_s = now_s
