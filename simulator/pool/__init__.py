@@ -1,4 +1,4 @@
-"""A pool that grows and shrinks: machine types, how hosts open, are emptied and close, and what that costs.
+"""A pool that grows and shrinks: machine types, rules to open, empty and close hosts, costs.
 
 May import: `engine` and what lies below it.
 """

@@ -1,14 +1,7 @@
-"""An elastic pool: hosts open when a request fits on none, and close when they are empty or emptied.
+"""An elastic pool: hosts open when a request fits on none, and close when empty or emptied.
 
-Any placement policy chooses among the hosts that are on, with any predictor.
-
-A world of an elastic pool made ready for one run of its loop, compiled with a policy.
-
-What an elastic pool cost, and what its requests paid for it.
-
-Machine types of an elastic pool: what a machine holds, what it costs, and how long it takes to boot.
-
-When hosts of an elastic pool are emptied and turned off: settings, with the figures of today's autoscalers.
+Any placement policy chooses among the hosts that are on, with any predictor. Defaults of
+consolidation are those of today's autoscalers.
 """
 
 from __future__ import annotations
@@ -82,14 +75,15 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
              boot_s: int, idle_release_s: int, type_choice: int, consolidation: Consolidation) -> Run:
     """A pool with no host on, at time 0.
 
-    workload: its hosts are one of each type. prices: float64 (n_types,), of an hour. n_places: most hosts at once.
+    workload: its hosts are one of each type. prices: float64 (n_types,), per hour. n_places: most
+    hosts at once.
     """
     n, (n_types, n_resources) = len(workload.placed_s), workload.capacity.shape
     predictions = PREDICTIONS[policy.predictions]
-    is_asked = predictions != NO_PREDICTIONS or consolidation.mode == "regret"
-    if is_asked and source is None and predictions == NO_PREDICTIONS:
+    needs_curves = predictions != NO_PREDICTIONS or consolidation.mode == "regret"
+    if needs_curves and source is None and predictions == NO_PREDICTIONS:
         raise ValueError("source must be given for consolidation by regret, which uses predictions; got None")
-    curves = curves_for(workload, policy, source, is_asked)
+    curves = curves_for(workload, policy, source, needs_curves)
     hosts, requests = tables_of(workload, curves)
     hosts = np.repeat(hosts[:1], n_places)
     order = None
@@ -147,33 +141,35 @@ def compiled_pool_loop(policy: Policy, n_resources: int, *, is_ranked: bool) -> 
 
 
 def _record(kind: np.dtype[Any], **values: float) -> np.ndarray:
-    made = np.zeros(1, kind)
+    record = np.zeros(1, kind)
     for name, value in values.items():
-        made[name] = value
-    return made
+        record[name] = value
+    return record
 
 
-_SAID = {OPENED: "opened", BOOTED: "booted", DRAINED_BY_CHOICE: "drained", RELEASED: "released"}
+_LOG_WORDS = {OPENED: "opened", BOOTED: "booted", DRAINED_BY_CHOICE: "drained", RELEASED: "released"}
 
 
 @dataclass(frozen=True, slots=True)
 class PoolResult:
     """One replay on an elastic pool, from 0 to the horizon.
 
-    host_h: hours of hosts that were on, booting and drained ones included; lower is better. price: of these; lower is
-        better. host_h_by_type: the same by type.
-    bound_host_h: for each resource, the hours of hosts that the sum of demand would fill without a gap, on the type
-        that has most of it; no pool needs less.
-    utilisation_pct: amounts in use in those of the hosts that were on, per resource; higher is better.
-    most_hosts: on at once. n_opened: times that a host was opened. n_drained: hosts emptied by choice.
-    n_moves: requests that left such a host: migrations, or evictions where they start over; lower is better.
-    lost_core_h: what they had run for and lost; lower is better.
-    n_requests, n_rejected: those that came, and those that found no room in a pool at its most.
-    mean_wait_s, wait_p50_s, wait_p95_s: from arrival until a request begins, of those placed; lower is better.
-    wait_s: int64 (n_requests,), -1 = rejected. host: int64 (n_requests,), place of each request's first host, or -1.
+    host_h: hours of hosts that were on, booting and drained ones included; price: their cost. Lower
+        is better. host_h_by_type: hours by type.
+    bound_host_h: for each resource, the hours of hosts that total demand would fill completely, on
+        the type with the most of it; no pool needs less.
+    utilisation_pct: amounts in use, of the hosts that were on, per resource; higher is better.
+    most_hosts: on at once. n_opened: times that a host was opened. n_drained: hosts emptied by
+    choice. n_moves: requests that left such hosts: migrations, or evictions if they start over;
+    lower is better. lost_core_h: core-hours that evicted requests had run for; lower is better.
+    n_requests, n_rejected: those that came, and those for which a full pool had no room.
+    mean_wait_s, wait_p50_s, wait_p95_s: from arrival to begin, of those placed; lower is better.
+    wait_s: int64 (n_requests,), -1 = rejected. host: int64 (n_requests,), place of each request's
+    first
+        host, or -1.
     log: `time_s`, `what` (opened, booted, drained, released), `host` (its place), `type`, in order.
-    n_checks: hosts looked at in consolidation. n_events: arrivals and departures.
-    elapsed_s: time of the loop alone; compile_s: of getting it compiled or out of the cache.
+    n_checks: checks of hosts for consolidation. n_events: arrivals and departures.
+    elapsed_s: time of the loop alone; compile_s: time to compile it or to load it from the cache.
     """
 
     host_h: float
@@ -213,7 +209,7 @@ class PoolResult:
 
 
 def pool_result(run: Run, type_names: Sequence[str], elapsed_s: float) -> PoolResult:
-    """The figures of a run that is over."""
+    """The figures of a finished run."""
     workload, world = run.workload, run.world
     pool, requests, host_s = world.pool[0], world.requests, world.types["host_s"]
     names, n_resources = workload.resources, len(workload.resources)
@@ -241,7 +237,7 @@ def pool_result(run: Run, type_names: Sequence[str], elapsed_s: float) -> PoolRe
         wait_p95_s=float(p95),
         wait_s=wait_s,
         host=requests["first_host"].astype(np.int64),
-        log=pd.DataFrame({"time_s": log["time_s"], "what": pd.Series(log["what"]).map(_SAID),
+        log=pd.DataFrame({"time_s": log["time_s"], "what": pd.Series(log["what"]).map(_LOG_WORDS),
                           "host": log["host"], "type": [type_names[k] for k in log["kind"]]}),
         n_checks=int(pool["n_checks"]),
         n_events=int(world.counts["n_events"][0]),
@@ -251,7 +247,7 @@ def pool_result(run: Run, type_names: Sequence[str], elapsed_s: float) -> PoolRe
 
 
 def _bound_h(workload: Workload) -> list[float]:
-    """Demand over time in hours of the host that has most of each resource; what no host has, nothing needs."""
+    """Demand over time in hours of the host with the most of each resource; 0 if no host has it."""
     lasts_s = np.diff(np.append(workload.demand.time_s, workload.trace.horizon_s))
     amount = (workload.demand.amount * lasts_s[:, None].astype(np.float64)).sum(axis=0)
     return [float(hours) for hours in shares(amount, workload.capacity.max(axis=0)) / 3600]
@@ -259,10 +255,11 @@ def _bound_h(workload: Workload) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class BootLag:
-    """Seconds from the order of a machine to its first request: normal, and drawn again outside low_s..high_s.
+    """Seconds from a machine's order to its first request: normal, redrawn outside low_s..high_s.
 
-    The defaults are those of the CTCL paper (table III: "4-7 min", "generated under a normal distribution"). It names
-    no mean and no spread; taken are the middle, and a spread by which 99.7 % of the draws lie within.
+    The defaults follow the CTCL paper (table III: "4-7 min", "generated under a normal
+    distribution"). It gives no mean and no spread: the mean is the middle, and 99.7 % of the draws
+    lie within.
 
     >>> BootLag().drawn_s(np.random.default_rng(0), 3).round(1).tolist()
     [333.8, 326.0, 349.2]
@@ -311,18 +308,18 @@ class MachineType:
 
 
 MEM_UNIT_GIB = 384.0
-"""The paper's unit of memory: it is normalised there, and its default type, ecs.ebmg5s.24xlarge, has 4 GiB per core."""
+"""The paper's normalised unit of memory; its default type, ecs.ebmg5s.24xlarge, has 4 a core."""
 _TABLE_II = (("ecs.ebmc5s.24xlarge", 0.5, 0.885), ("ecs.ebmg5s.24xlarge", 1.0, 1.0), ("ecs.ebmr5s.24xlarge", 2.0, 1.31))
 MACHINE_TYPES: Mapping[str, MachineType] = MappingProxyType({
     name: MachineType(name, MappingProxyType({"cpu_cores": 96.0, "mem_gib": units * MEM_UNIT_GIB}), price)
     for name, units, price in _TABLE_II})
-"""Table II of the CTCL paper. It gives no prices: these are relative to the default type, as list prices of compute,
-general and memory types with 2, 4 and 8 GiB per core commonly are. Give your own where the price matters."""
+"""Table II of the CTCL paper. It gives no prices: these are relative to the default type, as is
+common for list prices of types with 2, 4 and 8 GiB per core. Set your own prices if they matter."""
 DEFAULT_TYPE = MACHINE_TYPES["ecs.ebmg5s.24xlarge"]
 
 
 def type_capacities(types: Sequence[MachineType], resources: Sequence[str]) -> np.ndarray:
-    """int64 (n_types, n_resources): milli-cores, MiB, milli-GPU, thousandths of all others; 0 where a type has none.
+    """int64 (n_types, n_resources): milli-cores, MiB, milli-GPU, thousandths of others; else 0.
 
     Refused with ValueError: no type, and two of one name.
 
@@ -357,24 +354,26 @@ Moving = Literal["live", "restart"]
 class Consolidation:
     """Which hosts of an elastic pool are turned off, and how requests leave them.
 
-    mode: `none` keeps every host that was opened; `empty` releases hosts that hold nothing; `timer` also empties a host
-        that has been below `utilisation_max` for `after_s`, if all its requests fit on other hosts in use; `regret`
-        does so only if it is predicted to pay as well.
-    after_s: how long a host must have been below `utilisation_max` before it is looked at (600 s: the cluster
-        autoscaler's scale-down-unneeded-time; Karpenter's consolidateAfter).
-    utilisation_max: the largest share of any resource in use below which a host is looked at (0.5: the cluster
-        autoscaler's scale-down-utilization-threshold); above 1 = any host.
-    is_reset_by_events: whether each arrival or departure on a host starts `after_s` again, as Karpenter does; else it
-        runs on as long as the host stays below `utilisation_max`.
-    recheck_s: after how long a host that was kept is looked at again.
-    moving: `live` migrates a request, which holds room on both hosts for `move_s` (1,200 s: LAVA, section 4.4);
-        `restart` ends it and starts it over on the other host at once, so that what it has run for is lost.
-    move_cost_s: seconds of a host that one move counts for in `regret`, besides what it costs in time and lost work.
-    room_weight: how much of the room that a request which starts over takes on its target, until it leaves, counts as
-        a cost in `regret`, 0..1: 0 where nobody else would have used that room, 1 where a host had to be opened for
-        who would. Not read for live moves: how soon the room is needed limits what they save.
-    trust: what share of the predicted saving counts in `regret`, 0..1; for live moves also of the predicted extension
-        of other hosts. The latest of several uncertain exits is predicted too late.
+    mode: `none` keeps every host that was opened; `empty` releases empty hosts; `timer` also
+        empties a host that has been below `utilisation_max` for `after_s`, if all its requests fit
+        on other hosts in use; `regret` does so only if it is also predicted to pay.
+    after_s: how long a host must have been below `utilisation_max` before it is checked (600 s: the
+        cluster autoscaler's scale-down-unneeded-time; Karpenter's consolidateAfter).
+    utilisation_max: the largest share in use of any resource of a host that is checked (0.5: the
+        cluster autoscaler's scale-down-utilization-threshold); above 1 = any host.
+    is_reset_by_events: whether each arrival or departure on a host restarts `after_s`, as Karpenter
+        does; else it runs while the host stays below `utilisation_max`.
+    recheck_s: time until a host that stayed on is checked again. moving: `live` migrates a request,
+    which holds room on both hosts for `move_s` (1,200 s: LAVA, section
+        4.4); `restart` ends it and starts it over on the other host at once, so its progress is
+        lost.
+    move_cost_s: fixed cost of a move in `regret`, host-seconds. room_weight: how much of a
+    restarted request's room on its target counts as a cost in `regret`, 0..1: 0
+        if no other request would have used it, 1 if one would have needed a new host. Not used for
+        live moves, whose saving ends when the room is needed.
+    trust: share of the predicted saving that counts in `regret`, 0..1; for live moves also of the
+        predicted extension of other hosts. The latest of several uncertain exits is predicted too
+        late.
 
     >>> Consolidation("timer", after_s=-1)
     Traceback (most recent call last):
@@ -410,22 +409,22 @@ class Consolidation:
 TypeChoice = Literal["cheapest", "efficient"]
 _CHOICES = {"cheapest": CHEAPEST, "efficient": EFFICIENT}
 _ROOM = 4
-"""Places for hosts, in hosts that demand needs at its peak."""
+"""Places for hosts, as a multiple of the hosts that peak demand needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElasticPool:
-    """What hosts can be opened, and when they open and close.
+    """The types of hosts, and when hosts open and close.
 
-    types: at least one. type_choice: the type of a new host, among those on which the request fits: `cheapest`, or
-        `efficient`, the least price of the share that the request takes (its largest share of any resource x price);
+    types: at least one. type_choice: the type of a new host, among those on which the request fits:
+        `cheapest`, or `efficient`, the least price of the request's largest share of a resource;
         ties go to the type listed first.
-    boot_s: from opening a host until it takes requests, for every type (their own `boot_lag`, which is random, is not
-        read); it is paid for meanwhile. A request that fits on no host that is on takes room on one that boots, or
-        opens a new one, and begins when that is ready.
-    idle_release_s: how long a host is empty before it is released.
-    most_hosts: on at once, booting ones included; None = four times what demand needs at its peak. A request that
-        finds no room then is rejected.
+    boot_s: from the opening of a host until it takes requests, for every type (the random
+        `boot_lag` of types is not used); its time costs. A request that fits on no host that is on
+        takes room on one that boots, or opens a new one, and begins when that is ready.
+    idle_release_s: how long a host is empty before it is released. most_hosts: on at once, booting
+    ones included; None = four times the hosts that peak demand needs. A
+        request without room is then rejected.
 
     >>> from sojourn.simulator.pool.pool import DEFAULT_TYPE
     >>> ElasticPool((DEFAULT_TYPE,)).boot_s
@@ -455,10 +454,12 @@ class ElasticPool:
 
 def simulate_pool(workload: Workload, pool: ElasticPool, policy: str | Policy = "best-fit",
                   source: LifetimeSource | None = None) -> PoolResult:
-    """The outcome of replaying a workload's requests on an elastic pool, which begins with no host on.
+    """The outcome of replaying a workload's requests on an elastic pool, which begins with no host
+    on.
 
-    The workload's own hosts play no part. source: needed by the policies that use predictions, and by regret.
-    Refused with ValueError: a request larger than every type, rules besides room, and what `simulate` refuses.
+    The workload's hosts are ignored. source: policies that use predictions, and `regret`, need one.
+    Refused with ValueError: a request larger than every type, rules besides room, and all that
+    `simulate` refuses.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 3600], "departure_s": [3600, 10800],
@@ -485,7 +486,7 @@ def _table(types: Sequence[MachineType], resources: Sequence[str]) -> pd.DataFra
 
 
 def _places(workload: Workload) -> int:
-    """Places for hosts: `_ROOM` times what demand needs at its peak on the type that holds least, and a few."""
+    """Places for hosts: `_ROOM` times the hosts of the smallest type at peak demand, and a few."""
     peak, most = workload.demand.peak(), 1
     for amount, rooms in zip(peak.tolist(), workload.capacity.T.tolist(), strict=True):
         least = min((room for room in rooms if room > 0), default=0)
