@@ -1,11 +1,5 @@
-"""The event loop of services and batch requests on an elastic pool, compiled. Slow twin: tests/naive_ctcl.py.
-
-Placing, ending and evicting requests, compiled. Slow twin: tests/naive_ctcl.py.
-
-Ordering, opening and releasing the machines of an elastic pool, compiled. Slow twin: tests/naive_ctcl.py.
-
-Book-keeping of hosts: time, use, the requests they hold or wait for, compiled. Slow twin: tests/naive_ctcl.py.
-"""
+"""The event loop of services and batch requests on an elastic pool, compiled. Slow twin:
+tests/naive_ctcl.py."""
 
 from __future__ import annotations
 
@@ -50,7 +44,7 @@ from sojourn.simulator.mixed.state import (
 
 @inner
 def tick(world: MixedWorld, rules: MixedRules, now: int) -> None:
-    """A new interval begins: services leave, use and need of the others change."""
+    """A new interval begins: some services leave, and the use and need of the others change."""
     interval = now // rules.interval
     world.counts[0].interval = interval
     world.counts[0].is_freed = 1
@@ -78,29 +72,30 @@ def tick(world: MixedWorld, rules: MixedRules, now: int) -> None:
 
 @inner
 def scan(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, begin: int, now: int) -> int:
-    """Length of the queue after placing what fits from `begin` on; `n_scanned`: how many of its first were refused."""
+    """Place what fits from `begin` on; the queue's new length. `n_scanned`: how many of its first
+    were refused."""
     counts = world.counts
-    kept = begin
+    n_left = begin
     fail_cpu, fail_mem = NEVER, NEVER
     n_services = len(world.services)
     for k in range(begin, n):
         request = queue[k]
         if request < n_services and world.services[request].last <= counts[0].interval:
             unbind(world, request)
-            world.requests[request].status = ENDED  # it has left before it got a place
+            world.requests[request].status = ENDED  # it left before it was placed
             continue
         if counts[0].n_placed > 0 and counts[0].clock + rules.decision > now + rules.cycle:
             counts[0].is_cut = 1
-            counts[0].n_scanned = kept
+            counts[0].n_scanned = n_left
             for j in range(k, n):
-                queue[kept] = queue[j]
-                kept += 1
-            return kept
+                queue[n_left] = queue[j]
+                n_left += 1
+            return n_left
         is_first = request < n_services or world.batch[request - n_services].n_evicted == 0
         is_plain = is_first and world.requests[request].not_on < 0
         if is_plain and world.demand[request, 0] >= fail_cpu and world.demand[request, 1] >= fail_mem:
-            queue[kept] = request
-            kept += 1
+            queue[n_left] = request
+            n_left += 1
             continue
         recorded = world.requests[request].own_machine if rules.is_by_trace else -1
         host = recorded if recorded >= 0 and is_first else host_for(world, rules, request, now)
@@ -108,15 +103,15 @@ def scan(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, begin:
             place(world, rules, host, request)
             continue
         if rules.most_at_once == 0 and world.requests[request].not_on >= 0:
-            # a pool that cannot grow: in later cycles the request may return to where it was
+            # a pool that cannot grow: in later cycles the request may return to its host
             world.requests[request].not_on = -1
             counts[0].is_freed = 1
         if is_plain and world.demand[request, 0] <= fail_cpu and world.demand[request, 1] <= fail_mem:
             fail_cpu, fail_mem = world.demand[request, 0], world.demand[request, 1]
-        queue[kept] = request
-        kept += 1
-    counts[0].n_scanned = kept
-    return kept
+        queue[n_left] = request
+        n_left += 1
+    counts[0].n_scanned = n_left
+    return n_left
 
 
 @inner
@@ -147,7 +142,7 @@ def pass_events(world: MixedWorld, rules: MixedRules, time: int) -> None:
 
 @kept_kernel
 def run_mixed(world: MixedWorld, rules: MixedRules) -> None:
-    """Everything until the horizon."""
+    """Run all events up to the horizon."""
     counts = world.counts
     n_services, n_batch = len(world.services), len(world.batch)
     counts[0].interval, counts[0].is_checked = -1, 1
@@ -180,7 +175,7 @@ def run_mixed(world: MixedWorld, rules: MixedRules) -> None:
         counts[0].is_cut = 0
         counts[0].n_services_pending = scan(world, rules, world.service_queue, counts[0].n_services_pending, 0, time)
         n_services_scanned = counts[0].n_scanned
-        begin = 0 if counts[0].is_freed else counts[0].n_refused  # nothing is freed: what did not fit does not fit now
+        begin = 0 if counts[0].is_freed else counts[0].n_refused  # no new room: the refused do not fit now either
         counts[0].is_freed = 0
         counts[0].n_pending = scan(world, rules, world.queue, counts[0].n_pending, begin, time)
         counts[0].n_refused = counts[0].n_scanned
@@ -231,7 +226,7 @@ def place(world: MixedWorld, rules: MixedRules, host: int, request: int) -> None
 
 @inner
 def leave(world: MixedWorld, rules: MixedRules, batch: int, now: int) -> None:
-    """A batch request gives its room back."""
+    """Free the room of a batch request."""
     request = batch + len(world.services)
     host = world.requests[request].host
     world.hosts[host].n_batch -= 1
@@ -265,8 +260,9 @@ def batch_event(world: MixedWorld, rules: MixedRules, batch: int) -> None:
 
 @inner
 def fits_a_type(world: MixedWorld, rules: MixedRules, request: int) -> bool:
-    """Whether some type has room for what a request asks for, and, empty, is not overloaded by the most that a batch
-    request was seen to use: else it would be evicted from every machine, again and again."""
+    """Whether some type has room for a request's demand and, if empty, is not overloaded by the
+    highest use of a batch request so far: else it would be evicted from every machine again and
+    again."""
     n = len(world.services)
     for kind in range(len(world.capacities)):
         limit = world.capacities[kind] if request < n else world.limits[kind]
@@ -294,7 +290,7 @@ def enqueue(world: MixedWorld, rules: MixedRules, request: int) -> None:
 
 @inner
 def relieve(world: MixedWorld, rules: MixedRules, host: int, now: int) -> None:
-    """Evict from an overloaded host until it is not."""
+    """Evict batch requests from a host until it is not overloaded."""
     n = len(world.services)
     k = 0
     request = world.hosts[host].first_batch
@@ -339,7 +335,7 @@ def relieve(world: MixedWorld, rules: MixedRules, host: int, now: int) -> None:
 
 @inner
 def order_machine(world: MixedWorld, rules: MixedRules, kind: int, now: int) -> int:
-    """The slot of a new machine, or -1 where there is none left."""
+    """The slot of a new machine, or -1 if none is left."""
     for host in range(len(world.hosts)):
         if world.hosts[host].state != NONE:
             continue
@@ -391,8 +387,8 @@ def open_ready(world: MixedWorld, rules: MixedRules, now: int) -> None:
 
 @inner
 def take_bound(world: MixedWorld, rules: MixedRules, host: int, queue: np.ndarray, n: int, now: int) -> int:
-    """Length of the queue after the host took what is bound to it, as far as it fits."""
-    kept = 0
+    """Place the requests that are bound to the host, if they fit; the queue's new length."""
+    n_left = 0
     for k in range(n):
         request = queue[k]
         if world.requests[request].bound == host:
@@ -400,9 +396,9 @@ def take_bound(world: MixedWorld, rules: MixedRules, host: int, queue: np.ndarra
                 place(world, rules, host, request)
                 continue
             unbind(world, request)
-        queue[kept] = request
-        kept += 1
-    return kept
+        queue[n_left] = request
+        n_left += 1
+    return n_left
 
 
 @inner
@@ -428,7 +424,7 @@ def release_idle(world: MixedWorld, rules: MixedRules, now: int) -> None:
 
 @inner
 def bind_to_ordered(world: MixedWorld, request: int, is_service: bool) -> bool:
-    """Whether a machine that is booting has room for the request; it is bound to the first."""
+    """Bind the request to the first booting machine with room; False if there is none."""
     for host in range(world.counts[0].n_slots):
         if world.hosts[host].state != BOOTING:
             continue
@@ -442,7 +438,7 @@ def bind_to_ordered(world: MixedWorld, request: int, is_service: bool) -> bool:
 
 @inner
 def grow(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, is_service: bool, most: int, now: int) -> int:
-    """How many machines are ordered for the first n of the queue, as far as they are bound to none."""
+    """Order machines for the unbound among the first n of the queue; how many."""
     n_left = 0
     capacities = world.capacities if is_service else world.limits
     for k in range(n):
@@ -473,8 +469,8 @@ def grow(world: MixedWorld, rules: MixedRules, queue: np.ndarray, n: int, is_ser
 
 @inner
 def largest_first(world: MixedWorld, n: int) -> None:
-    """`order` becomes `rows[:n]` by falling `sizes`, equal ones in their order: a merge sort from the bottom up, with
-    `machine` as scratch for positions."""
+    """Sort `rows[:n]` into `order` by falling `sizes`, stable: a merge sort from the bottom up,
+    with `machine` as scratch for positions."""
     for k in range(n):
         world.scratch[ORDER, k] = k
     width = 1
@@ -526,7 +522,7 @@ def pass_time(world: MixedWorld, to: int) -> None:
 
 @inner
 def change_use(world: MixedWorld, rules: MixedRules, host: int, cpu: int, mem: int) -> None:
-    """The use of a host changes; what exceeds its capacity is not counted as used."""
+    """Change the use of a host; use above its capacity does not count in the totals."""
     used, capacity = world.hosts[host].used, world.hosts[host].capacity
     is_above = False
     for d in range(2):

@@ -1,11 +1,5 @@
-"""Scale-out, compiled. Slow twin: tests/naive_ctcl.py.
-
-Overload and the choice of what to evict, compiled. Slow twin: tests/naive_ctcl.py.
-
-Least Requested Priority, compiled. Slow twin: tests/naive_ctcl.py.
-
-Which hosts have room for a request, and the one it gets, compiled. Slow twin: tests/naive_ctcl.py.
-"""
+"""Scale-out, overload, eviction, room and Least Requested Priority, compiled. Slow twin:
+tests/naive_ctcl.py."""
 
 from __future__ import annotations
 
@@ -18,29 +12,30 @@ from sojourn.simulator.mixed.state import READY, MixedRules, MixedWorld
 @inner
 def filled(demand: np.ndarray, order: np.ndarray, n: int, machine: np.ndarray, capacity: np.ndarray, left: np.ndarray,
            mark: int) -> int:
-    """How many of the unbound fit on one machine in this order; `left` is what stays free. mark: written into `machine`
-    for those that fit, nothing if below 0."""
+    """How many of the unbound fit on one machine in this order; `left` is the room that stays free.
+    mark: written into `machine` for those that fit, unless below 0."""
     for d in range(len(left)):
         left[d] = capacity[d]
-    n_taken = 0
+    n_fitting = 0
     for k in range(n):
         row = order[k]
         if machine[k] >= 0:
             continue
         if fits(left, demand[row]):
-            n_taken += 1
+            n_fitting += 1
             for d in range(len(left)):
                 left[d] -= demand[row, d]
             if mark >= 0:
                 machine[k] = mark
-    return n_taken
+    return n_fitting
 
 
 @kept_kernel
 def scale_out(demand: np.ndarray, order: np.ndarray, n: int, capacities: np.ndarray, prices: np.ndarray,
               weights: np.ndarray, most: int, machine: np.ndarray, type_of: np.ndarray, left: np.ndarray) -> int:
-    """How many machines are ordered for demand[order[:n]]; `machine` (n,) is the machine of each, -1 = none, `type_of`
-    the type of each machine. most: machines at once. left: scratch, (n_resources,)."""
+    """How many machines are ordered for demand[order[:n]]. `machine` (n,) becomes the machine of
+    each, -1 = none, `type_of` the type of each machine. most: machines at once. left: scratch,
+    (n_resources,)."""
     for k in range(n):
         machine[k] = -1
     n_new = 0
@@ -75,14 +70,15 @@ def is_overloaded(used: np.ndarray, capacity: np.ndarray, weights: np.ndarray, t
 @kept_kernel
 def evict(used: np.ndarray, rank: np.ndarray, n: int, host_used: np.ndarray, capacity: np.ndarray, weights: np.ndarray,
           threshold: float, chosen: np.ndarray) -> int:
-    """How many are evicted of the batch requests used[:n], by rising `rank`, equal ones by position, until the host is
-    not overloaded; `chosen` are their positions in this order. `host_used` becomes what is used then."""
+    """How many of the batch requests used[:n] are evicted, by rising `rank`, then by position,
+    until the host is not overloaded. `chosen` becomes their positions in this order, `host_used`
+    the use after them."""
     n_chosen, last = 0, -1
     while n_chosen < n and is_overloaded(host_used, capacity, weights, threshold):
         best = -1
         for k in range(n):
             if last >= 0 and (rank[k] < rank[last] or (rank[k] == rank[last] and k <= last)):
-                continue  # it has left
+                continue  # evicted already
             if best < 0 or rank[k] < rank[best]:
                 best = k
         last = best
@@ -127,8 +123,9 @@ def least_requested(available: np.ndarray, capacity: np.ndarray, is_open: np.nda
 
 @inner
 def predicted(world: MixedWorld, rules: MixedRules, service: int, until: int, d: int) -> int:
-    """What a service needs at most from now until `until`: as predicted for this interval and the next, and for later
-    ones as it was predicted for the same time of the day before, since later predictions are not known yet."""
+    """The predicted maximum need of a service from now until `until`. For this interval and the
+    next it is the prediction; for later ones, not predicted yet, the prediction for the same time
+    of the day before."""
     interval = world.counts[0].interval
     if world.ahead[service, interval, d] < 0:
         return world.services[service].reserved[d]
@@ -142,8 +139,8 @@ def predicted(world: MixedWorld, rules: MixedRules, service: int, until: int, d:
 
 @inner
 def is_long_room(world: MixedWorld, rules: MixedRules, host: int, request: int, now: int) -> bool:
-    """Whether a rescheduled request has room for the longest time that requests like it took. Needs of later intervals
-    only add to those of this one and the next, which had room."""
+    """Whether a rescheduled request has room for the longest time of requests like it. Needs of
+    later intervals only add to those of this one and the next, which had room."""
     until = now + world.batch[request - len(world.services)].longest
     for d in range(2):
         room = world.hosts[host].limit[d] - world.hosts[host].batch_demand[d]
@@ -159,7 +156,8 @@ def is_long_room(world: MixedWorld, rules: MixedRules, host: int, request: int, 
 
 @inner
 def is_room(world: MixedWorld, rules: MixedRules, host: int, request: int, now: int) -> bool:
-    """Whether the host passes the filter for the request; `MixedWorld.room` is what is available to it."""
+    """Whether the host passes the filter for the request; `MixedWorld.room` becomes its available
+    room."""
     n = len(world.services)
     is_service = request < n
     limit = world.hosts[host].capacity if is_service else world.hosts[host].limit
@@ -176,7 +174,7 @@ def is_room(world: MixedWorld, rules: MixedRules, host: int, request: int, now: 
         world.room[d] = room
     if rules.is_long and is_again:
         if (now + world.batch[request - n].longest) // rules.interval >= world.counts[0].interval + 2:
-            return is_long_room(world, rules, host, request, now)  # last: it looks at every service of the host
+            return is_long_room(world, rules, host, request, now)  # last: it reads every service of the host
     if is_service or not rules.by_use:
         return True
     overall = 0.0

@@ -1,7 +1,5 @@
-"""Replays services and batch requests under a scheduler: prepares the compiled loop and reads its result.
-
-What a replay of services and batch requests gives: utilisation, cluster size and reschedulings.
-"""
+"""Replays services and batch requests under a scheduler; the result has utilisation, cluster size,
+reschedulings."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ from sojourn.simulator.whole_numbers import check_setting, is_whole
 _ORDERS = {"shortest-runtime": SHORTEST_RUNTIME, "largest-excess": LARGEST_EXCESS, "random": RANDOM}
 _N_LAGS = 4096
 MOST_MACHINES = 2000
-"""Slots of an elastic pool; what is given back frees its slot."""
+"""Slots of an elastic pool; a released machine frees its slot."""
 
 
 def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs: np.ndarray | None = None, *,
@@ -54,19 +52,20 @@ def replay_mixed(workload: MixedWorkload, scheduler: str | MixedScheduler, needs
                  most_machines: int = MOST_MACHINES) -> MixedResult:
     """One replay of all requests until the end of the series.
 
-    needs: float64 (n_services, n_intervals, 2), milli-cores and MiB: what each service is predicted to need at most in
-        the interval and the next one, made of what was seen before the interval; NaN = not identified, its whole
-        reservation counts. Two intervals, because a request placed within the first may use the prediction interval of
-        15 min from then on. Read as the scheduler's `needs` says; must be None where that is "none".
+    needs: float64 (n_services, n_intervals, 2), milli-cores and MiB: the predicted maximum need of
+        each service in the interval and the next one, from data before the interval; NaN = not
+        identified, so its whole reservation counts. It covers two intervals, as a request placed
+        within the first may run for the prediction interval of 15 min. The scheduler's `needs` sets
+        its meaning; must be None if that is "none".
     n_machines: of a fixed pool, by default the workload's. most_machines: of an elastic one.
     rng: draws the boot lags, and the order of a random eviction.
 
-    A pool that grows begins without machines: those for the first services are ordered at time 0. Every request ends
-    once at most; what is evicted starts again from nothing.
+    An elastic pool begins without machines: those for the first services are ordered at time 0.
+    Every request ends at most once; an evicted request starts over.
 
-    Refused with ValueError: an unknown scheduler; needs of another shape, below 0 or infinite; a fixed pool without
-    machines, most_machines below 1, and numbers of machines that are not whole; a scheduling cycle that does not divide
-    the interval.
+    Refused with ValueError: an unknown scheduler; needs of another shape, below 0 or infinite; a
+    fixed pool without machines, most_machines below 1, and numbers of machines that are not whole;
+    a scheduling cycle that does not divide the interval.
     """
     if isinstance(scheduler, str):
         if scheduler not in SCHEDULERS:
@@ -152,7 +151,7 @@ def _world(workload: MixedWorkload, scheduler: MixedScheduler, needs: np.ndarray
 
 def _needs(workload: MixedWorkload, scheduler: MixedScheduler,
            needs: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """As predicted, -1 where unknown, and what a service counts for: its reservation where unknown."""
+    """The predicted needs, -1 if unknown, and the needs that count: the reservation if unknown."""
     services = workload.services
     shape = services.used.shape
     if scheduler.needs == "none":
@@ -215,25 +214,30 @@ def _result(workload: MixedWorkload, world: MixedWorld, is_fixed: bool) -> Mixed
 
 
 def _pct(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """100 * part / whole, 0 where there is nothing."""
+    """100 * part / whole, 0 if the whole is 0."""
     return np.asarray(100 * np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0))
 
 
 OUTCOMES = ("waiting", "pending", "running", "ended", "too large")
-"""Of a request at the horizon, by number: not arrived, in the queue, running, ended, larger than every machine type
-(as it was asked for, or because what it was seen to use would overload each of them alone)."""
+"""Outcomes of a request at the horizon, by number: not arrived, in the queue, running, ended,
+larger than every machine type (by its demand, or because its highest use so far would overload each
+of them)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixedResult:
     """One replay. `series` has a row for each interval; requests are in the workload's order.
 
-    series: `time_s`, `cpu_pct`, `mem_pct` (use over capacity of the machines that are ready, of a fixed pool of those
-        that hold a request; a host's use counts up to its capacity), `n_machines` (mean), `most_machines`,
-        `overloaded_pct` and `above_capacity_pct` (of these machines' time), `n_pending` (mean).
-    n_ordered: machines over the whole time, 0 of a fixed pool. type_hours: machine-hours by type; price: of them.
-    service_outcome, batch_outcome: int64, an index of OUTCOMES. started_ms: of its last run; ended_ms: -1 where not.
-    n_evicted: int64 (n_batch,). cost_ms: int64 (n_batch,), lost progress and reallocation over all evictions.
+    series: `time_s`, `cpu_pct`, `mem_pct` (use over capacity of the machines that are ready, or, in
+        a fixed pool, that hold a request; a host's use counts up to its capacity), `n_machines`
+        (mean), `most_machines`, `overloaded_pct` and `above_capacity_pct` (of these machines'
+        time), `n_pending` (mean).
+    n_ordered: machines over the whole time, 0 in a fixed pool. type_hours: machine-hours by type;
+        price: their cost.
+    service_outcome, batch_outcome: int64, an index of OUTCOMES. started_ms: start of the last run;
+        ended_ms: -1 if it did not end.
+    n_evicted: int64 (n_batch,). cost_ms: int64 (n_batch,), lost progress and reallocation of all
+    evictions.
     """
 
     series: pd.DataFrame
@@ -266,12 +270,12 @@ class MixedResult:
 
     @property
     def mean_cost_s(self) -> float:
-        """Mean cost of those rescheduled, seconds; 0 where none was. An eviction whose request has no place yet at the
-        horizon counts its lost progress only."""
+        """Mean cost of the rescheduled requests, seconds; 0 if there are none. If a request has no
+        place yet at the horizon, its last eviction counts only lost progress."""
         cost_ms = self.cost_ms[self.n_evicted > 0]
         return float(cost_ms.mean() / 1000) if len(cost_ms) else 0.0
 
     def outcomes(self) -> dict[str, int]:
-        """How many batch requests came to each end."""
+        """Number of batch requests by outcome."""
         counts = np.bincount(self.batch_outcome, minlength=len(OUTCOMES))
         return dict(zip(OUTCOMES, counts.tolist(), strict=True))

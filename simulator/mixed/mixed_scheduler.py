@@ -1,8 +1,7 @@
-"""Schedulers of services and batch requests on one pool: `trace`, `k8s`, `demand-blind` and `ctcl`, as settings.
+"""Schedulers of services and batch requests on one pool, as settings; workloads; needs of services.
 
-Services and batch requests that share hosts: what each reserves or asks for, and what it really uses.
-
-What services are predicted to need in each interval, without classes: their own maximum, and the truth.
+The schedulers are `trace`, `k8s`, `demand-blind` and `ctcl`. Needs without classes are a service's
+maximum so far, and its true use.
 """
 
 from __future__ import annotations
@@ -20,15 +19,17 @@ from sojourn.simulator.pool import DEFAULT_TYPE, MachineType
 from sojourn.simulator.whole_numbers import check_setting, is_whole
 
 Reading = Literal["idle", "vertical", "none"]
-"""What predicted needs mean: a service's idle room is for batch requests; its reservation becomes its need; nothing."""
+"""The use of predicted needs: batch requests get a service's idle room; its reservation becomes its
+need; no use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Decision times of the CTCL paper (table III) and the scheduling cycle, which it leaves open.
+    """Decision times of the CTCL paper (table III) and the scheduling cycle, which the paper does
+    not give.
 
-    Decisions are made one after the other: with 20 ms each, 50 in a cycle of a second; the others wait for the next.
-    Evictions at the begin of a cycle delay its placements by their own time.
+    Decisions follow one another: with 20 ms each, 50 fit in a cycle of a second; the others wait
+    for the next. Evictions at the begin of a cycle delay its placements.
 
     >>> Timing().decision_ms
     20
@@ -47,14 +48,15 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class MixedScheduler:
-    """A scheduler in pieces. about: one line.
+    """A scheduler. about: one line.
 
-    autoscaler: None = a fixed pool, of `n_machines` of `fixed_type`.
-    needs: how predicted needs are read. is_first_fit: the first host in place of the least requested.
-    is_by_use: a batch request needs its demand free of what is used now, in place of what is allocated, and leaves the
-        host below the evictor's threshold.
-    is_raised: eviction sets the demand to the most seen. is_long: a rescheduled request needs room for the longest time
-        that requests like it took.
+    autoscaler: None = a fixed pool, of `n_machines` of `fixed_type`. needs: the use of predicted
+    needs. is_first_fit: the first host instead of the least requested. is_by_use: the free room for
+    a batch request is capacity less use, instead of less allocation, and the host
+        must stay below the evictor's threshold.
+    is_raised: eviction raises the demand to the highest use so far. is_long: a rescheduled request
+        needs room for the longest time of requests like it. is_by_trace: requests go to their
+        recorded machines.
     fill: share of a host that batch requests may fill in each resource.
     """
 
@@ -99,24 +101,24 @@ SCHEDULERS: Mapping[str, MixedScheduler] = MappingProxyType({
     "ctcl": MixedScheduler(
         "batch requests may use the room that classes of services are predicted to leave idle", needs="idle"),
 })
-"""By name: the CTCL paper's two baselines, scheduling without knowledge of the demand, and CTCL."""
+"""By name: the CTCL paper's two baselines, scheduling without predictions, and CTCL."""
 
 N_RESOURCES = 2
 """CPU and memory, in this order: whole milli-cores and MiB."""
 BELOW = 2**40
-"""Of all amounts and times, so that their sums stay within 64 bits: 10^9 cores, 1 EiB, 34 years in milliseconds."""
+"""Bound of amounts and times; sums fit into 64 bits: 10^9 cores, 1 EiB, 34 years in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """Requests that stay, and reserve more than they use most of the time.
 
-    reserved: int64 (n, 2). used: int64 (n, n_intervals, 2), in each interval; may exceed what is reserved.
-    first, last: int64 (n,), the intervals in which it arrives and, last excluded, leaves; n_intervals = it stays.
-    machine: int64 (n,), the machine that the trace placed it on, -1 = not known.
+    reserved: int64 (n, 2). used: int64 (n, n_intervals, 2), in each interval; may exceed reserved.
+    first, last: int64 (n,), the interval of its arrival, and one past its last; n_intervals = it
+    stays. machine: int64 (n,), its machine in the trace, -1 = not known.
 
-    Refused with ValueError: other shapes, what are no whole numbers, amounts below 0 or from 2^40 on, first above last,
-    last above n_intervals.
+    Refused with ValueError: other shapes, values that are not whole, amounts below 0 or from 2^40
+    on, first above last, last above n_intervals.
 
     >>> one = Services(np.array([[4000, 8192]]), np.full((1, 3, 2), 1000), np.array([0]), np.array([3]), np.array([-1]))
     >>> len(one), one.n_intervals
@@ -145,7 +147,7 @@ class Services:
 
     @property
     def n_intervals(self) -> int:
-        """Of the series."""
+        """Intervals of the series."""
         return int(self.used.shape[1])
 
 
@@ -153,11 +155,12 @@ class Services:
 class BatchRequests:
     """Requests with a limited lifetime and a low priority, in the order of their arrival.
 
-    arrival_ms, duration_ms: int64 (n,); the duration is from its start to its end, if it is not evicted.
-    requested: int64 (n, 2), what it asks for. used: int64 (n, 2), what it uses from its start, and peak, what it uses
-        from `peak_ms` of its runtime on; both may exceed what is requested.
-    longest_ms: int64 (n,), what requests like it took at most: known from earlier runs, not from this one.
-    machine: int64 (n,), as of `Services`.
+    arrival_ms, duration_ms: int64 (n,); the duration is from its start to its end, if it is not
+    evicted. requested: int64 (n, 2), its demand. used: int64 (n, 2), its use from its start; peak:
+    its use from
+        `peak_ms` of its runtime on. Both may exceed the demand.
+    longest_ms: int64 (n,), the longest time of requests like it in earlier runs.
+    machine: int64 (n,), as in `Services`.
 
     >>> one = BatchRequests(np.array([0]), np.array([9000]), np.array([[500, 256]]), np.array([[600, 256]]),
     ...                     np.array([[600, 256]]), np.array([0]), np.array([9000]), np.array([-1]))
@@ -189,9 +192,9 @@ class BatchRequests:
 
 @dataclass(frozen=True, slots=True)
 class MixedWorkload:
-    """Services and batch requests of one pool. interval_s: of the services' series, whole seconds; description: a line.
+    """Services and batch requests of one pool. interval_s: of the services' series, whole seconds.
 
-    n_machines: of the trace's own pool, 0 = not known.
+    description: one line. n_machines: of the trace's pool, 0 = not known.
     """
 
     services: Services
@@ -214,7 +217,7 @@ class MixedWorkload:
 
 
 def n_rows(table: np.ndarray) -> int:
-    """Of a table; 0 of what is none.
+    """Rows of a table; 0 for a number.
 
     >>> n_rows(np.zeros((3, 2)))
     3
@@ -223,7 +226,8 @@ def n_rows(table: np.ndarray) -> int:
 
 
 def check_whole(*columns: tuple[str, np.ndarray, tuple[int, ...]], least: int = 0) -> None:
-    """Refuse a column, by its name, that is not of its shape, not of whole numbers, below `least` or not below 2^40.
+    """ValueError for a column of another shape, with values that are not whole, below `least` or
+    from 2^40 on.
 
     >>> check_whole(("first", np.array([-1]), (1,)))
     Traceback (most recent call last):
@@ -241,9 +245,10 @@ def check_whole(*columns: tuple[str, np.ndarray, tuple[int, ...]], least: int = 
 
 
 def own_maximum(services: Services, n_observed: int, margin: float = 0.0) -> np.ndarray:
-    """The most that each service used so far, float64 (n, n_intervals, 2); NaN until n_observed intervals were seen.
+    """The maximum use of each service so far, float64 (n, n_intervals, 2); NaN in its first
+    n_observed intervals.
 
-    Nothing of the interval itself or later enters. margin: added, as a share.
+    It does not use the interval itself or later ones. margin: added, as a share.
 
     Refused with ValueError: n_observed below 1, a negative margin.
 
@@ -265,8 +270,8 @@ def own_maximum(services: Services, n_observed: int, margin: float = 0.0) -> np.
 
 
 def true_needs(services: Services) -> np.ndarray:
-    """The most that each service will really use in the interval and the next, float64 (n, n_intervals, 2): what a
-    perfect prediction says.
+    """The true maximum use of each service in the interval and the next, float64 (n, n_intervals,
+    2): a perfect prediction.
 
     >>> used = np.array([[[2, 1], [5, 1], [3, 1]]])
     >>> one = Services(np.array([[8, 8]]), used, np.array([0]), np.array([3]), np.array([-1]))

@@ -1,4 +1,4 @@
-"""What a trace itself did with its requests: its machines, its evictions and what they cost, without a decision."""
+"""The recorded runs of a trace: its machines, its evictions and their costs, without any decision."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ class RecordedRuns:
 
 def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: MachineType = DEFAULT_TYPE,
                     evictor: Evictor | None = None) -> MixedResult:
-    """The figures of `replay_mixed` for what the trace did.
+    """The figures of `replay_mixed` for the recorded placements.
 
-    Services are on their own machine for all their time. All machines are of one type; one counts in an interval if it
-    holds a request in it. Overload is that of an interval's mean use, shorter peaks are not seen. An eviction is a run
-    that another one follows; its cost is the time from its start to the next one's (lost progress and reallocation).
+    Services stay on their recorded machine. All machines are of one type; a machine counts in an
+    interval if it holds a request. Overload is that of an interval's mean use, so shorter peaks do
+    not count. A run with a later run of its request was evicted; the cost is the time from its
+    start to the next start (lost progress and reallocation).
 
-    Refused with ValueError: a service or a run without a machine below the workload's `n_machines`, a run of
-    no request of the workload.
+    Refused with ValueError: a machine of a service or run that is not below the workload's
+    `n_machines`, a run of a request that the workload does not have.
 
     >>> from sojourn.simulator.mixed.mixed_scheduler import BatchRequests, Services
     >>> services = Services(np.array([[4000, 8192]]), np.full((1, 2, 2), 1000), np.array([0]), np.array([2]),
@@ -85,15 +86,15 @@ def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: M
     is_over = is_above | (overall > rule.threshold)
     n_in_use = is_in_use.sum(axis=0)
     whole = np.maximum(n_in_use, 1)
-    held = np.minimum(used, capacity).sum(axis=0)
+    served = np.minimum(used, capacity).sum(axis=0)
     series = pd.DataFrame({
         "time_s": np.arange(n_intervals, dtype=np.int64) * workload.interval_s,
-        **{name: 100 * held[:, d] / (whole * capacity[d]) for d, name in enumerate(("cpu_pct", "mem_pct"))},
+        **{name: 100 * served[:, d] / (whole * capacity[d]) for d, name in enumerate(("cpu_pct", "mem_pct"))},
         "n_machines": n_in_use.astype(np.float64), "most_machines": n_in_use.astype(np.int64),
         "overloaded_pct": 100 * is_over.sum(axis=0) / whole, "above_capacity_pct": 100 * is_above.sum(axis=0) / whole,
         "n_pending": 0.0})
     total = max(int(n_in_use.sum()), 1)
-    share = 100 * held.sum(axis=0) / (total * capacity)
+    share = 100 * served.sum(axis=0) / (total * capacity)
     hours = float(n_in_use.sum()) * workload.interval_s / 3600
     return MixedResult(
         series, float(share[0]), float(share[1]), float(n_in_use.mean()), int(n_in_use.max(initial=0)), 0, (hours,),
@@ -103,15 +104,15 @@ def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: M
 
 
 def _of_services(workload: MixedWorkload) -> tuple[np.ndarray, np.ndarray]:
-    """What services use on each machine, float64 (n_machines, n_intervals, 2), and where there is one."""
+    """Use by services on each machine, float64 (n_machines, n_intervals, 2), and whether any is."""
     services = workload.services
     used = np.zeros((workload.n_machines, services.n_intervals, 2))
     is_there = np.zeros(used.shape[:2], bool)
     interval = np.arange(services.n_intervals)
     for k, machine in enumerate(services.machine.tolist()):
-        is_own = (interval >= services.first[k]) & (interval < services.last[k])
-        used[machine, is_own] += services.used[k, is_own]
-        is_there[machine] |= is_own
+        is_running = (interval >= services.first[k]) & (interval < services.last[k])
+        used[machine, is_running] += services.used[k, is_running]
+        is_there[machine] |= is_running
     return used, is_there
 
 

@@ -1,9 +1,4 @@
-"""Greedy Autoscaling: which machines to order for the requests that are pending, and when one is given back.
-
-Least Requested Priority: the host for a service or a batch request, by what is available to each kind.
-
-Shortest Runtime Rescheduling: which batch requests leave an overloaded host, their next demand, and the cost.
-"""
+"""The rules of CTCL: Greedy Autoscaling, Least Requested Priority, Shortest Runtime Rescheduling."""
 
 from __future__ import annotations
 
@@ -34,8 +29,9 @@ RESOURCES = ("cpu_cores", "mem_gib")
 class Autoscaler:
     """How a pool grows and shrinks.
 
-    types: that may be ordered. weights: of the resources in the score. most_at_once: machines ordered in one round.
-    idle_release_s: a machine that has held no request for so long is given back (CTCL, section IV-C: five minutes).
+    types: machine types to order. weights: of the resources in the score. most_at_once: machines
+    ordered in one round. idle_release_s: a machine without requests is released after this time
+    (CTCL, section IV-C: five minutes).
 
     >>> greedy().most_at_once > homogeneous().most_at_once
     True
@@ -48,7 +44,7 @@ class Autoscaler:
     idle_release_s: float = 300.0
 
     def __post_init__(self) -> None:
-        type_capacities(self.types, self.resources)  # refuses no type
+        type_capacities(self.types, self.resources)  # refuses an empty list
         are_weights = all(0 <= weight < math.inf for weight in self.weights) and any(self.weights)
         if len(self.weights) != len(self.resources) or not are_weights:
             raise ValueError(f"weights must be one of each of {', '.join(self.resources)}, 0 or more and not all 0, "
@@ -64,14 +60,15 @@ def greedy(types: Sequence[MachineType] = tuple(MACHINE_TYPES.values())) -> Auto
 
 
 def homogeneous(default: MachineType = DEFAULT_TYPE) -> Autoscaler:
-    """As a cluster autoscaler with one node group: one type, one machine a round (CTCL, section V-B on Kubernetes)."""
+    """A cluster autoscaler with one node group: one type, one machine a round (CTCL, section V-B on
+    Kubernetes)."""
     return Autoscaler((default,), most_at_once=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleOut:
-    """type_of: int64 (n_new,), the type of each machine ordered. machine: int64 (n,), the machine that each request is
-    bound to; -1 where it got none: see `reason`."""
+    """type_of: int64 (n_new,), the type of each machine ordered. machine: int64 (n,), the machine
+    of each request, or -1; reason: why it has none."""
 
     type_of: np.ndarray
     machine: np.ndarray
@@ -84,31 +81,32 @@ TOO_LARGE, LATER = "larger than every machine type", "a later round"
 def machines_for(demand: np.ndarray, autoscaler: Autoscaler | None = None) -> ScaleOut:
     """Machines for pending requests, by Algorithm 3 of the CTCL paper.
 
-    demand: int64 or float64 (n, n_resources), what each asks for, in the units of `type_capacities`.
+    demand: int64 or float64 (n, n_resources), in the units of `type_capacities`.
 
-    In each round every type is filled with the requests that are left, the largest first. Its score is equation 6,
-    sum of r_i w_i: r_i is read as the share of resource i of the machine that these requests use ("normalised used
-    constraining resource"), w_i the weights. The type with the highest score is ordered, the cheapest of equal ones,
-    then the first listed, and its requests are bound to it. Largest first: by the weighted share of the first type.
+    In each round every type is filled with the remaining requests, the largest first (by the
+    weighted share of the first type). Its score is equation 6, sum of r_i w_i, with weights w_i. We
+    read r_i ("normalised used constraining resource") as the share of resource i of the machine
+    that these requests use. The type with the highest score is ordered, the cheapest of equal ones,
+    then the first listed, and gets its requests.
 
     >>> cpu_heavy, mem_heavy = [90_000, 96 * 1024], [4_000, 700 * 1024]
-    >>> made = machines_for(np.array([cpu_heavy, mem_heavy, [97_000, 1]]))
-    >>> made.type_of.tolist(), made.machine.tolist(), made.reason[2]
+    >>> order = machines_for(np.array([cpu_heavy, mem_heavy, [97_000, 1]]))
+    >>> order.type_of.tolist(), order.machine.tolist(), order.reason[2]
     ([0, 2], [0, 1, -1], 'larger than every machine type')
     """
-    chosen = Autoscaler() if autoscaler is None else autoscaler
-    if demand.ndim != 2 or demand.shape[1] != len(chosen.resources):
-        raise ValueError(f"demand must have the shape (n, {len(chosen.resources)}), got {demand.shape}")
+    scaler = Autoscaler() if autoscaler is None else autoscaler
+    if demand.ndim != 2 or demand.shape[1] != len(scaler.resources):
+        raise ValueError(f"demand must have the shape (n, {len(scaler.resources)}), got {demand.shape}")
     is_bad = np.less(demand, 0)
     if is_bad.any():
         raise ValueError(f"demand must be 0 or more, got {demand[is_bad].tolist()[0]!r}")
-    capacities = type_capacities(chosen.types, chosen.resources)
-    weights = np.array(chosen.weights, np.float64)
+    capacities = type_capacities(scaler.types, scaler.resources)
+    weights = np.array(scaler.weights, np.float64)
     order = largest_first(demand, capacities[0], weights)
     n = len(demand)
     machine, type_of = np.full(n, -1, np.int64), np.zeros(n + 1, np.int64)
-    n_new = scale_out(demand, order, n, capacities, np.array([each.price_per_h for each in chosen.types], np.float64),
-                      weights, min(chosen.most_at_once, n), machine, type_of, np.zeros(demand.shape[1], demand.dtype))
+    n_new = scale_out(demand, order, n, capacities, np.array([each.price_per_h for each in scaler.types], np.float64),
+                      weights, min(scaler.most_at_once, n), machine, type_of, np.zeros(demand.shape[1], demand.dtype))
     by_row = np.empty(n, np.int64)
     by_row[order] = machine
     is_possible = fits_a_type(demand, capacities)
@@ -118,7 +116,7 @@ def machines_for(demand: np.ndarray, autoscaler: Autoscaler | None = None) -> Sc
 
 
 def size_of(demand: np.ndarray, capacity: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weighted share of one machine that each demand asks for, float64 (n,); resources it lacks do not count."""
+    """The weighted share of one machine in each demand, float64 (n,), of resources that it has."""
     size = np.zeros(len(demand))
     for d in range(len(capacity)):
         if capacity[d] > 0:
@@ -132,7 +130,7 @@ def largest_first(demand: np.ndarray, capacity: np.ndarray, weights: np.ndarray)
 
 
 def available(capacity: np.ndarray, allocated: np.ndarray) -> np.ndarray:
-    """What is available to a service: capacity less all that is allocated (CTCL, equation 2); may be negative.
+    """The room for a service: capacity less all allocations (CTCL, equation 2); may be negative.
 
     capacity, allocated: (n_hosts, n_resources); allocated to services and batch requests together.
 
@@ -143,27 +141,29 @@ def available(capacity: np.ndarray, allocated: np.ndarray) -> np.ndarray:
 
 
 def idle(reserved: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """What services leave idle over an interval: reserved less the predicted maximum, 0 or more (CTCL, equation 3).
+    """Idle room of services over an interval: reserved less the predicted maximum, 0 or more (CTCL,
+    equation 3).
 
-    reserved: (n, n_resources). predicted: (n, n_intervals, n_resources), the intervals that matter; NaN = the service
-    is not identified yet, so that nothing of it is idle.
+    reserved: (n, n_resources). predicted: (n, n_intervals, n_resources), the intervals to cover;
+    NaN = the service is not identified yet, so it has no idle room.
 
     >>> idle(np.array([[8.0], [8.0]]), np.array([[[2.0], [3.0]], [[np.nan], [1.0]]])).tolist()
     [[5.0], [0.0]]
     """
-    most = predicted.max(axis=1)  # NaN where one is
+    most = predicted.max(axis=1)  # NaN if any is NaN
     return np.asarray(np.where(np.isnan(most), 0.0, np.maximum(reserved - most, 0.0)))
 
 
 def least_requested_host(available_to_it: np.ndarray, capacity: np.ndarray, need: np.ndarray,
                          weights: tuple[float, ...] = WEIGHTS, is_open: np.ndarray | None = None) -> int:
-    """The host for a request by Algorithm 1 of the CTCL paper, or -1 where none fits.
+    """The host for a request by Algorithm 1 of the CTCL paper, or -1 if none fits.
 
-    First the hosts are left that have what it asks for in each resource. Of these the one with the lowest utilisation
-    is taken, the first of equal ones. Utilisation is the weighted share that is not available to it: of a batch
-    request the idle room of services counts as free (equation 4).
+    Of the hosts with room in each resource it takes the one with the lowest utilisation, the first
+    of equal ones. Utilisation is the weighted share that is not available to the request: for a
+    batch request the idle room of services counts as free (equation 4).
 
-    available_to_it: (n_hosts, n_resources). capacity: the same. need: (n_resources,). is_open: bool (n_hosts,).
+    available_to_it: (n_hosts, n_resources). capacity: the same. need: (n_resources,). is_open: bool
+    (n_hosts,).
 
     >>> capacity = np.array([[96, 384], [96, 192], [96, 768]])
     >>> least_requested_host(np.array([[10, 60], [50, 90], [40, 100]]), capacity, np.array([8, 80]))
@@ -186,12 +186,13 @@ EVICTION_ORDERS = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Evictor:
-    """When a host is overloaded and what leaves it first.
+    """When a host is overloaded, and which request leaves it first.
 
-    threshold: of the overall use, the weighted sum of used shares with `weights` (CTCL, table III: 80 %; weights of
-    section V-B). A host whose use exceeds its capacity in one resource is overloaded as well. The paper calls the
-    overall use "a vector" and does not weight it; but its own results use 87 to 90 % of the memory on average, so no
-    single resource can be held to 80 %, and weighted they lie at 79 to 80 %.
+    threshold: of the overall use, the sum of used shares weighted by `weights` (CTCL, table III: 80
+    %; weights of section V-B). A host is also overloaded if its use exceeds its capacity in one
+    resource. The paper calls the overall use "a vector" and does not weight it. But its results use
+    87 to 90 % of the memory on average, so 80 % can't be the limit of each resource; weighted they
+    are at 79 to 80 %.
 
     >>> Evictor().threshold, Evictor().order
     (0.8, 'shortest-runtime')
@@ -212,29 +213,29 @@ class Evictor:
 
 def evicted(used: np.ndarray, rank: np.ndarray, host_used: np.ndarray, capacity: np.ndarray,
             evictor: Evictor | None = None) -> np.ndarray:
-    """Positions of the batch requests to evict, in order, int64 (k,); none where the host is not overloaded.
+    """Positions of the batch requests to evict, in order, int64 (k,); none without overload.
 
-    used: (n, n_resources), what each uses now. rank: (n,), lower leaves first: the runtime for shortest-runtime.
-    host_used: (n_resources,), with services. capacity: (n_resources,).
-
-    All of them where that is not enough: services are never evicted.
+    used: (n, n_resources), the use of each now. rank: (n,), lower leaves first: the runtime for
+    shortest-runtime. host_used: (n_resources,), with services. capacity: (n_resources,). If all
+    batch requests are not enough, all leave: services are never evicted.
 
     >>> used, runtime_s = np.array([[30, 0], [20, 0], [10, 0]]), np.array([90.0, 10.0, 50.0])
     >>> evicted(used, runtime_s, np.array([120, 60]), np.array([100, 100])).tolist()
     [1]
     """
-    chosen_evictor = Evictor() if evictor is None else evictor
+    rule = Evictor() if evictor is None else evictor
     if len(rank) != len(used) or used.shape[1:] != host_used.shape or host_used.shape != capacity.shape:
         raise ValueError(f"used, rank, host_used and capacity must agree in shape, got {used.shape}, {rank.shape}, "
                          f"{host_used.shape} and {capacity.shape}")
-    chosen = np.zeros(len(used), np.int64)
-    n = evict(used, rank, len(used), host_used.copy(), capacity, np.array(chosen_evictor.weights, np.float64),
-              chosen_evictor.threshold, chosen)
-    return chosen[:n]
+    positions = np.zeros(len(used), np.int64)
+    n = evict(used, rank, len(used), host_used.copy(), capacity, np.array(rule.weights, np.float64),
+              rule.threshold, positions)
+    return positions[:n]
 
 
 def updated_demand(demand: np.ndarray, most_used: np.ndarray) -> np.ndarray:
-    """What evicted requests ask for next: the most that they were seen to use (CTCL, equation 10), shape of both.
+    """The next demand of evicted requests: their highest use so far (CTCL, equation 10), in the
+    shape of both.
 
     >>> updated_demand(np.array([[4, 8]]), np.array([[6, 2]])).tolist()
     [[6, 2]]
