@@ -1,6 +1,6 @@
-"""Planning a day of recurring jobs whose durations and usage are uncertain: start times that keep the peak low.
+"""Plans a day of recurring jobs with uncertain durations and usage: starts with a low peak.
 
-May import: `jit` only; it knows no trace, host or policy.
+May import: `jit` only; it is independent of traces, hosts and policies.
 """
 
 from sojourn.simulator.planning._cp_sat import Limits

@@ -17,10 +17,11 @@ Goal = Literal["peak", "delay", "makespan"]
 class Limits:
     """How long a planner may search, and how.
 
-    limit_s: seconds on the clock, in all. work_limit: the solver's own deterministic time, about seconds of one core;
-        a search that ends by it, or by proof, gives the same schedule on any machine. seed: of all random numbers.
-    n_workers: threads; 1 gives the same schedule for the same seed. n_moves: of single jobs, at most.
-    is_least_moved: of the schedules with the peak that was found, look for one that moves jobs least.
+    limit_s: seconds on the clock, in all. work_limit: the solver's deterministic time, about
+        seconds of one core; a search that ends by it, or by proof, gives the same schedule on any
+        machine. seed: of all random numbers. n_workers: threads; 1 gives the same schedule for the
+        same seed. n_moves: most moves of single jobs. is_least_moved: then search among schedules
+        with the same peak for the one that moves jobs least.
     """
 
     limit_s: float = 30.0
@@ -43,9 +44,9 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the solver found. starts: int64 (n,), or None where it found none. bound: no schedule costs less.
-    status: optimal (proved), feasible, infeasible (proved) or unknown."""
+class Solution:
+    """The solver's result. starts: int64 (n,), or None if it found none. bound: no schedule costs
+    less. status: optimal (proved), feasible, infeasible (proved) or unknown."""
 
     starts: np.ndarray | None
     status: str
@@ -53,12 +54,13 @@ class Found:
 
 
 def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray, hint: np.ndarray | None = None,
-          most: np.ndarray | None = None, goal: Goal = "peak") -> Found:
+          most: np.ndarray | None = None, goal: Goal = "peak") -> Solution:
     """The best schedule by CP-SAT within `seconds`.
 
-    floor: int64 (n_resources,), below which no peak is; hint: starts to begin at; their peaks bound the search.
-    most: int64 (n_resources,): peaks to stay within. goal: what is least: the priced `peak`; the `delay`, how far jobs
-    are from the baseline, a sum over them; or the `makespan`, the last end in any sample. bound is of the goal.
+    floor: int64 (n_resources,), lower bounds of the peaks; hint: first starts; their peaks bound
+    the search. most: int64 (n_resources,): upper bounds of the peaks. goal: the minimised value,
+    and that of bound: the priced `peak`; the `delay`, the sum of jobs' distances from the baseline;
+    or the `makespan`, the last end in any sample.
     """
     from ortools.sat.python import cp_model
 
@@ -81,17 +83,17 @@ def solve(problem: Problem, limits: Limits, seconds: float, *, floor: np.ndarray
     solver.parameters.num_workers = limits.n_workers
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
-        return Found(None, "infeasible", np.inf)
+        return Solution(None, "infeasible", np.inf)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Found(None, "unknown", float(problem.prices @ floor) if goal == "peak" else 0.0)
-    found = np.array([solver.value(start) for start in starts], np.int64)
-    return Found(found, "optimal" if status == cp_model.OPTIMAL else "feasible", solver.best_objective_bound)
+        return Solution(None, "unknown", float(problem.prices @ floor) if goal == "peak" else 0.0)
+    values = np.array([solver.value(start) for start in starts], np.int64)
+    return Solution(values, "optimal" if status == cp_model.OPTIMAL else "feasible", solver.best_objective_bound)
 
 
 def _model(cp_model: Any, problem: Problem, floor: np.ndarray, hint: np.ndarray | None,
            most: np.ndarray | None) -> tuple[Any, Sequence[Any], Sequence[Any]]:
-    """Starts and one capacity a resource; one cumulative a sample and resource; one boolean for each sample that may
-    break deadlines and dependencies, shared by both."""
+    """Starts, one capacity per resource, one cumulative per sample and resource, and one boolean
+    for each sample that may break deadlines and dependencies."""
     model = cp_model.CpModel()
     instance, samples = problem.instance, problem.samples
     ceiling = most if most is not None else (problem.peak_of(hint) if hint is not None
@@ -106,13 +108,13 @@ def _model(cp_model: Any, problem: Problem, floor: np.ndarray, hint: np.ndarray 
     deadlines = instance.deadlines.tolist()
     for sample in range(len(samples)):
         durations = samples.durations[sample].tolist()
-        kept = [broken[sample].negated()] if broken else []
-        for row, own in enumerate(instance.parents):
+        conditions = [broken[sample].negated()] if broken else []
+        for row, parents in enumerate(instance.parents):
             if problem.high[row] + durations[row] > deadlines[row]:
-                _add(model, starts[row] + durations[row] <= deadlines[row], kept)
-            for parent in own:
+                _add(model, starts[row] + durations[row] <= deadlines[row], conditions)
+            for parent in parents:
                 if problem.high[parent] + durations[parent] > problem.low[row]:
-                    _add(model, starts[parent] + durations[parent] <= starts[row], kept)
+                    _add(model, starts[parent] + durations[parent] <= starts[row], conditions)
     for sample in range(len(samples)):
         durations = samples.durations[sample].tolist()
         intervals = [model.new_fixed_size_interval_var(start, length, "")
@@ -132,21 +134,21 @@ def _model(cp_model: Any, problem: Problem, floor: np.ndarray, hint: np.ndarray 
 
 
 def _moved(model: Any, problem: Problem, starts: Sequence[Any]) -> list[Any]:
-    """How far each job is from the baseline, either way."""
-    found = []
+    """The distance of each job from the baseline."""
+    distances = []
     for start, base, low, high in zip(starts, problem.instance.baseline.tolist(), problem.low.tolist(),
                                       problem.high.tolist(), strict=True):
         if base <= low:
-            found.append(start - base)
+            distances.append(start - base)
             continue
         far = model.new_int_var(0, max(base - low, high - base), "")
         model.add(far >= start - base)
         model.add(far >= base - start)
-        found.append(far)
-    return found
+        distances.append(far)
+    return distances
 
 
-def _add(model: Any, constraint: Any, kept: list[Any]) -> None:
-    added = model.add(constraint)
-    if kept:
-        added.only_enforce_if(*kept)
+def _add(model: Any, constraint: Any, conditions: list[Any]) -> None:
+    enforced = model.add(constraint)
+    if conditions:
+        enforced.only_enforce_if(*conditions)

@@ -1,6 +1,8 @@
-"""Starts of single jobs against the usage of all others, compiled. Slow twin: tests/naive_planning.py.
+"""Starts of single jobs against the usage of all others, compiled. Slow twin:
+tests/naive_planning.py.
 
-`used` is int64 (n_samples, n_resources, n_times): what the jobs that stand use at each step of each sample.
+`used` is int64 (n_samples, n_resources, n_times): the usage of all placed jobs at each step of each
+sample.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ def _put(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, job: int, s
 @inner
 def _added_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, lines: np.ndarray, job: int, low: int,
                  costs: np.ndarray, sums: np.ndarray) -> None:
-    """Fills costs, int64 (n_starts,): what the job, started at low + i, would add above `lines`, summed over time.
+    """Fills costs, int64 (n_starts,): the usage above `lines` that the job adds if it starts at low
+    + i, over time.
 
-    lines: int64 (n_samples, n_resources). sums: a buffer of at least n_starts + the longest duration + 1.
+    lines: int64 (n_samples, n_resources). sums: a buffer of at least n_starts + the longest
+    duration + 1.
     """
     n_starts = len(costs)
     costs[:] = 0
@@ -101,11 +105,12 @@ def lower_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, lin
                  cells: np.ndarray, n_cells: np.ndarray, state: np.ndarray) -> bool:
     """Moves jobs until no cell of `used` is above its line: True; False after n_moves.
 
-    One cell above the line is drawn, of the jobs that use it one that did not move lately, and it goes to the start
-    that adds least above the lines, of equals any. starts: int64 (n,), changed. low, high, longest: of `Windows`.
-    above, below: int64 (n, most + 1), how many parents or children each job has, and which. free_at: int64 (n,), the
-    move before which a job is left where it is. costs, sums: buffers. cells: int64, flat indices that may be above the
-    line, n_cells[0] of them; a cell that is above is always among them. state: uint64 (1,), of the random numbers.
+    It draws a cell above the line, and of the jobs that use it one that did not move lately. The
+    job goes to the start that adds least above the lines, a random one of equals. starts: int64
+    (n,), changed. low, high, longest: of `Windows`. above, below: int64 (n, most + 1), the number
+    of parents or children of each job, and which. free_at: int64 (n,), the move before which a job
+    stays. costs, sums: buffers. cells: int64, flat indices that may be above the line, n_cells[0]
+    of them; all that are above are among them. state: uint64 (1,), of the random numbers.
     """
     n_jobs = len(starts)
     n_resources, n_times = used.shape[1], used.shape[2]
@@ -146,26 +151,26 @@ def lower_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, lin
         if last <= first:
             continue
         _put(used, durations, usage, job, starts[job], -1)
-        own = costs[:last - first + 1]
-        _added_excess(used, durations, usage, lines, job, first, own, sums)
-        least, n_least, chosen = 0, 0, -1
+        costs_here = costs[:last - first + 1]
+        _added_excess(used, durations, usage, lines, job, first, costs_here, sums)
+        least, n_least, target = 0, 0, -1
         for offset in range(last - first + 1):
             if first + offset == starts[job]:
                 continue
-            if n_least == 0 or own[offset] < least:
-                least, n_least = own[offset], 0
-            if own[offset] == least:
+            if n_least == 0 or costs_here[offset] < least:
+                least, n_least = costs_here[offset], 0
+            if costs_here[offset] == least:
                 n_least += 1
                 if _drawn(state, n_least) == 0:
-                    chosen = first + offset
-        starts[job] = chosen
-        _put(used, durations, usage, job, chosen, 1)
+                    target = first + offset
+        starts[job] = target
+        _put(used, durations, usage, job, target, 1)
         free_at[job] = move + 1 + _drawn(state, 10)
         for sample in range(used.shape[0]):
             for resource in range(n_resources):
                 if usage[sample, job, resource] == 0:
                     continue
-                for time in range(chosen, chosen + durations[sample, job]):
+                for time in range(target, target + durations[sample, job]):
                     if used[sample, resource, time] > lines[sample, resource]:
                         if n_cells[0] == len(cells):
                             n_cells[0] = _collected(used, lines, cells)
@@ -177,8 +182,8 @@ def lower_excess(used: np.ndarray, durations: np.ndarray, usage: np.ndarray, lin
 
 @inner
 def _collected(used: np.ndarray, lines: np.ndarray, cells: np.ndarray) -> int:
-    """Fills cells with the flat indices of those above the line; returns how many. Those that find no room come later:
-    they are found when the list is collected again."""
+    """Fills cells with the flat indices of those above the line; how many. If the list is full, the
+    others follow when it is collected again."""
     n_found = 0
     for sample in range(used.shape[0]):
         for resource in range(used.shape[1]):

@@ -1,4 +1,4 @@
-"""What is planned: jobs that run again and again, each with a requested start, a deadline and the runs of the past."""
+"""Jobs that run again and again, each with a requested start, a deadline, past runs; their day."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 MAX_TIME = 1 << 40
-"""Steps; later times are refused, so that sums of times stay whole numbers."""
+"""The latest step; sums of times stay whole numbers up to it."""
 _MAX_UNITS = 1e9
-"""Of one job's usage, so that sums of work stay whole numbers."""
+"""The most units of one job's usage; sums of work stay whole numbers up to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecurringJob:
-    """One job of the day (COSPiS, section 3.1); times are whole steps, their length is the instance's `step_s`.
+    """One job of the day (COSPiS, section 3.1); times are whole steps, their length is the
+    instance's `step_s`.
 
-    name: not empty. requested_start: q; the job never starts earlier. flexibility: f; how much later it may start.
-    deadline: u; when it has to have ended. durations: int64 (n_runs,), steps that past runs took, at least 1.
-    usage: float64 (n_runs, n_resources), what the same runs used, 0 or more; the run in row i took `durations[i]`.
-        A job of one resource may give (n_runs,). parents: names of the jobs that have to end before this one starts.
-    planned_start: where an earlier plan put it, None = nowhere; a new plan moves it no further than it must.
+    name: not empty. requested_start: q; the job never starts earlier. flexibility: f; how much
+        later it may start. deadline: u; its latest end. durations: int64 (n_runs,), steps of past
+        runs, at least 1.
+    usage: float64 (n_runs, n_resources), usage of the same runs, 0 or more; (n_runs,) for one
+    resource. parents: names of the jobs that must end before this one starts.
+    planned_start: its start in an earlier plan, None = no plan; a new plan keeps it if it can.
 
-    Refused with ValueError, naming the job and the value: an empty history, durations and usage of unequal length,
-    durations below 1, negative or not finite usage, negative times, a job that is its own parent.
+    Refused with ValueError, naming the job and the value: an empty history, durations and usage of
+    unequal length, durations below 1, negative or not finite usage, negative times, a job that is
+    its own parent.
 
     >>> RecurringJob("nightly", 0, 3600, 7200, np.array([600, 900]), np.array([4.0, 8.0])).usage.tolist()
     [[4.0], [8.0]]
@@ -81,19 +84,22 @@ class RecurringJob:
 class Instance:
     """The jobs of one day (the problem COS of COSPiS, section 3.2).
 
-    jobs: at least one, with different names. step_s: seconds a step; times of jobs, schedules and results are whole
-    steps, so a long day is planned on coarser steps. resources: names of the columns of `usage`.
-    capacity: float64 (n_resources,) or None: what the machines hold. It refuses jobs that never fit; a plan may exceed
-        it, and `Schedule.peak` then says by how much.
+    jobs: at least one, with different names. step_s: seconds per step; times of jobs, schedules and
+    results are whole steps, so a long day needs coarser steps. resources: names of the columns of
+    `usage`. capacity: float64 (n_resources,) or None: capacity of the machines. A job that never
+    fits is refused; a plan
+        may exceed the capacity, see `Schedule.peak`.
 
-    Derived: order, int64 (n,): parents before children, else by requested start. parents: of each job, its rows.
-    unit: float64 (n_resources,): usage is planned in whole units of that size, rounded up: 1 where all usage is whole,
-        else 1/1,000 of the largest usage, but at most 1/10 of the median job's largest: one job that is far larger
-        than all others does not make them one size.
+    Derived: order, int64 (n,): parents before children, else by requested start. parents: rows of
+    each job's parents.
+    unit: float64 (n_resources,): plans round usage up to whole units: of 1 if all usage is whole,
+        else of 1/1,000 of the largest usage, but at most 1/10 of the median job's largest usage, so
+        that one very large job does not make all others equal.
     earliest: int64 (n,), the start by the shortest durations of all ancestors.
 
-    Refused with ValueError, naming the job: parents that do not exist, cycles, a deadline before the earliest end,
-    parents whose shortest runs end after the latest start, another number of resources, wider than the capacity.
+    Refused with ValueError, naming the job: parents that do not exist, cycles, a deadline before
+    the earliest end, parents whose shortest runs end after the latest start, another number of
+    resources, wider than the capacity.
 
     >>> run = np.array([10]), np.array([2.0])
     >>> day = Instance((RecurringJob("a", 0, 5, 20, *run), RecurringJob("b", 0, 30, 60, *run, ("a",))))
@@ -130,7 +136,7 @@ class Instance:
         most = np.stack([job.usage.max(axis=0) for job in self.jobs])
         largest = most.max(axis=0)
         is_whole = np.all([(job.usage == np.floor(job.usage)).all(axis=0) for job in self.jobs], axis=0)
-        typical = np.array([np.median(own[own > 0]) if (own > 0).any() else 0.0 for own in most.T])
+        typical = np.array([np.median(peaks[peaks > 0]) if (peaks > 0).any() else 0.0 for peaks in most.T])
         parts = np.maximum(np.minimum(largest / 1e3, typical / 10), np.maximum(largest, 1e-9) / _MAX_UNITS)
         object.__setattr__(self, "unit", np.where(is_whole & (largest <= _MAX_UNITS), 1.0, parts))
 
@@ -144,7 +150,7 @@ class Instance:
 
     @property
     def is_planned(self) -> bool:
-        """Whether an earlier plan put some job somewhere."""
+        """Whether some job has a start in an earlier plan."""
         return any(job.planned_start is not None for job in self.jobs)
 
     @property
@@ -173,9 +179,9 @@ class Instance:
         from heapq import heapify, heappop, heappush
 
         children: list[list[int]] = [[] for _ in self.jobs]
-        missing = [len(own) for own in self.parents]
-        for child, own in enumerate(self.parents):
-            for parent in own:
+        missing = [len(rows) for rows in self.parents]
+        for child, rows in enumerate(self.parents):
+            for parent in rows:
                 children[parent].append(child)
         ready = [(job.requested_start, row) for row, job in enumerate(self.jobs) if not missing[row]]
         heapify(ready)
@@ -192,7 +198,7 @@ class Instance:
         return np.array(order, np.int64)
 
     def _in_cycle(self, ordered: set[int]) -> str:
-        """The name of a job that is its own ancestor: walking up from a job that has no place in the order ends
+        """The name of a job that is its own ancestor: a walk up from a job outside the order ends
         there."""
         row = next(each for each in range(len(self.jobs)) if each not in ordered)
         seen: set[int] = set()

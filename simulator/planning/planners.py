@@ -1,8 +1,7 @@
-"""The planners, by name.
+"""The planners by name, planning of the rest of a day, and schedules on real days.
 
-Planning again during the day: what has ended is out, what runs stays, what waits gets a new start.
-
-What a schedule does on real days: runs that were held out from planning, parents first.
+In the rest of a day ended jobs are left out, running jobs stay, and waiting jobs get a new start.
+Real days are runs that were held out from planning.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from sojourn.simulator.planning.search import (
 )
 
 ALPHA_STEP = 0.1
-"""By how much alpha is raised where no schedule exists."""
+"""The step by which alpha is raised if no schedule exists."""
 
 _FRESH = 1
-"""Samples that `cospis-even` draws beside each of the solver's: moves of single jobs are cheap, and more samples
-generalise better."""
+"""Samples that `cospis-even` draws for each of the solver's: single moves are cheap, and more
+samples generalise better."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """n_samples: K. alpha: share of samples that may break deadlines and dependencies, 0 to 1. limits: of the search.
-    Defaults are the paper's (section 5.2)."""
+    """n_samples: K. alpha: share of samples that may break deadlines and dependencies, 0 to 1.
+    limits: of the search. Defaults are the paper's (section 5.2)."""
 
     n_samples: int = 25
     alpha: float = 0.4
@@ -70,8 +69,9 @@ _Search = Callable[[Problem, Limits, float], Searched]
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """A way to plan a day. samples: what it believes of durations and usage. search: how it looks for starts, or None
-    for the requested ones. is_sampled: whether it has K samples and alpha. estimator: of one sample, or None."""
+    """A way to plan a day. samples: its samples of durations and usage. search: its search for
+    starts, or None for the requested ones. is_sampled: whether it has K samples and alpha.
+    estimator: of one sample, or None."""
 
     name: str
     about: str
@@ -81,7 +81,7 @@ class Planner:
     estimator: str | None = None
 
     def plan(self, instance: Instance, settings: PlanSettings | None = None) -> Schedule:
-        """The schedule of a day; always one, and `reason` says what it is not."""
+        """The schedule of a day; there is always one, see `Schedule.reason`."""
         return _planned(self, instance, settings or PlanSettings())
 
 
@@ -107,30 +107,30 @@ def _moved(problem: Problem, limits: Limits, until_s: float) -> Searched:
 
 def _evened(problem: Problem, limits: Limits, until_s: float) -> Searched:
     began_s = time.monotonic()
-    found = search(problem, limits, began_s + 0.7 * (until_s - began_s))
-    if found.starts is None:
-        return found
-    own = problem.samples
-    n_fresh = max(min(_FRESH, MAX_CELLS // problem.n_cells - 1), 0) * len(own)  # 0 where memory has no room
+    result = search(problem, limits, began_s + 0.7 * (until_s - began_s))
+    if result.starts is None:
+        return result
+    few = problem.samples
+    n_fresh = max(min(_FRESH, MAX_CELLS // problem.n_cells - 1), 0) * len(few)  # 0 if memory is short
     fresh = drawn_pairs(problem.instance, max(n_fresh, 1), np.random.default_rng([limits.seed, 1]))
     fresh = Samples(fresh.durations[:n_fresh], fresh.usage[:n_fresh])
-    samples = Samples(np.concatenate((own.durations, fresh.durations)), np.concatenate((own.usage, fresh.usage)))
+    samples = Samples(np.concatenate((few.durations, fresh.durations)), np.concatenate((few.usage, fresh.usage)))
     wide = Problem(problem.instance, samples)
-    kept = np.flatnonzero(~wide.is_broken(found.starts))
-    board = Board(wide, windows_of(wide, kept if len(kept) else np.arange(len(own))))
-    for job, start in enumerate((found.starts - wide.origin).tolist()):
+    kept = np.flatnonzero(~wide.is_broken(result.starts))
+    board = Board(wide, windows_of(wide, kept if len(kept) else np.arange(len(few))))
+    for job, start in enumerate((result.starts - wide.origin).tolist()):
         board.put(job, start)
     starts = even_out(board, limits.seed, _moves(limits, problem), until_s) + wide.origin
-    return Searched(starts, found.status, found.bound)
+    return Searched(starts, result.status, result.bound)
 
 
 def _moves(limits: Limits, problem: Problem) -> int:
-    """Enough that more of them hardly helps, on the days of 5.4 and on logs."""
+    """So many that more hardly help, on the days of section 5.4 and on logs."""
     return min(limits.n_moves, max(20_000, 400 * len(problem)))
 
 
 def one_sample(name: str, about: str, estimator: str, of: Estimator, search: _Search) -> Planner:
-    """A planner on one sample: durations and usage by the estimator `of`, which `estimator` names."""
+    """A planner on one sample: durations and usage by the estimator `of`, named `estimator`."""
 
     def samples(instance: Instance, settings: PlanSettings) -> Samples:
         return estimated(instance, of)
@@ -150,7 +150,7 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType({planner.name: planner for pl
     Planner("cospis-even", "as cospis, then jobs move while the peak of some sample falls and none rises; ours",
             sampled_pairs, _evened),
 )})
-"""In the order of tables. `none` is what peak reduction is measured against."""
+"""In the order of tables. `none` is the baseline of peak reduction."""
 
 
 def planner(name: str) -> Planner:
@@ -164,31 +164,31 @@ def _planned(self: Planner, instance: Instance, settings: PlanSettings) -> Sched
     began_s = time.monotonic()
     limits = settings.limits
     samples = self.samples(instance, settings)
-    asked = settings.alpha if self.is_sampled else 0.0
-    alpha, reason = asked, ""
+    wanted = settings.alpha if self.is_sampled else 0.0
+    alpha, reason = wanted, ""
     if self.search is None:
-        found = Searched(None, "unknown", 0.0)
+        result = Searched(None, "unknown", 0.0)
     else:
-        alphas = [asked, *np.arange(asked + ALPHA_STEP, 0.95, ALPHA_STEP).round(6)] if self.is_sampled else [asked]
+        alphas = [wanted, *np.arange(wanted + ALPHA_STEP, 0.95, ALPHA_STEP).round(6)] if self.is_sampled else [wanted]
         for alpha in alphas:
             problem = Problem(instance, samples, _floor(len(samples), alpha))
-            found = self.search(problem, limits, began_s + limits.limit_s)
-            if found.status != "infeasible":
+            result = self.search(problem, limits, began_s + limits.limit_s)
+            if result.status != "infeasible":
                 break
-        if alpha > asked and found.starts is not None:
-            reason = f"no schedule keeps {_kept(len(samples), asked)} samples: alpha was raised to {alpha:g}"
-        elif found.starts is None:
-            what = "no schedule keeps deadlines and dependencies" if found.status == "infeasible" else \
+        if alpha > wanted and result.starts is not None:
+            reason = f"no schedule keeps {_kept(len(samples), wanted)} samples: alpha was raised to {alpha:g}"
+        elif result.starts is None:
+            what = "no schedule keeps deadlines and dependencies" if result.status == "infeasible" else \
                 f"no schedule was found in {limits.limit_s:g} s"
             most = f" with alpha up to {alpha:g}" if self.is_sampled else f" of {str(self.estimator).upper()}"
             reason = f"{what}{most}: requested starts were kept"
     problem = Problem(instance, samples, _floor(len(samples), alpha))
-    is_requested = found.starts is None
-    starts = instance.baseline if found.starts is None else held(problem, found.starts, limits.seed)
+    is_requested = result.starts is None
+    starts = instance.baseline if result.starts is None else held(problem, result.starts, limits.seed)
     objective = problem.cost_of(starts)
-    bound = min(found.bound if np.isfinite(found.bound) else 0.0, objective)
+    bound = min(result.bound if np.isfinite(result.bound) else 0.0, objective)
     return Schedule(
-        self.name, starts, problem.peak_of(starts) * instance.unit, "requested" if is_requested else found.status,
+        self.name, starts, problem.peak_of(starts) * instance.unit, "requested" if is_requested else result.status,
         objective, bound, 100.0 * (objective - bound) / max(objective, 1), float(alpha) if self.is_sampled else None,
         100.0 * float(problem.is_broken(starts).mean()), int(np.abs(starts - instance.baseline).sum()),
         time.monotonic() - began_s, reason)
@@ -205,8 +205,8 @@ def _kept(n_samples: int, alpha: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DayState:
-    """now: a step. started, ended: float64 (n,), whole steps, below 0 before the day's begin, NaN where a job has not
-    started or ended yet."""
+    """now: a step. started, ended: float64 (n,), whole steps, below 0 before the day's begin, NaN
+    if a job has not started or ended yet."""
 
     now: int
     started: np.ndarray
@@ -215,11 +215,11 @@ class DayState:
 
 @dataclass(frozen=True, slots=True)
 class RestOfDay:
-    """instance: of the jobs that have not ended. rows: int64, theirs in the whole day. is_running: bool, of them.
-    requested: int64, their requested starts in the whole day, steps: in `instance` nothing waiting starts before now.
-    n_before: int64, steps that each has run before the day's begin; in `instance` it starts at 0, so much shorter.
-    notes: deadlines that can no longer be met, histories that are outlived, and jobs that did not wait for a parent, a
-    sentence each."""
+    """instance: the jobs that have not ended. rows: int64, their rows in the whole day. is_running:
+    bool, of them. requested: int64, their requested starts in the whole day, steps; in `instance`
+    waiting jobs start from now on. n_before: int64, steps that each ran before the day's begin; in
+    `instance` it starts at 0, shorter by these. notes: a sentence each about deadlines that can no
+    longer be met, outlived histories, and jobs that did not wait for a parent."""
 
     instance: Instance
     rows: np.ndarray
@@ -230,15 +230,16 @@ class RestOfDay:
 
 
 def rest_of_day(instance: Instance, state: DayState) -> RestOfDay:
-    """The day that is left at `now`; any planner plans it.
+    """The rest of the day from `now` on, for any planner.
 
-    A running job keeps its start, and its history is what is possible after the time that it has run: pairs with a
-    longer duration. Where none is longer, it has outlived its history: it is taken to run as long again, with the usage
-    of its longest run. A waiting job starts at `now` or later, within its flexibility; where that has passed, at once.
-    A start that was planned for it and has passed is now. Parents that have ended are dropped. A deadline that the
-    shortest runs break is moved to the earliest end, and said.
+    A running job keeps its start; its history becomes the pairs that are longer than it has run. If
+    none is longer, it has outlived its history: it is expected to run as long again, with the usage
+    of its longest run. A waiting job starts at `now` or later, within its flexibility; at once if
+    that has passed. A planned start that has passed becomes now. Ended parents are dropped. A
+    deadline that the shortest runs break is moved to the earliest end, with a note.
 
-    Refused with ValueError: times after `now`, an end without a start or not after it, a day in which all have ended.
+    Refused with ValueError: times after `now`, an end without a start or not after it, a day in
+    which all have ended.
 
     >>> day = Instance((RecurringJob("a", 0, 5, 60, np.array([10, 30]), np.array([2.0, 3.0])),
     ...                 RecurringJob("b", 0, 50, 99, np.array([5]), np.array([1.0]), ("a",))))
@@ -290,7 +291,7 @@ def _running(job: RecurringJob, started: int, now: int, notes: list[str]) -> Rec
         durations, usage = np.array([max(2 * (now - started), 1)]), job.usage[longest:longest + 1]
         notes.append(f"job {job.name!r} has run for {now - started}, longer than all of its past runs: it is taken to "
                      "run as long again")
-    begin = max(started, 0)  # usage before the day's begin is nothing that a plan could change
+    begin = max(started, 0)  # a plan can't change usage before the day's begin
     return RecurringJob(job.name, begin, 0, job.deadline, durations - (begin - started), usage)
 
 
@@ -325,7 +326,7 @@ class Runs:
 
 
 def drawn_runs(held_out: Sequence[RecurringJob], rng: np.random.Generator, n_runs: int = N_RUNS) -> Runs:
-    """Days with one pair of duration and usage a job, drawn from the histories of `held_out`: runs not planned with.
+    """Days with one pair of duration and usage per job, from `held_out`, which no plan used.
 
     >>> runs = drawn_runs([RecurringJob("a", 0, 0, 9, np.array([3]), np.array([2.0]))], np.random.default_rng(0), 2)
     >>> runs.durations.tolist(), runs.usage.tolist()
@@ -344,7 +345,8 @@ def drawn_runs(held_out: Sequence[RecurringJob], rng: np.random.Generator, n_run
 
 
 def executed(instance: Instance, starts: np.ndarray, runs: Runs) -> np.ndarray:
-    """Real starts, int64 (n_runs, n): as scheduled, or when the last parent ends, if that is later (section 4.2).
+    """Real starts, int64 (n_runs, n): as scheduled, or when the last parent ends if that is later
+    (section 4.2).
 
     >>> from sojourn.simulator.planning.job import RecurringJob
     >>> one = np.array([10]), np.array([2.0])
@@ -361,13 +363,13 @@ def executed(instance: Instance, starts: np.ndarray, runs: Runs) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What was observed, one row a run (COSPiS, section 5.1).
+    """Observed figures, one row a run (COSPiS, section 5.1).
 
-    peak: (n_runs, n_resources). reduction_pct: below the peak of the requested starts in the same run (of those that
-    an earlier plan gave, where it did), %; higher = better. under_pct: by how much the observed peak exceeds the
-    planned one, % of the planned, 0 where it does not; over_pct: the reverse; lower = better. late_s: sum over jobs of
-    the time that they ended after their deadline, seconds; late_pct: share of jobs that did; lower = better. Reductions
-    and errors are of the first resource.
+    peak: (n_runs, n_resources). reduction_pct: fall below the peak of the baseline's starts in the
+    same run, %; higher = better. under_pct: the observed peak above the planned one, % of the
+    planned, at least 0; over_pct: the reverse; lower = better. late_s: sum over jobs of the time
+    after their deadlines, seconds; late_pct: share of late jobs; lower = better. Reductions and
+    errors are of the first resource.
     """
 
     peak: np.ndarray

@@ -1,12 +1,8 @@
-"""The problem that all planners solve: starts of jobs whose durations and usage are given by samples.
+"""The problem of all planners: starts of jobs with samples of durations and usage; schedules.
 
-Samples of a day: one duration and one usage of each job, drawn in pairs or estimated.
-
-Windows of starts in which given samples break no deadline and no dependency.
-
-What a planner gives.
-
-Peaks of usage, exact, from the starts and ends of jobs.
+A sample has one duration and one usage of each job, drawn in pairs or estimated. Windows are the
+starts at which chosen samples break no deadline and no dependency. Peaks of usage are exact, from
+the starts and ends of jobs.
 """
 
 from __future__ import annotations
@@ -37,9 +33,11 @@ def in_units(instance: Instance, usage: np.ndarray) -> np.ndarray:
 
 
 def drawn_pairs(instance: Instance, n_samples: int, rng: np.random.Generator) -> Samples:
-    """Pairs of duration and usage, each pair of one past run, drawn with equal chance (COSPiS, section 4.2).
+    """Pairs of duration and usage, each pair of one past run, drawn with equal chance (COSPiS,
+    section 4.2).
 
-    Where a job has at least `n_samples` runs none of them is drawn twice; else each is drawn about equally often.
+    If a job has at least `n_samples` runs, none is drawn twice; else each is drawn about equally
+    often.
 
     >>> from sojourn.simulator.planning.job import RecurringJob
     >>> day = Instance((RecurringJob("a", 0, 0, 9, np.array([2, 3]), np.array([1.0, 5.0])),))
@@ -68,11 +66,11 @@ Estimator = Callable[[np.ndarray], np.ndarray]
 """From values (n_runs, ...) to one of them, over the runs (section 4.1)."""
 ESTIMATORS: Mapping[str, Estimator] = MappingProxyType({
     "p50": _quantile(0.5), "p75": _quantile(0.75), "p100": _quantile(1.0)})
-"""By name, those of the planners `det-`."""
+"""By name; the planners `det-NAME` use them."""
 
 
 def estimated(instance: Instance, of: Estimator) -> Samples:
-    """One sample: durations and usage by an estimator, each for itself.
+    """One sample: durations and usage, each by an estimator.
 
     >>> from sojourn.simulator.planning.job import RecurringJob
     >>> day = Instance((RecurringJob("a", 0, 0, 9, np.array([2, 3, 9]), np.array([1.0, 5.0, 5.0])),))
@@ -85,18 +83,19 @@ def estimated(instance: Instance, of: Estimator) -> Samples:
 
 
 MAX_CELLS = 50_000_000
-"""Of samples x resources x steps that a plan may span, 400 MB: above it a coarser step is asked for."""
+"""The most samples x resources x steps of a plan, 400 MB; above it a coarser step is needed."""
 _PRICE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Minimise the priced sum of the resources' peaks, each the highest in any sample (COSPiS, section 4.2).
+    """Minimise the priced sum of the resources' peaks, each the highest in any sample (COSPiS,
+    section 4.2).
 
-    n_ignored: at most so many samples may break deadlines and dependencies, floor(K x alpha); peaks count in all.
+    n_ignored: most samples that may break deadlines or dependencies, floor(K x alpha), not peaks.
 
-    Derived: low, high: int64 (n,), the window of starts. prices: int64 (n_resources,), of a unit of peak: 1 where
-    there is one resource; else such that each resource's peak at the requested starts costs the same.
+    Derived: low, high: int64 (n,), the window of starts. prices: int64 (n_resources,), of a unit of
+    peak: 1 for one resource; else each resource's peak at the requested starts costs the same.
     """
 
     instance: Instance
@@ -122,7 +121,7 @@ class Problem:
 
     @property
     def origin(self) -> int:
-        """The first step that is used."""
+        """The first step of the plan."""
         return int(self.low.min())
 
     @property
@@ -147,16 +146,17 @@ class Problem:
         """Whether each sample breaks a deadline or a dependency, bool (n_samples,)."""
         ends = starts + self.samples.durations
         broken = (ends > self.instance.deadlines).any(axis=1)
-        for child, own in enumerate(self.instance.parents):
-            for parent in own:
+        for child, parents in enumerate(self.instance.parents):
+            for parent in parents:
                 broken |= ends[:, parent] > starts[child]
         return np.asarray(broken)
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """kept: int64, the samples that are respected, none where alpha is 1. longest: int64 (n,), a job's longest duration
-    in them, 0 where there are none. low, high: int64 (n,), starts that the jobs above and below allow."""
+    """kept: int64, the samples whose constraints hold, none if alpha is 1. longest: int64 (n,), a
+    job's longest duration in them, 0 without samples. low, high: int64 (n,), starts that its
+    ancestors and descendants allow."""
 
     kept: np.ndarray
     longest: np.ndarray
@@ -165,13 +165,13 @@ class Windows:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether some schedule respects all kept samples at once."""
+        """Whether the constraints of all kept samples can hold at once."""
         return bool((self.low <= self.high).all())
 
 
 def windows_of(problem: Problem, kept: np.ndarray) -> Windows:
-    """The windows for the kept samples: constraints are differences of starts, so that bounds passed along the
-    dependencies are exact."""
+    """The windows for the kept samples. Constraints are differences of starts, so bounds passed
+    along the dependencies are exact."""
     instance = problem.instance
     longest = problem.samples.durations[kept].max(axis=0, initial=0)
     low, high = problem.low.copy(), np.minimum(problem.high, instance.deadlines - longest)
@@ -185,39 +185,41 @@ def windows_of(problem: Problem, kept: np.ndarray) -> Windows:
 
 
 def easiest_windows(problem: Problem) -> Windows:
-    """Windows for as many samples as must be kept: those with the most slack in their tightest job, each for itself.
+    """Windows for as many samples as must be kept: those that alone leave the most slack to their
+    tightest job.
 
     >>> from sojourn.simulator.planning.job import Instance, RecurringJob
     >>> from sojourn.simulator.planning.problem import Samples
     >>> day = Instance((RecurringJob("a", 0, 9, 9, np.array([2, 8]), np.array([1.0, 5.0])),))
-    >>> found = easiest_windows(Problem(day, Samples(np.array([[8], [2]]), np.ones((2, 1, 1), int)), 1))
-    >>> found.kept.tolist(), found.high.tolist()
+    >>> windows = easiest_windows(Problem(day, Samples(np.array([[8], [2]]), np.ones((2, 1, 1), int)), 1))
+    >>> windows.kept.tolist(), windows.high.tolist()
     ([1], [7])
     """
     n_kept = len(problem.samples) - problem.n_ignored
     if problem.n_ignored == 0:
         return windows_of(problem, np.arange(n_kept))
     slack = [windows_of(problem, np.array([sample])) for sample in range(len(problem.samples))]
-    tightest = np.array([int((own.high - own.low).min()) for own in slack])
+    tightest = np.array([int((windows.high - windows.low).min()) for windows in slack])
     return windows_of(problem, np.sort(np.argsort(-tightest, kind="stable")[:n_kept]))
 
 
 STATUSES = ("optimal", "feasible", "heuristic", "requested")
-"""optimal: proved for these samples. feasible: the best that a solver found in its time. heuristic: no solver was
-asked. requested: the requested starts, planned by nobody or for want of a schedule."""
+"""optimal: proved for these samples. feasible: the solver's best in its time. heuristic: without a
+solver. requested: the requested starts, without a plan or because there is no schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Starts, and what the planner knows about them.
+    """Starts, and their figures on the planner's samples.
 
-    planner: its name. starts: int64 (n,), steps. peak: float64 (n_resources,), the planned peak in cores and so on: the
-    highest in any of the planner's samples. status: one of `STATUSES`. objective: what was minimised: the peak in units
-    where there is one resource, else the priced sum. bound: no schedule has a lower objective on these samples;
-    gap_pct: objective less bound over objective, %, 0 = proved. alpha: share of samples that may break deadlines and
-    dependencies, as used; None where the planner has one sample. broken_pct: of the samples that this schedule breaks.
-    moved: the sum of delays behind requested starts, steps. seconds: taken. reason: why it is not what was asked for:
-    alpha was raised, or requested starts were kept; else "".
+    planner: its name. starts: int64 (n,), steps. peak: float64 (n_resources,), the planned peak in
+    cores and so on: the highest in any sample. status: one of `STATUSES`. objective: the minimised
+    value: the peak in units for one resource, else the priced sum. bound: no schedule has a lower
+    objective on these samples; gap_pct: objective less bound over objective, %, 0 = proved. alpha:
+    the share of samples that may break deadlines and dependencies, as used; None if the planner has
+    one sample. broken_pct: share of the samples that this schedule breaks. moved: the sum of delays
+    behind requested starts, steps. seconds: time of the planner. reason: why it differs from the
+    settings: alpha was raised, or requested starts were kept; else "".
     """
 
     planner: str
@@ -235,10 +237,10 @@ class Schedule:
 
 
 def peaks(starts: np.ndarray, durations: np.ndarray, usage: np.ndarray) -> np.ndarray:
-    """The most that is used at once in each sample, of each resource: (n_samples, n_resources), in the unit of `usage`.
+    """The highest usage of each resource in each sample: (n_samples, n_resources), as `usage`.
 
-    starts: int (n,) or (n_samples, n), steps. durations: (n_samples, n). usage: (n_samples, n, n_resources).
-    A job that ends when another starts does not overlap it.
+    starts: int (n,) or (n_samples, n), steps. durations: (n_samples, n). usage: (n_samples, n,
+    n_resources). A job that ends when another starts does not overlap it.
 
     >>> peaks(np.array([0, 2]), np.array([[2, 1], [3, 1]]), np.array([[[4], [5]], [[4], [5]]])).tolist()
     [[5], [9]]
@@ -253,7 +255,7 @@ def peaks(starts: np.ndarray, durations: np.ndarray, usage: np.ndarray) -> np.nd
 
 
 def usage_profile(starts: np.ndarray, durations: np.ndarray, usage: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """What is used at each of `times` in each sample, of one resource: (n_samples, n_times).
+    """Usage of one resource at each of `times` in each sample: (n_samples, n_times).
 
     starts: (n,) or (n_samples, n). durations, usage: (n_samples, n). times: int (n_times,), rising.
 
@@ -261,10 +263,10 @@ def usage_profile(starts: np.ndarray, durations: np.ndarray, usage: np.ndarray, 
     [[4, 4, 9, 5, 0]]
     """
     from_ = np.broadcast_to(starts, durations.shape)
-    found = np.zeros((len(durations), len(times)), usage.dtype)
+    profile = np.zeros((len(durations), len(times)), usage.dtype)
     for row in range(len(durations)):
         change = np.zeros(len(times) + 1, usage.dtype)
         np.add.at(change, np.searchsorted(times, from_[row]), usage[row])
         np.subtract.at(change, np.searchsorted(times, from_[row] + durations[row]), usage[row])
-        found[row] = np.cumsum(change)[:-1]
-    return found
+        profile[row] = np.cumsum(change)[:-1]
+    return profile

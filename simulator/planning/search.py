@@ -1,9 +1,4 @@
-"""The search that all planners with a solver share: greedy, moves of single jobs, bounds and CP-SAT in turn.
-
-Schedules without a solver: one pass over the jobs, and a search that moves single jobs.
-
-Peaks that no schedule goes below.
-"""
+"""The search of all planners with a solver: greedy, single moves, lower bounds, then CP-SAT."""
 
 from __future__ import annotations
 
@@ -18,19 +13,19 @@ from sojourn.simulator.planning._placing_kernels import added_excess, collected,
 from sojourn.simulator.planning.problem import Problem, Windows, easiest_windows, windows_of
 
 _FIRST_MOVES = 20
-"""Moves a job before the solver begins: they take less than it does to read the model."""
+"""Moves per job before the solver begins: they take less time than it needs to read the model."""
 _MENDING_MOVES = 100
-"""Moves a job that mend an earlier plan: some milliseconds a job of a large day."""
+"""Moves per job that adapt an earlier plan: some milliseconds a job of a large day."""
 _FIRST_SHARE, _DENSE_SHARE = 0.8, 0.15
-"""Of the time, for the solver's first try: sparse days are proved in it, dense ones hardly ever. Moves come next, for
-most of what is left, then the solver again."""
+"""Share of the time for the solver's first try: it proves sparse days, but hardly ever dense ones.
+Moves follow, for most of the rest, then the solver again."""
 _DENSE = 2
-"""A day is dense where the energetic bound exceeds the widest job so many times."""
+"""A day is dense if the energetic bound is above so many times the widest job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """starts: int64 (n,), or None where none was found. status: optimal, feasible, infeasible or unknown."""
+    """starts: int64 (n,), or None. status: optimal, feasible, infeasible or unknown."""
 
     starts: np.ndarray | None
     status: str
@@ -38,7 +33,7 @@ class Searched:
 
 
 def search(problem: Problem, limits: Limits, until_s: float) -> Searched:
-    """The best schedule found until `until_s` of `time.monotonic`, never worse than the greedy one."""
+    """The best schedule until `until_s` of `time.monotonic`, never worse than the greedy one."""
     windows = easiest_windows(problem)
     if problem.n_ignored == 0 and not windows.is_feasible:
         return Searched(None, "infeasible", np.inf)
@@ -66,13 +61,13 @@ def search(problem: Problem, limits: Limits, until_s: float) -> Searched:
                 moved = descend(board, floor, limits.seed + 1, limits.n_moves, half_s) + problem.origin
                 if problem.cost_of(moved) < problem.cost_of(starts):
                     starts = moved
-        found = solve(problem, limits, share * (until_s - time.monotonic()), floor=floor, hint=starts)
-        if found.status == "infeasible":
+        solved = solve(problem, limits, share * (until_s - time.monotonic()), floor=floor, hint=starts)
+        if solved.status == "infeasible":
             return Searched(None, "infeasible", np.inf)
-        bound = max(bound, found.bound)
-        if found.starts is not None and (starts is None or problem.cost_of(found.starts) <= problem.cost_of(starts)):
-            starts = found.starts
-        if found.status == "optimal" or (starts is not None and problem.cost_of(starts) <= bound):
+        bound = max(bound, solved.bound)
+        if solved.starts is not None and (starts is None or problem.cost_of(solved.starts) <= problem.cost_of(starts)):
+            starts = solved.starts
+        if solved.status == "optimal" or (starts is not None and problem.cost_of(starts) <= bound):
             return _finished(problem, limits, Searched(starts, "optimal", bound), floor, until_s)
         if time.monotonic() >= until_s:
             break
@@ -81,63 +76,63 @@ def search(problem: Problem, limits: Limits, until_s: float) -> Searched:
 
 
 def windows_hold(problem: Problem, low: np.ndarray, high: np.ndarray, starts: np.ndarray) -> bool:
-    """Whether starts stand in the windows; the solver may have chosen other samples to break."""
+    """Whether starts lie in the windows; the solver may have broken other samples."""
     return bool(((low <= starts) & (starts <= high)).all())
 
 
-def _finished(problem: Problem, limits: Limits, found: Searched, floor: np.ndarray, until_s: float) -> Searched:
-    """The same, with jobs moved least among schedules of that peak, where that is asked for."""
-    if not limits.is_least_moved or found.starts is None:
-        return found
-    most = problem.peak_of(found.starts)
+def _finished(problem: Problem, limits: Limits, result: Searched, floor: np.ndarray, until_s: float) -> Searched:
+    """The result; with is_least_moved the schedule of that peak that moves jobs least."""
+    if not limits.is_least_moved or result.starts is None:
+        return result
+    most = problem.peak_of(result.starts)
     moved = solve(problem, limits, max(until_s - time.monotonic(), 1.0), floor=np.minimum(floor, most),
-                  hint=found.starts, most=most, goal="delay")
-    if moved.starts is None or _distance(problem, moved.starts) > _distance(problem, found.starts):
-        return found
-    return Searched(moved.starts, found.status, found.bound)
+                  hint=result.starts, most=most, goal="delay")
+    if moved.starts is None or _distance(problem, moved.starts) > _distance(problem, result.starts):
+        return result
+    return Searched(moved.starts, result.status, result.bound)
 
 
 def held(problem: Problem, starts: np.ndarray, seed: int) -> np.ndarray:
-    """The same, or another as good, with fewer jobs away from the starts of an earlier plan: none moves for no gain.
+    """Starts as good as these with fewer changes to an earlier plan: no job moves without a gain.
 
-    The earlier plan is mended by moves of single jobs until its peaks are those of `starts`; of both, the one with
-    fewer changes is taken, and each change that the cost does not need is undone.
+    The earlier plan is adapted by moves of single jobs until its peaks are those of `starts`. Of
+    both, the one with fewer changes is taken, and changes without a gain are undone.
     """
     if not problem.instance.is_planned:
         return starts
     planned, n_broken = problem.instance.baseline, max(problem.n_ignored, int(problem.is_broken(starts).sum()))
-    found, windows = [starts], easiest_windows(problem)
+    candidates, windows = [starts], easiest_windows(problem)
     if windows_hold(problem, windows.low, windows.high, planned):
         board = Board(problem, windows)
         for job, start in enumerate((planned - problem.origin).tolist()):
             board.put(job, start)
         n_moves = _MENDING_MOVES * len(problem)
-        found.append(descend(board, problem.peak_of(starts), seed, n_moves, np.inf) + problem.origin)
-    undone = [_undone(problem, own, n_broken) for own in (planned, *found)
-              if is_as_good(problem, own, starts, n_broken)]
-    return min(undone, key=lambda own: (problem.cost_of(own), int((own != planned).sum()), _distance(problem, own)))
+        candidates.append(descend(board, problem.peak_of(starts), seed, n_moves, np.inf) + problem.origin)
+    undone = [_undone(problem, each, n_broken) for each in (planned, *candidates)
+              if is_as_good(problem, each, starts, n_broken)]
+    return min(undone, key=lambda each: (problem.cost_of(each), int((each != planned).sum()), _distance(problem, each)))
 
 
 def _undone(problem: Problem, starts: np.ndarray, n_broken: int) -> np.ndarray:
-    """With single jobs back at the earlier plan's starts while that costs nothing."""
-    planned, kept, is_new = problem.instance.baseline, starts, True
+    """The starts with single jobs back at the earlier plan's starts while that costs nothing."""
+    planned, best, is_new = problem.instance.baseline, starts, True
     while is_new:
         is_new = False
-        for row in np.flatnonzero(kept != planned).tolist():
-            tried = kept.copy()
+        for row in np.flatnonzero(best != planned).tolist():
+            tried = best.copy()
             tried[row] = planned[row]
-            if is_as_good(problem, tried, kept, n_broken):
-                kept, is_new = tried, True
-    return kept
+            if is_as_good(problem, tried, best, n_broken):
+                best, is_new = tried, True
+    return best
 
 
 def is_as_good(problem: Problem, starts: np.ndarray, others: np.ndarray, n_broken: int) -> bool:
-    """Whether starts cost no more than the others, and break at most so many samples."""
+    """Whether starts cost no more than the others, and break at most n_broken samples."""
     return problem.cost_of(starts) <= problem.cost_of(others) and int(problem.is_broken(starts).sum()) <= n_broken
 
 
 def is_kept(problem: Problem, starts: np.ndarray) -> bool:
-    """Whether starts break no more samples than may be broken."""
+    """Whether starts break at most `n_ignored` samples."""
     return int(problem.is_broken(starts).sum()) <= problem.n_ignored
 
 
@@ -146,11 +141,11 @@ def _distance(problem: Problem, starts: np.ndarray) -> int:
 
 
 _CHECKED = 256
-"""Moves between two looks at the clock."""
+"""Moves between two checks of the clock."""
 
 
 class Board:
-    """The usage of jobs that have a start; starts are steps from the problem's origin."""
+    """The usage of placed jobs; starts are steps from the problem's origin."""
 
     def __init__(self, problem: Problem, windows: Windows) -> None:
         self.problem, self.windows = problem, windows
@@ -159,14 +154,14 @@ class Board:
         self.used = np.zeros((n_samples, n_resources, problem.n_times), np.int64)
         self.starts = np.full(len(problem), -1, np.int64)
         self.children: list[list[int]] = [[] for _ in range(len(problem))]
-        for child, own in enumerate(problem.instance.parents):
-            for parent in own:
+        for child, parents in enumerate(problem.instance.parents):
+            for parent in parents:
                 self.children[parent].append(child)
         self._low, self._high = windows.low - problem.origin, windows.high - problem.origin
         self._buffer = np.zeros(problem.n_times + 2, np.int64)
 
     def window(self, job: int) -> tuple[int, int]:
-        """The starts that the jobs which stand allow."""
+        """The starts that the placed jobs allow."""
         low, high = int(self._low[job]), int(self._high[job])
         for parent in self.problem.instance.parents[job]:
             low = max(low, int(self.starts[parent] + self.windows.longest[parent]))
@@ -190,22 +185,23 @@ class Board:
         return np.asarray(self.used.max(axis=(0, 2)))
 
     def excess(self, job: int, low: int, high: int, lines: np.ndarray) -> np.ndarray:
-        """What each start from low to high would add above the lines, int64 (high - low + 1,)."""
+        """The usage above the lines that each start from low to high adds, int64 (high - low +
+        1,)."""
         costs = np.zeros(high - low + 1, np.int64)
         added_excess(self.used, self.durations, self.usage, lines, job, low, costs, self._buffer)
         return costs
 
     def peaks_under(self, job: int, low: int, high: int) -> np.ndarray:
         """The highest usage under the job for each start from low to high, int64 (n_resources, high - low + 1)."""
-        found = np.zeros((self.used.shape[1], high - low + 1), np.int64)
-        for resource in range(len(found)):
-            resulting_peaks(self.used, self.durations, self.usage, job, low, resource, found[resource], self._buffer)
-        return found
+        peaks = np.zeros((self.used.shape[1], high - low + 1), np.int64)
+        for resource in range(len(peaks)):
+            resulting_peaks(self.used, self.durations, self.usage, job, low, resource, peaks[resource], self._buffer)
+        return peaks
 
 
 def one_pass(problem: Problem, windows: Windows) -> Board:
-    """Each job at the start that raises the priced peaks least, the earliest of equals; parents first, else in the
-    order of requested starts."""
+    """Place each job at the start that raises the priced peaks least, the earliest of equals;
+    parents first, else in the order of requested starts."""
     board = Board(problem, windows)
     peak = np.zeros(len(problem.prices), np.int64)
     for job in problem.instance.order.tolist():
@@ -218,7 +214,7 @@ def one_pass(problem: Problem, windows: Windows) -> Board:
 
 
 class _Mover:
-    """Moves of single jobs on a board, towards lines that are asked for."""
+    """Moves of single jobs on a board, until usage is below given lines."""
 
     def __init__(self, board: Board, seed: int) -> None:
         n, n_times = len(board.problem), board.problem.n_times
@@ -237,25 +233,26 @@ class _Mover:
         self._n_cells[0] = collected(self._board.used, lines, self._cells)
 
     def move(self) -> bool:
-        """Some moves; whether no cell is above its line now."""
+        """Do some moves; True if no cell is above its line now."""
         board = self._board
         is_done = lower_excess(
             board.used, board.durations, board.usage, self._lines, board.starts, self._low, self._high, self._longest,
             self._above, self._below, self.n_moves, _CHECKED, self._free_at, self._costs, self._sums, self._cells,
             self._n_cells, self._state)
         self.n_moves += _CHECKED
-        if is_done and (board.used.max(axis=2) > self._lines).any():  # cells that found no room in the list
+        if is_done and (board.used.max(axis=2) > self._lines).any():  # the list was full
             self.aim(self._lines)
             return False
         return is_done
 
 
 def descend(board: Board, bound: np.ndarray, seed: int, n_moves: int, until_s: float) -> np.ndarray:
-    """The best starts found from those of the board, int64 (n,), steps from the origin.
+    """The best starts of a search from those of the board, int64 (n,), steps from the origin.
 
-    The line is set one unit under the peak, of one resource after the other; jobs under cells above the line move to
-    where they add the least above it, until no cell is above: then the line falls again. bound: int64 (n_resources,),
-    below which no line is set. seed: of the draws. n_moves: in all. until_s: of `time.monotonic`.
+    The line is one unit below the peak, of one resource after the other. Jobs in cells above the
+    line move to starts that add the least above it, until no cell is above; then the line falls
+    again. bound: int64 (n_resources,), the lowest lines. seed: of the draws. n_moves: in all.
+    until_s: of `time.monotonic`.
     """
     mover = _Mover(board, seed)
     n_samples = len(board.used)
@@ -276,10 +273,12 @@ def descend(board: Board, bound: np.ndarray, seed: int, n_moves: int, until_s: f
 
 
 def even_out(board: Board, seed: int, n_moves: int, until_s: float) -> np.ndarray:
-    """Starts with lower peaks in single samples, from those of the board, and in no sample a higher one; int64 (n,).
+    """Starts with lower peaks in single samples than those of the board, and in no sample a higher
+    one; int64 (n,).
 
-    One sample after the other has its line set one unit under its own peak; all others keep theirs. What remains is a
-    lower mean of the samples' peaks: the highest sample decides the plan, but the day that comes is like any of them.
+    The line of one sample after the other is one unit below its peak; all others keep their peaks.
+    This lowers the mean of the samples' peaks: the highest sample decides the plan, but the real
+    day may be like any of them.
     """
     mover = _Mover(board, seed)
     best, lines = board.starts.copy(), board.used.max(axis=2)
@@ -311,26 +310,28 @@ def _next(is_open: np.ndarray, resource: int) -> int:
 
 
 def _table(relatives: Sequence[Sequence[int]]) -> np.ndarray:
-    """How many, and which: int64 (n, most + 1)."""
-    found = np.zeros((len(relatives), 1 + max(map(len, relatives))), np.int64)
-    for row, own in enumerate(relatives):
-        found[row, :1 + len(own)] = (len(own), *own)
-    return found
+    """The number of relatives of each, and which: int64 (n, most + 1)."""
+    table = np.zeros((len(relatives), 1 + max(map(len, relatives))), np.int64)
+    for row, each in enumerate(relatives):
+        table[row, :1 + len(each)] = (len(each), *each)
+    return table
 
 
 _POINTS = 128
-"""Ends of windows that are tried, of each kind; 128 x 128 windows take some milliseconds a sample."""
+"""The most begins and the most ends of windows; 128 x 128 windows take some milliseconds a sample."""
 
 
 def energetic_bound(problem: Problem) -> np.ndarray:
-    """The least peak of each resource, int64 (n_resources,): the work that must lie in a window over its length.
+    """A lower bound of each resource's peak, int64 (n_resources,): the work that must lie in a
+    window over its length.
 
-    A job that may start from low to high and runs for d lies within [a, b) for at least
-    max(0, min(d, b - a, low + d - a, b - high)) steps, whenever it starts. Windows begin at earliest or latest starts
-    and end at earliest or latest ends. Also the widest job alone.
+    A job that may start from low to high and runs for d lies within [a, b) for at least max(0,
+    min(d, b - a, low + d - a, b - high)) steps, at any start. Windows begin at earliest or latest
+    starts and end at earliest or latest ends. The usage of each single job is a bound as well.
 
-    Deadlines and dependencies narrow the starts. A sample may break them, but no more than `n_ignored` samples do: of
-    the bounds that hold where one sample is respected, all but the `n_ignored` highest hold at once.
+    Deadlines and dependencies narrow the starts, but at most `n_ignored` samples may break them.
+    Each sample has a bound under its constraints; all but the `n_ignored` highest of these hold at
+    once.
 
     >>> from sojourn.simulator.planning.job import Instance, RecurringJob
     >>> from sojourn.simulator.planning.problem import ESTIMATORS, estimated
@@ -344,8 +345,8 @@ def energetic_bound(problem: Problem) -> np.ndarray:
     for k, (durations, usage) in enumerate(zip(samples.durations, samples.usage, strict=True)):
         if problem.n_ignored:
             least = np.maximum(least, _window_bound(problem.low, problem.high, durations, usage))
-        own = windows_of(problem, np.array([k]))
-        respected[k] = _window_bound(own.low, own.high, durations, usage) if own.is_feasible else np.iinfo(np.int64).max
+        one = windows_of(problem, np.array([k]))
+        respected[k] = _window_bound(one.low, one.high, durations, usage) if one.is_feasible else np.iinfo(np.int64).max
     if problem.n_ignored < len(samples):
         fallen = np.sort(respected, axis=0)[len(samples) - 1 - problem.n_ignored]
         least = np.where(fallen < np.iinfo(np.int64).max, np.maximum(least, fallen), least)
@@ -353,7 +354,7 @@ def energetic_bound(problem: Problem) -> np.ndarray:
 
 
 def _window_bound(low: np.ndarray, high: np.ndarray, durations: np.ndarray, usage: np.ndarray) -> np.ndarray:
-    """Of one sample with these windows of starts, int64 (n_resources,)."""
+    """The bound of one sample with these windows of starts, int64 (n_resources,)."""
     bound = np.zeros(usage.shape[1], np.int64)
     begins = _spread(np.concatenate((low, high)))
     ends = _spread(np.concatenate((low + durations, high + durations)))
