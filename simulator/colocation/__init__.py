@@ -1,4 +1,4 @@
-"""Requests that are placed once and then use what their series say: orders, bounds and the optimum.
+"""Requests that are placed once and then use resources by their series: policies, violations.
 
 May import: `engine` and what lies below it.
 """

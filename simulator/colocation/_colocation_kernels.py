@@ -1,9 +1,10 @@
 """Greedy placement by usage, compiled. Slow twin: tests/naive_colocation.py.
 
-Requests come in blocks. What a request would cost on each host is computed for a whole block at once, tile by tile of
-time, so that a tile of a host's load is read once for all requests of the block; what the virtual capacity will be at
-each of them is known beforehand, for it does not depend on where requests go. Then they are placed one by one, and only
-hosts that took a request of the same block are asked again. Whole numbers: every sum is exact, in whatever order.
+Requests come in blocks. The cost of each request on each host is computed for a whole block at
+once, tile by tile of time, so a tile of a host's load is read once for all requests of the block.
+The virtual capacity at each request is known beforehand, as it does not depend on placements. Then
+requests are placed one by one; only hosts that took a request of the same block are scored again.
+Numbers are whole, so every sum is exact in any order.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import numpy as np
 from sojourn.simulator.jit import inlined, kernel
 
 TILE = 1024
-"""Slots a tile: 4 KB of a host's load; sums over it stay within 32 bits."""
+"""Slots per tile: 4 KB of a host's load; sums over it fit into 32 bits."""
 
 
 @inlined
 def _added(load: np.ndarray, use: np.ndarray, room: np.ndarray) -> np.int64:
-    """Sum over a tile of how much of `use` stands above the line: min(use, max(0, load - room)), room = line - use."""
+    """Sum over a tile of the part of `use` above the line: min(use, max(0, load - room)), room =
+    line - use."""
     total = np.int32(0)
     for slot in range(len(load)):
         over = np.int32(load[slot] - room[slot])
@@ -41,9 +43,11 @@ def _product(load: np.ndarray, use: np.ndarray) -> np.int64:
 
 @kernel
 def score_violations(loads: np.ndarray, use: np.ndarray, room: np.ndarray, scores: np.ndarray) -> None:
-    """Adds to scores, int64 (n_block, n_hosts), what each request of a block would put above the line on each host.
+    """Adds to scores, int64 (n_block, n_hosts), the use above the line that each request would add
+    on each host.
 
-    loads: int32 (n_hosts, n_columns). use, room: int32 (n_block, n_columns); room is the line less the use.
+    loads: int32 (n_hosts, n_columns). use, room: int32 (n_block, n_columns); room is the line less
+    the use.
     """
     for start in range(0, loads.shape[1], TILE):
         stop = min(start + TILE, loads.shape[1])
@@ -65,16 +69,16 @@ def score_products(loads: np.ndarray, use: np.ndarray, scores: np.ndarray) -> No
 @kernel
 def place_block(loads: np.ndarray, sums: np.ndarray, use: np.ndarray, room: np.ndarray, scores: np.ndarray,
                 is_changed: np.ndarray, changed: np.ndarray, is_fullest: bool, chosen: np.ndarray) -> None:
-    """Places the requests of a block in order: least score, then least (is_fullest: greatest) sum of load, then lowest
-    host.
+    """Places the requests of a block in order: least score, then least (is_fullest: greatest) sum
+    of load, then lowest host.
 
-    sums: int64 (n_hosts,), of each host's load. room: no rows where the score is a product. scores: as computed with
-    the loads before the block. is_changed: bool (n_hosts,), all False. changed: int64 (n_block,), room for hosts.
-    Loads and sums are updated, chosen, int64 (n_block,), is filled.
+    sums: int64 (n_hosts,), of each host's load. room: no rows if the score is a product. scores: by
+    the loads before the block. is_changed: bool (n_hosts,), all False. changed: int64 (n_block,), a
+    buffer. Loads and sums are updated, chosen, int64 (n_block,), is filled.
     """
     n_columns, n_changed = loads.shape[1], 0
     for k in range(len(use)):
-        own = scores[k]
+        scores_here = scores[k]
         for i in range(n_changed):
             host, score = changed[i], np.int64(0)
             for start in range(0, n_columns, TILE):
@@ -83,11 +87,11 @@ def place_block(loads: np.ndarray, sums: np.ndarray, use: np.ndarray, room: np.n
                     score += _added(loads[host, start:stop], use[k, start:stop], room[k, start:stop])
                 else:
                     score += _product(loads[host, start:stop], use[k, start:stop])
-            own[host] = score
+            scores_here[host] = score
         best, sign = 0, -1 if is_fullest else 1
         for host in range(1, len(loads)):
-            is_tied = own[host] == own[best] and sign * sums[host] < sign * sums[best]
-            if own[host] < own[best] or is_tied:
+            is_tied = scores_here[host] == scores_here[best] and sign * sums[host] < sign * sums[best]
+            if scores_here[host] < scores_here[best] or is_tied:
                 best = host
         for slot in range(n_columns):
             loads[best, slot] += use[k, slot]
@@ -103,9 +107,11 @@ def place_block(loads: np.ndarray, sums: np.ndarray, use: np.ndarray, room: np.n
 
 @kernel
 def place_by_peaks(peaks: np.ndarray, n_units: int, is_packing: bool, loads: np.ndarray, chosen: np.ndarray) -> None:
-    """Fills chosen, int64 (n,), with the least loaded host of each request in turn, or the fullest on which it fits.
+    """Fills chosen, int64 (n,), with the least loaded host for each request in turn, or the fullest
+    on which it fits.
 
-    peaks: int64 (n, n_resources). n_units: a host's capacity. loads: int64 (n_hosts, n_resources), zeros.
+    peaks: int64 (n, n_resources). n_units: a host's capacity. loads: int64 (n_hosts, n_resources),
+    zeros.
     """
     n_hosts, n_resources = loads.shape
     for k in range(len(peaks)):

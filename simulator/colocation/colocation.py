@@ -1,12 +1,7 @@
-"""What is placed by usage: what each request really uses, what a policy believes it uses, and the hosts.
+"""Placement by usage: requests with their real and modelled use, policies by name, violations.
 
-Placement by peaks: each request counts at all times as the most that it is expected to use.
-
-Placement by use over time: the least increase of violations above a virtual capacity, or of squared load.
-
-The policies that place by usage, by name.
-
-How often, and by how much, hosts are asked for more than they have: of a placement by usage.
+Policies by peaks count each request at all times with its expected maximum. Policies by use over
+time minimise the increase of violations above a capacity, or of squared load.
 """
 
 from __future__ import annotations
@@ -28,27 +23,28 @@ from sojourn.simulator.colocation._colocation_kernels import (
 from sojourn.simulator.whole_numbers import check_setting
 
 UNITS = 1 << 16
-"""Of one host's capacity: use is counted in whole units of that size, so that sums are exact and ties are real."""
+"""Units in one host's capacity. Use is counted in whole units, so sums and ties are exact."""
 MOST_CAPACITIES = 16
-"""The most that one request may use, in hosts' capacities: its sum over a tile of slots stays within 32 bits."""
+"""The most use of one request, in hosts' capacities; its sum over a tile fits into 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """Requests that are placed once and then use what their series say, on hosts that are all alike.
+    """Requests that are placed once and then use resources by their series, on equal hosts.
 
-    use: what they really use, float (n, n_slots) of one resource, or (n, n_resources, n_slots); cores, GiB and so on.
-    model: what a policy believes, in the same unit and form; its number of slots may be another: a profile that repeats
-        (a day's, or one common multiple of all periods) is given once. Default: `use` itself.
-    capacity: of each host, one number or one a resource, in the unit of `use`.
+    use: their real use, float (n, n_slots) of one resource, or (n, n_resources, n_slots); cores,
+    GiB and so on. model: the use that a policy assumes, in the same unit and form; its number of
+    slots may differ: a profile that
+        repeats (a day's, or one common multiple of all periods) is given once. Default: `use`.
+    capacity: of each host, one number or one per resource, in the unit of `use`.
     n_hosts: at least 1.
 
-    Derived: used and modelled, int32 (n, n_columns), in 1/65,536 of a host's capacity, rounded; the columns of a
-    resource stand together, so that several resources are normalised by their capacity and summed (period-aware
-    placement, section III-B).
+    Derived: used and modelled, int32 (n, n_columns), in 1/65,536 of a host's capacity, rounded; the
+    columns of a resource are adjacent, so several resources are normalised by their capacity and
+    summed (period-aware placement, section III-B).
 
-    Refused with ValueError: no requests, use that is no numbers, negative or not finite, more than 16 hosts' capacity
-    by one request, a number of hosts that is not whole.
+    Refused with ValueError: no requests; use that is not numbers, negative or not finite, or above
+    16 hosts' capacity for one request; a number of hosts that is not whole.
 
     >>> two = Colocation(np.array([[1.0, 3.0], [2.0, 0.0]]), 2, 4.0)
     >>> two.used.tolist(), two.model_slots
@@ -79,17 +75,16 @@ class Colocation:
 
     @property
     def n_resources(self) -> int:
-        """How many resources."""
         return self.use.shape[1] if self.use.ndim == 3 else 1
 
     @property
     def slots(self) -> int:
-        """Of the real use."""
+        """Slots of the real use."""
         return int(self.use.shape[-1])
 
     @property
     def model_slots(self) -> int:
-        """Of the model."""
+        """Slots of the model."""
         return int((self.use if self.model is None else self.model).shape[-1])
 
     def __len__(self) -> int:
@@ -97,7 +92,7 @@ class Colocation:
 
 
 def in_units(use: np.ndarray, capacity: np.ndarray, name: str) -> np.ndarray:
-    """Use in 1/65,536 of a host's capacity, int32 (n, n_resources x n_slots); see `Colocation` for what is refused.
+    """Use in 1/65,536 of a host's capacity, int32 (n, n_resources x n_slots); see `Colocation`.
 
     >>> in_units(np.array([[0.5, 1.0]]), np.array([2.0]), "use").tolist()
     [[16384, 32768]]
@@ -139,7 +134,7 @@ def numbers(values: Any, name: str) -> np.ndarray:
 
 
 def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """The values as int64 of that shape; ValueError for another shape and for what is no whole number.
+    """The values as int64 of that shape; ValueError for other shapes and values that are not whole.
 
     >>> whole_numbers([1, 0], (2,), "order").tolist()
     [1, 0]
@@ -151,10 +146,11 @@ def whole_numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
 
 
 def borg_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Hosts by the greatest expected remaining capacity: capacity less the sum of the peaks of what is there.
+    """Hosts by the greatest expected remaining capacity: capacity less the sum of their peaks.
 
-    A peak is the maximum of the request's model (period-aware placement, sections III-B and IV: "places the job on a
-    server to maximize the expected remaining capacity"); several resources are normalised by capacity and summed.
+    A peak is the maximum of the request's model (period-aware placement, sections III-B and IV:
+    "places the job on a server to maximize the expected remaining capacity"); several resources are
+    normalised by capacity and summed.
 
     >>> three = Colocation(np.array([[3.0, 1.0], [1.0, 2.0], [1.0, 1.0]]), 2, 4.0)
     >>> borg_peak(three, np.arange(3), np.random.default_rng(0)).tolist()
@@ -164,7 +160,7 @@ def borg_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generato
 
 
 def best_fit_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Hosts by the least remaining capacity on which the request's peak still fits; where none is, by the greatest.
+    """Hosts by the least remaining capacity on which the peak fits; if none fits, by the greatest.
 
     >>> three = Colocation(np.array([[3.0, 1.0], [1.0, 2.0], [1.0, 1.0]]), 2, 4.0)
     >>> best_fit_peak(three, np.arange(3), np.random.default_rng(0)).tolist()
@@ -174,7 +170,7 @@ def best_fit_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Gene
 
 
 def oracle_peak(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """As `borg_peak`, by the largest real use of each request. It is no bound: peaks say nothing of their time.
+    """As `borg_peak`, by the largest real use of each request. No bound, as peaks ignore times.
 
     >>> two = Colocation(np.array([[3.0], [1.0]]), 2, 4.0, model=np.array([[1.0], [1.0]]))
     >>> oracle_peak(two, np.arange(2), np.random.default_rng(0)).tolist()
@@ -208,7 +204,7 @@ def _placed(peaks: np.ndarray, colocation: Colocation, order: np.ndarray, is_pac
 
 
 _MOST_BLOCK = 64
-"""Requests a block; see the kernels. A block never has more than a 32nd of the hosts."""
+"""The most requests per block; see the kernels. A block has at most a 32nd of the hosts."""
 
 
 def period_aware(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -228,8 +224,8 @@ def period_aware(colocation: Colocation, order: np.ndarray, rng: np.random.Gener
 def period_aware_per_request(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """As `period_aware`, with C(t) = the mean use of a request, as the paper prints it.
 
-    With several requests a host nearly all load is above that line, the increase is nearly the request's whole use on
-    every host, and what remains is noise.
+    With several requests per host nearly all load is above that line. So the increase is nearly the
+    request's whole use on every host, and the differences are noise.
 
     >>> day = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
     >>> period_aware_per_request(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
@@ -251,10 +247,11 @@ def squares(colocation: Colocation, order: np.ndarray, rng: np.random.Generator)
 
 
 def violation_fit(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Hosts by the least increase of violations above the real capacity; ties go to the host with the greatest load.
+    """Hosts by the least increase of violations above the real capacity; ties by the greatest load.
 
-    increase(i) = sum over t of max(0, L_i(t) + f(t) - c) - max(0, L_i(t) - c). Most hosts tie at 0; the fullest of them
-    takes the request, so that hosts stay empty for requests that come later and need most of one.
+    increase(i) = sum over t of max(0, L_i(t) + f(t) - c) - max(0, L_i(t) - c). Most hosts tie at 0;
+    the fullest of them takes the request, so hosts stay empty for later requests that need most of
+    one.
 
     >>> day = np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 0.0], [4.0, 0.0]])
     >>> violation_fit(Colocation(day, 2, 4.0), np.arange(4), np.random.default_rng(0)).tolist()
@@ -264,7 +261,7 @@ def violation_fit(colocation: Colocation, order: np.ndarray, rng: np.random.Gene
 
 
 def oracle_series(colocation: Colocation, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """As `squares`, by the real use: what a greedy policy gains if its model is perfect.
+    """As `squares`, by the real use: the gain of a greedy policy with a perfect model.
 
     >>> day = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
     >>> blind = Colocation(day, 2, 4.0, model=np.full((4, 1), 4.0))
@@ -307,13 +304,13 @@ def _greedy(series: np.ndarray, n_hosts: int, order: np.ndarray,
 
 
 Rule = Callable[[Colocation, np.ndarray, np.random.Generator], np.ndarray]
-"""Hosts, int64 (n,), of requests that come in an order, int64 (n,); ties go to the host with the least load by the
-rule's own reading, then to the lowest index."""
+"""From requests in their order, int64 (n,), to hosts, int64 (n,); ties go to the host with the
+least load by the rule's use, then to the lowest index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColocationPolicy:
-    """A rule and what it is. is_oracle: whether it reads the real use of the time that it is judged on."""
+    """A rule with its description. is_oracle: whether it reads the real use of the judged time."""
 
     name: str
     place: Rule
@@ -338,10 +335,10 @@ COLOCATION_POLICIES: Mapping[str, ColocationPolicy] = MappingProxyType({policy.n
 
 
 def place(colocation: Colocation, policy: str, order: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Host of each request, int64 (n,), by the policy of that name; `order`, int64 (n,), is how they come.
+    """Host of each request, int64 (n,), by the policy of that name; order: int64 (n,), of arrival.
 
-    seed: of `random`. Refused with ValueError: an unknown name, an order that is not one of all requests, a seed that
-    is no whole number or below 0.
+    seed: of `random`. Refused with ValueError: an unknown name, an order without each request once,
+    a seed that is not whole or below 0.
 
     >>> day = np.array([[4.0, 0.0], [0.0, 4.0]])
     >>> place(Colocation(day, 2, 4.0), "squares", np.array([1, 0])).tolist()
@@ -358,17 +355,18 @@ def place(colocation: Colocation, policy: str, order: np.ndarray, seed: int = 0)
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """Of one placement, over all slots; lower is better but for used_pct.
+    """Violations of one placement, over all slots; lower is better, except for used_pct.
 
-    host_rate_pct: share of hosts x slots in which a host's requests ask for more than it has (section III-B).
-    request_rate_pct: share of the slots in which a request's host is so, mean over requests (section V-B: "the average
-        job's violation rate").
-    severity_pct: what is asked for above capacity, of all that is asked for: aggregate severity over the total workload
-        (section III-B).
-    host_severity_pct: the same share of each host's own load, mean over the hosts that have requests.
-    request_severity_pct: the same of each request's own use, mean over requests that use something; a host's excess is
-        shared by its requests as their use at the time.
-    used_pct: mean utilisation of hosts: load x (1 - severity); what is above capacity is not served.
+    host_rate_pct: share of hosts x slots in which a host's requests demand more than it has
+    (section III-B). request_rate_pct: share of the slots in which this holds for a request's host,
+    mean over requests (section V-B:
+        "the average job's violation rate").
+    severity_pct: demand above capacity, of all demand: aggregate severity over the total workload
+    (section III-B). host_severity_pct: this share of each host's load, mean over the hosts with
+    requests. request_severity_pct: this share of each request's use, mean over requests with use;
+    the requests of a host share
+        its excess in proportion to their use at the time.
+    used_pct: mean utilisation of hosts: load x (1 - severity), as excess demand is not served.
     """
 
     host_rate_pct: float
@@ -380,8 +378,8 @@ class Violations:
 
 
 def checked_hosts(hosts: np.ndarray, n_requests: int, n_hosts: int, name: str = "hosts") -> np.ndarray:
-    """The host of each request, int64 (n_requests,); ValueError for another number of them, what is no whole number,
-    and a host that is not one of 0 .. n_hosts - 1.
+    """The host of each request, int64 (n_requests,); ValueError for another number of them, and for
+    hosts that are not whole or not in 0 .. n_hosts - 1.
 
     >>> checked_hosts(np.array([0, -1]), 2, 2)
     Traceback (most recent call last):
@@ -397,8 +395,8 @@ def checked_hosts(hosts: np.ndarray, n_requests: int, n_hosts: int, name: str = 
 def host_loads(used: np.ndarray, hosts: np.ndarray, n_hosts: int) -> np.ndarray:
     """Load of each host, int64 (n_hosts, n_columns), in the unit of `used` (n, n_columns).
 
-    Refused with ValueError: hosts that `checked_hosts` refuses, n_hosts below 1, and used that is no table of whole
-    numbers from 0 on.
+    Refused with ValueError: hosts that `checked_hosts` refuses, n_hosts below 1, and `used` that is
+    not a table of whole numbers, 0 or more.
 
     >>> host_loads(np.array([[1, 2], [3, 4], [5, 6]]), np.array([1, 0, 1]), 3).tolist()
     [[3, 4], [6, 8], [0, 0]]
@@ -417,15 +415,17 @@ def host_loads(used: np.ndarray, hosts: np.ndarray, n_hosts: int) -> np.ndarray:
 def violations(used: np.ndarray, hosts: np.ndarray, n_hosts: int, n_resources: int = 1) -> Violations:
     """Violations of a placement.
 
-    used: int (n, n_resources x n_slots), in 1/65,536 of a host's capacity: `Colocation.used`, or `modelled` to judge by
-        the model. hosts: int64 (n,).
-    Several resources: a slot is violated where one of them is; excess and load, in shares of capacity, are summed.
+    used: int (n, n_resources x n_slots), in 1/65,536 of a host's capacity: `Colocation.used`, or
+        `modelled` to judge by the model. hosts: int64 (n,).
+    Several resources: a slot is violated if one of them is; excess and load, in shares of capacity,
+    are summed.
 
-    Refused with ValueError: what `host_loads` refuses, n_resources that does not divide the columns.
+    Refused with ValueError: all that `host_loads` refuses, n_resources that does not divide the
+    columns.
 
     >>> half = UNITS // 2
-    >>> found = violations(np.array([[half, 3 * half], [half, half]]), np.array([0, 0]), 2)
-    >>> found.host_rate_pct, found.request_rate_pct, round(found.severity_pct, 2)  # load 1 and 2: excess 0 and 1
+    >>> both = violations(np.array([[half, 3 * half], [half, half]]), np.array([0, 0]), 2)
+    >>> both.host_rate_pct, both.request_rate_pct, round(both.severity_pct, 2)  # load 1 and 2: excess 0 and 1
     (25.0, 50.0, 33.33)
     """
     loads = host_loads(used, hosts, n_hosts)

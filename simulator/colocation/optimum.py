@@ -1,10 +1,10 @@
-"""The placement with the least aggregate violation severity, by CP-SAT. No other file of this room imports
-OR-tools.
+"""The placement with the least aggregate violation severity, by CP-SAT.
 
-The integer program of period-aware placement, section III-B: one host for each request, v_i(t) >= load - capacity,
-v >= 0, minimise the sum of v. Its linear relaxation spreads every request evenly over the hosts, so that its bound is
-what the whole cluster lacks at each slot, most often 0: a placement without violations is then proved optimal at once,
-and one with violations only by search.
+It solves the integer program of period-aware placement, section III-B: one host for each request,
+v_i(t) >= load
+- capacity, v >= 0, minimise the sum of v. Its linear relaxation spreads every request evenly over
+the hosts, so its bound is the shortage of the whole cluster at each slot, most often 0. A placement
+without violations is then proved optimal at once, and one with violations only by search.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from sojourn.simulator.whole_numbers import check_setting
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """What the solver found.
+    """The solver's result.
 
-    hosts: int64 (n,). status: `optimal` (proved), or `feasible` where the time ran out; the first placement given is
-        never made worse. severity_pct: excess over all use, %, at the resolution of the real series. bound_pct: no
-        placement has less. gap_pct: severity less bound, in points of severity; 0 = proved. elapsed_s: of the solver.
+    hosts: int64 (n,), never worse than the first placement. status: `optimal` (proved), or
+        `feasible` if the time ran out. severity_pct: excess over all use, %, at the resolution of
+        the real series. bound_pct: no placement has less. gap_pct: severity less bound, in points
+        of severity; 0 = proved. elapsed_s: time of the solver.
     """
 
     hosts: np.ndarray
@@ -36,17 +37,18 @@ class Optimum:
 
 def optimum(colocation: Colocation, first: np.ndarray, *, limit_s: float = 60.0, seed: int = 0,
             n_workers: int = 1) -> Optimum:
-    """The best placement by real use that CP-SAT finds in `limit_s` seconds, begun at the placement `first`.
+    """The best placement by real use that CP-SAT finds in `limit_s` seconds from `first` on.
 
-    first: int64 (n,), such as `squares` gives. With one worker the same seed gives the same answer, unless the time
-    limit cuts the search at another point. Slots in which every request uses the same as in another are merged.
+    first: int64 (n,), for example of `squares`. With one worker the same seed gives the same
+    answer, unless the time limit ends the search at another point. Slots in which every request
+    uses the same are merged.
 
-    Refused with ValueError: first of another number of requests or with a host that there is not, limit_s not above 0,
-    seed below 0, n_workers below 1.
+    Refused with ValueError: first of another number of requests or with an unknown host, limit_s
+    not above 0, seed below 0, n_workers below 1.
 
     >>> day = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [0.0, 4.0]])
-    >>> found = optimum(Colocation(day, 2, 4.0), np.array([0, 1, 0, 1]))
-    >>> found.status, found.severity_pct, found.gap_pct
+    >>> best = optimum(Colocation(day, 2, 4.0), np.array([0, 1, 0, 1]))
+    >>> best.status, best.severity_pct, best.gap_pct
     ('optimal', 0.0, 0.0)
     """
     from ortools.sat.python import cp_model
@@ -60,8 +62,8 @@ def optimum(colocation: Colocation, first: np.ndarray, *, limit_s: float = 60.0,
     columns, times = np.unique(used, axis=1, return_counts=True)
     model = cp_model.CpModel()
     is_on = [[model.new_bool_var("") for _ in range(n_hosts)] for _ in range(len(used))]
-    for own in is_on:
-        model.add_exactly_one(own)
+    for row in is_on:
+        model.add_exactly_one(row)
     excesses, weights = [], []
     for column, n_times in zip(columns.T.tolist(), times.tolist(), strict=True):
         most = max(sum(column) - UNITS, 0)
@@ -87,8 +89,8 @@ def optimum(colocation: Colocation, first: np.ndarray, *, limit_s: float = 60.0,
     total = max(int(used.sum(dtype=np.int64)), 1)
     hosts = first
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        found = np.array([next(h for h in range(n_hosts) if solver.boolean_value(own[h])) for own in is_on], np.int64)
-        hosts = found if _excess(used, found, n_hosts) <= _excess(used, first, n_hosts) else first
+        best = np.array([next(h for h in range(n_hosts) if solver.boolean_value(row[h])) for row in is_on], np.int64)
+        hosts = best if _excess(used, best, n_hosts) <= _excess(used, first, n_hosts) else first
     excess_units = _excess(used, hosts, n_hosts)
     bound = excess_units if status == cp_model.OPTIMAL else max(solver.best_objective_bound, 0.0)
     return Optimum(hosts, "optimal" if status == cp_model.OPTIMAL else "feasible", 100 * excess_units / total,
