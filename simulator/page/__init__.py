@@ -1,4 +1,4 @@
-"""A comparison as one HTML page or as static figures. Runs no replay.
+"""A comparison as one HTML page or as static figures, without any replay.
 
 May import: `experiments` and what lies below it.
 """

@@ -1,11 +1,9 @@
-"""The page's figures as plotly's JSON: gains, empty hosts over time and how they spread, sensitivity, hosts over time.
+"""The page's figures as plotly's JSON: gains, empty hosts, their distribution, sweeps, host maps.
 
-Plain mappings: the page's script themes them and sets their size. Text from data is escaped, as plotly reads HTML
-tags in it; `meta` keeps a line's name as it is, for the legend beside the figure.
-
-Gain against one setting that a comparison varies: the load, the oracle's recall, its noise.
-
-Colours of figures, legible to the colour-blind.
+They are plain mappings: the page's script sets their theme and size. Text from data is escaped, as
+plotly reads HTML tags in it; `meta` has a line's name unescaped, for the legend beside the figure.
+A sweep is the gain against one setting that the comparison varies: the load, the oracle's recall,
+its noise.
 """
 
 from __future__ import annotations
@@ -25,27 +23,27 @@ from sojourn.simulator.measures import HostMap, interval_text, signed_text
 from sojourn.simulator.page.comparison_data import ComparisonData
 
 Figure = dict[str, Any]
-"""`data` and `layout`, as plotly's JSON schema has them."""
+"""`data` and `layout` of plotly's JSON schema."""
 
 N_LINES = 6
-"""Lines shown at first; the others are a click away."""
+"""Lines shown at first; a click shows the others."""
 MAX_HOSTS, MAX_MOMENTS = 300, 300
-"""Rows and columns of a map; of more, evenly spaced ones are drawn."""
+"""The most rows and columns of a map; of more, evenly spaced ones are drawn."""
 CUT = "◀ "
-"""Before the name of a bar that goes on beyond the axis."""
+"""Prefix of the name of a bar that the axis cuts off."""
 MORE = "⚠ "
-"""Before the name of one that rejects more than best-fit."""
+"""Prefix of the name of a bar that rejects more than best-fit."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 _BAR_PX, _FRAME_PX, _MAX_NAME = 32, 110, 40
 
 
 def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
-    """Bars of the gain over best-fit with intervals, and the bound as a line: what can be deployed on top, then pale
-    what knows the future, each the best first.
+    """Bars of the gain over best-fit with intervals, and the bound as a line: deployable ones on
+    top, then, pale, those that know the future, each the best first.
 
-    rows: of a summary, one workload and load. colour_of: by policy. Bars that go on beyond the axis' left end are cut
-        there and marked so, and so are those that reject more than best-fit.
+    rows: of a summary, one workload and load. colour_of: by policy. Bars are cut at the axis' left
+        end and marked; those that reject more than best-fit are marked, too.
     """
     bars = rows.assign(is_more=is_rejecting_more(rows), is_known=rows["predictor"].map(knows_the_future))
     bars = bars[(bars["policy"] != BASELINE) & bars["gain_pp"].notna()]
@@ -53,7 +51,7 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     gain, low, high = (bars[name].to_numpy(float) for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
     bound_pp = bound_gain_pp(rows)
     largest = float(np.nanmax([bound_pp, 0.1, *gain, *high]))
-    cut = -1.25 * largest  # bars that go on beyond it are cut; the intervals of all others lie within the axis
+    cut = -1.25 * largest  # longer bars are cut; the intervals of all others lie within the axis
     is_cut = gain < cut
     left = float(np.nanmin([-0.05 * largest, *gain[~is_cut], *low[~is_cut]])) * 1.05 - 0.02 * largest
     left = min(left, cut) if is_cut.any() else left
@@ -84,7 +82,7 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
 
 
 def bound_gain_pp(rows: pd.DataFrame) -> float:
-    """The bound's mean distance above best-fit, percentage points; NaN where it is not known."""
+    """The bound's mean distance above best-fit, percentage points; NaN if it is not known."""
     baseline = rows[rows["policy"] == BASELINE]
     if "bound_empty_hosts_pct" not in rows or len(baseline) == 0:
         return math.nan
@@ -130,9 +128,8 @@ def violations_figure(data: ComparisonData, colour_of: Mapping[str, str], name: 
 
 
 def distribution_figure(data: ComparisonData, colour_of: Mapping[str, str]) -> Figure:
-    """A line per label as in `empty_hosts_figure`: the share of the time, warm-up left out, with at least so many hosts
-    empty, at every whole percent of the time.
-    """
+    """A line per label as in `empty_hosts_figure`: the share of the time without warm-up with at
+    least so many hosts empty, at every whole percent of the time."""
     share_pct = np.arange(101)
 
     def spread(time_s: pd.Series, pct: pd.Series) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +154,7 @@ def _bound(x: Any, y: Any) -> dict[str, Any]:
 def _lines(data: ComparisonData, colour_of: Mapping[str, str],
            points: Callable[[pd.Series, pd.Series], tuple[Any, Any]],
            name: str = "empty_hosts_pct") -> list[dict[str, Any]]:
-    """A line per label. Shown are best-fit, the best of what can be deployed, and the best that knows the future.
+    """A line per label. Visible: best-fit, the best deployable ones, the best that know the future.
 
     points: x and y of times and of the series `name`.
     """
@@ -175,11 +172,11 @@ def _lines(data: ComparisonData, colour_of: Mapping[str, str],
         if label in more:
             line["name"] += f"<br>{MORE_REJECTED}"
         lines.append({**line, "visible": label in shown or len(data.series) <= N_LINES})
-    return sorted(lines, key=lambda line: not line.get("visible", True))  # stable: the legend begins with what is shown
+    return sorted(lines, key=lambda line: not line.get("visible", True))  # stable: the legend begins with visible lines
 
 
 def sweep_figure(sweep: Sweep, colour_of: Mapping[str, str]) -> Figure:
-    """A line per label with a band for its interval, where it has one."""
+    """A line per label, with a band for its interval if it has one."""
     lines: list[dict[str, Any]] = []
     styles = line_styles(sweep.policies, colour_of)
     for (label, points), (colour, dash) in zip(sweep.lines.items(), styles, strict=True):
@@ -200,10 +197,10 @@ def sweep_figure(sweep: Sweep, colour_of: Mapping[str, str]) -> Figure:
 
 
 def host_map_figure(host_map: HostMap, warmup_s: int) -> Figure:
-    """Hosts x time, its colours left to the script, which fills `z` from `rows`; the most often empty host on top.
+    """Hosts x time; the script fills `z` from `rows` and colours it; the emptiest host is on top.
 
-    rows: under `layout.meta`, by what colours it ("lifetime class", "host state"): one text per host from below, a
-        digit per moment, with `names` and `colours` of the digits.
+    rows: in `layout.meta`, per colouring ("lifetime class", "host state"): one text per host from
+        below, a digit per time, with `names` and `colours` of the digits.
     """
     moments = _spaced(len(host_map.time_s), MAX_MOMENTS)
     hosts = host_map.by_use()[_spaced(host_map.lifetime_class.shape[1], MAX_HOSTS)]
@@ -274,7 +271,7 @@ def _spaced(n: int, most: int) -> np.ndarray:
 
 
 def _rounded(values: Any) -> list[float | None]:
-    """Plain numbers of 4 decimals, what is not finite left out."""
+    """Numbers with 4 decimals; None if not finite."""
     return [round(value, 4) + 0.0 if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
 
 
@@ -367,7 +364,7 @@ def _by_policy(points: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255", "#999933", "#661100",
            "#44aa99", "#ee99aa", "#000000")
-"""Okabe and Ito's palette, and of Tol's muted one what differs from it; the last is the ink's colour."""
+"""Okabe and Ito's palette, for the colour-blind, then Tol's muted one; the last is that of text."""
 BOUND_COLOUR = "#888888"
 CLASS_COLOURS = ("#fde725", "#5ec962", "#21918c", "#3b528b")
 """Lifetime classes LC1..LC4, the longer the darker: viridis at 1, 3/4, 1/2, 1/4."""
@@ -377,7 +374,7 @@ EMPTY_COLOUR = "#ececec"
 
 
 def colours_of(policies: Iterable[str], baseline: str) -> dict[str, str]:
-    """A colour per policy in their order, the ink's for the baseline; more than twelve repeat.
+    """A colour per policy in their order, that of text for the baseline; they repeat after twelve.
 
     >>> colours_of(["best-fit", "nilas", "lava"], "best-fit")
     {'best-fit': '#000000', 'nilas': '#0072b2', 'lava': '#d55e00'}
@@ -388,7 +385,8 @@ def colours_of(policies: Iterable[str], baseline: str) -> dict[str, str]:
 
 
 def line_styles(policies: Iterable[str], colour_of: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Colour and dash of each line: the policy's colour, and how many lines of that policy came before, 5 dashes.
+    """Colour and dash of each line: the policy's colour, and one of 5 dashes by the policy's
+    earlier lines.
 
     >>> line_styles(["nilas", "lava", "nilas"], {"nilas": "#0072b2", "lava": "#d55e00"})
     [('#0072b2', 0), ('#d55e00', 0), ('#0072b2', 1)]

@@ -1,4 +1,4 @@
-"""A comparison as one HTML page: tables, figures, maps of hosts, explained placements; it asks for nothing outside."""
+"""A comparison as one HTML page without outside resources: tables, figures, maps, explanations."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ from sojourn.simulator.page.table import WORDS, boxed, html_table, migration_sec
 
 
 def write_page(path: str | Path, data: ComparisonData) -> Path:
-    """The comparison's page, written; the same data give the same bytes.
+    """Write the comparison's page; the same data give the same bytes.
 
-    One file of about 5 MB (plotly is in it) that loads nothing else; its policy forbids the browser to.
+    It is one file of about 5 MB, with plotly. It loads nothing else, as its policy forbids that.
 
-    Refused with ValueError: a summary without rows or without best-fit, series of labels that it lacks, classes and
-    states of hosts that have no name, explained hosts with a score too many or too few.
+    Refused with ValueError: a summary without rows or without best-fit, series of labels that it
+    lacks, classes and states of hosts that have no name, explained hosts with a wrong number of
+    scores.
 
     >>> import tempfile, pandas as pd
     >>> summary = pd.DataFrame({"workload": "trace", "load": 0.8, "policy": ["best-fit"], "predictor": "",
@@ -62,7 +63,7 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
     if unknown:
         raise ValueError(f"series must be of labels in the summary at the main load, got {unknown[0]!r}")
     figures, main = _figures(data), data.at_main_load()
-    shown = {
+    script_data = {
         "figures": figures,
         "maps": {label: host_map_figure(host_map, data.warmup_s) for label, host_map in data.host_maps.items()},
         "decisions": [shown_decision(decision) for decision in data.decisions],
@@ -75,7 +76,7 @@ def write_page(path: str | Path, data: ComparisonData) -> Path:
         answer=answer_html(main, data.pool), picture=picture_html(main, data.pool), covers=_items(covers(data)[1:]),
         leaves_out=_items(leaves_out(main)),
         sections="\n".join(_sections(data, figures)), css=text["page.css"], js=text["page.js"],
-        data=_json(shown), plotly=get_plotlyjs(),
+        data=_json(script_data), plotly=get_plotlyjs(),
     ), "utf-8")  # fmt: skip
     return target
 
@@ -185,8 +186,8 @@ def _gain_sections(data: ComparisonData, figures: Mapping[str, Any]) -> list[str
 
 def _section(title: str, words: str, body: str, kind: str = "") -> str:
     """kind: `screen` = not printed."""
-    said = f"<p>{html.escape(words)}</p>" if words else ""
-    return f"<section{f' class={kind}' if kind else ''}><h2>{html.escape(title)}</h2>{said}{body}</section>"
+    paragraph = f"<p>{html.escape(words)}</p>" if words else ""
+    return f"<section{f' class={kind}' if kind else ''}><h2>{html.escape(title)}</h2>{paragraph}{body}</section>"
 
 
 def _plot(name: str) -> str:
@@ -198,5 +199,5 @@ def _items(lines: list[str]) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON that may stand inside a script element: no text can close it."""
+    """JSON for a script element: no text in it can close the element."""
     return json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

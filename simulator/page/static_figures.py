@@ -1,4 +1,4 @@
-"""Figures of a comparison as static pictures, drawn by matplotlib (of the pipeline extra); no browser needed."""
+"""Figures of a comparison as static pictures by matplotlib (pipeline extra), without a browser."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ def write_heat_map_png(data: ComparisonData, path: str | Path, labels: Sequence[
 
 
 def write_sensitivity_png(data: ComparisonData, path: str | Path) -> Path:
-    """Gains over best-fit against what the comparison varies, a panel each; bands are 95 % intervals."""
+    """Gains over best-fit against each setting that varies, a panel each, with 95 % intervals."""
     from matplotlib.figure import Figure
 
-    found = sweeps(data)
-    if not found:
+    all_sweeps = sweeps(data)
+    if not all_sweeps:
         raise ValueError("summary must vary recall, noise or load, got one setting of each")
-    figure = Figure(figsize=(6 * len(found), 4.5), dpi=110, layout="constrained")
-    panels = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
-    for axes, sweep in zip(panels, found, strict=True):
+    figure = Figure(figsize=(6 * len(all_sweeps), 4.5), dpi=110, layout="constrained")
+    panels = figure.subplots(1, len(all_sweeps), squeeze=False, sharey=True)[0]
+    for axes, sweep in zip(panels, all_sweeps, strict=True):
         styles = line_styles(sweep.policies, colours_of(data.summary["policy"], BASELINE))
         for (label, points), (colour, dash) in zip(sweep.lines.items(), styles, strict=True):
             axes.plot(points["x"], points["gain_pp"], marker="o", label=label, color=colour,

@@ -1,9 +1,4 @@
-"""Replays and their means as HTML tables, sortable by a click on a header.
-
-What migrations that free hosts were worth: a row a policy and rectifier, and the migrations of one replay each.
-
-Explained placements as the page's explorer shows them: best host first, the excluded ones counted by reason.
-"""
+"""HTML tables of replays and migrations, sortable by a click on a header; explained placements."""
 
 from __future__ import annotations
 
@@ -31,10 +26,11 @@ _FIRST = ("gain_pp", "empty_hosts_pct", "gap_closed_pct", "rejected_pct", "viola
 
 
 def html_table(rows: pd.DataFrame) -> str:
-    """The rows as they come; workload, load and predictor only if they differ, metrics only if they are known.
+    """The rows in their order; workload, load, predictor if they differ; metrics if they are known.
 
-    If a row rejects more than best-fit, its policy's cell has a warning. If `gain_low_pp` and `gain_high_pp` are known
-    the gain has its interval, bold if that excludes 0. Columns beyond MOST_COLUMNS have the class `further`.
+    The policy's cell has a warning if the row rejects more than best-fit. If `gain_low_pp` and
+    `gain_high_pp` are known, the gain has its interval, bold if that excludes 0. Columns beyond
+    MOST_COLUMNS have the class `further`.
 
     >>> html_table(pd.DataFrame({"policy": ["<b>"], "rejected_pct": [0.5]})).split("<tbody>")[1]
     '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
@@ -103,7 +99,7 @@ def text_cell(value: str, warning: str = "", is_further: bool = False) -> str:
 
 
 def value_cell(number: float, column: Column, ends: Sequence[float] = (), is_further: bool = False) -> str:
-    """A cell with a number as its column shows it, or "–"; ends: of its interval."""
+    """A cell with a number in its column's format, or "–"; ends: of its interval."""
     text, cell_class = number_text(number, column.digits, column.sign), _class(False, is_further)
     if not math.isfinite(number):
         return f'<td{cell_class} data-value="">{text}</td>'
@@ -163,7 +159,7 @@ LIST_WORDS = (
 
 
 def migration_sections(data: ComparisonData) -> str:
-    """The table of all replays with a rectifier, and lists; "" where there is none."""
+    """The table of all replays with a rectifier, and lists of migrations; "" if there are none."""
     rows = migration_rows(data)
     if len(rows) == 0:
         return ""
@@ -174,8 +170,8 @@ def migration_sections(data: ComparisonData) -> str:
 
 
 def migration_rows(data: ComparisonData) -> pd.DataFrame:
-    """One row a label with a rectifier, of the main workload and load: means a day and a migration, and sums of all
-    seeds; those that can be deployed first."""
+    """One row per label with a rectifier, of the main workload and load: means per day and per
+    migration, and sums over the seeds; deployable ones first."""
     if "migrations_a_day" not in data.cells:
         return pd.DataFrame()
     main = data.at_main_load()
@@ -183,14 +179,14 @@ def migration_rows(data: ComparisonData) -> pd.DataFrame:
                & data.cells["migrations_a_day"].notna())
     whole = main.set_index("label")
     rows = []
-    for label, own in data.cells[is_main].groupby("label", sort=False):
-        n_begun = float(own["n_freed_host"].sum() + own["n_freed_none"].sum())
-        each = {f"{name}_each_h": float(own[f"moved_{name}_h"].sum()) / n_begun if n_begun else math.nan
+    for label, part in data.cells[is_main].groupby("label", sort=False):
+        n_begun = float(part["n_freed_host"].sum() + part["n_freed_none"].sum())
+        each = {f"{name}_each_h": float(part[f"moved_{name}_h"].sum()) / n_begun if n_begun else math.nan
                 for name in ("expected", "freed")}
         rows.append({"label": label, "predictor": whole.loc[label, "predictor"],
-                     "migrations_a_day": float(own["migrations_a_day"].mean()),
-                     **{name: float(own[name].sum()) for name in ("n_dropped", "n_freed_host", "n_freed_none")}, **each,
-                     "freed_h_per_migration": whole.loc[label].get("freed_h_per_migration", math.nan)})
+                     "migrations_a_day": float(part["migrations_a_day"].mean()),
+                     **{name: float(part[name].sum()) for name in ("n_dropped", "n_freed_host", "n_freed_none")},
+                     **each, "freed_h_per_migration": whole.loc[label].get("freed_h_per_migration", math.nan)})
     return pd.DataFrame(rows).sort_values("predictor", key=lambda names: names.map(knows_the_future), kind="stable")
 
 
@@ -238,11 +234,11 @@ MAX_HOSTS = 100
 
 
 def shown_decision(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """A decision of ComparisonData, its hosts in the order in which the policy prefers them.
+    """A decision of ComparisonData for the page, its hosts in the policy's order.
 
-    hosts: of those not excluded the first 100, and the chosen one in any case, as (rank from 1, host id, scores); a
-        score that is not finite is None and comes last. n_hosts: all that were not excluded. excluded: (reason,
-        number of hosts), the most frequent first.
+    hosts: the first 100 that are not excluded, and the chosen one in any case, as (rank from 1,
+        host id, scores); a score that is not finite is None and comes last. n_hosts: all that are
+        not excluded. excluded: (reason, number of hosts), the most frequent first.
 
     >>> shown = shown_decision({
     ...     "policy": "nilas", "predictor": "oracle", "request": {"cpu_cores": 4.0}, "time_s": 90_061, "chosen": "b",
@@ -252,7 +248,7 @@ def shown_decision(decision: Mapping[str, Any]) -> dict[str, Any]:
     ([[1, 'b', [0.0]], [2, 'a', [3.0]]], [['cpu_cores', 1]], 2, '1 d 01:01:01')
     """
     columns = [[str(column["name"]), str(column["meaning"])] for column in decision["columns"]]
-    left: list[tuple[str, list[float]]] = []
+    candidates: list[tuple[str, list[float]]] = []
     excluded: Counter[str] = Counter()
     for host_id, reason, *scores in decision["hosts"]:
         if reason:
@@ -260,9 +256,9 @@ def shown_decision(decision: Mapping[str, Any]) -> dict[str, Any]:
         elif len(scores) != len(columns):
             raise ValueError(f"hosts must have {len(columns)} scores, got {len(scores)} for host {host_id!r}")
         else:
-            left.append((str(host_id), [float(score) for score in scores]))
+            candidates.append((str(host_id), [float(score) for score in scores]))
     # Equal scores keep the hosts' own order: the lowest index wins.
-    left.sort(key=lambda host: [score if math.isfinite(score) else math.inf for score in host[1]])
+    candidates.sort(key=lambda host: [score if math.isfinite(score) else math.inf for score in host[1]])
     chosen = None if decision["chosen"] is None else str(decision["chosen"])
     policy, predictor = str(decision["policy"]), str(decision["predictor"])
     return {
@@ -272,9 +268,9 @@ def shown_decision(decision: Mapping[str, Any]) -> dict[str, Any]:
         "chosen": chosen,
         "columns": columns,
         "excluded": [[reason, n] for reason, n in sorted(excluded.items(), key=lambda item: (-item[1], item[0]))],
-        "n_hosts": len(left),
+        "n_hosts": len(candidates),
         "hosts": [[rank, host_id, [score if math.isfinite(score) else None for score in scores]]
-                  for rank, (host_id, scores) in enumerate(left, 1) if rank <= MAX_HOSTS or host_id == chosen],
+                  for rank, (host_id, scores) in enumerate(candidates, 1) if rank <= MAX_HOSTS or host_id == chosen],
     }
 
 
