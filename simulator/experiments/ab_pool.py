@@ -25,8 +25,7 @@ SourceFor = Callable[[Workload], LifetimeSource | None]
 
 
 def halves(workload: Workload, rng: np.random.Generator) -> tuple[Workload, Workload]:
-    """The pool as two pools: half of the hosts at random, and a random part of the requests for
-    each.
+    """The pool as two pools, each with half of the hosts and a part of the requests, at random.
 
     Each request goes to a half with the probability of that half's share of the binding resource,
     for any policy and load, and stays there: if it does not fit, the other half is not tried. (One
@@ -34,8 +33,7 @@ def halves(workload: Workload, rng: np.random.Generator) -> tuple[Workload, Work
     different demand and could not be compared.) A request larger than every host of its half goes
     to the other.
 
-    ValueError for a workload with constraints or fewer than 2 hosts, or if a half would get no
-    request.
+    ValueError for a workload with constraints or fewer than 2 hosts, or a half without requests.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> import sojourn.simulator as sim

@@ -20,8 +20,7 @@ from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
 Pairing = tuple[str | Policy, str, LifetimeSource | None]
-"""Policy (or the name of a registered one), the predictor's label, and its source (None if the
-policy uses none)."""
+"""Policy (or a registered one's name), the predictor's label, and its source (None without one)."""
 Progress = Callable[[int, int, str], None]
 """Called before each replay with the number of pairings done, of all pairings, and the pairing's label."""
 
@@ -54,8 +53,7 @@ def compare(workload: Workload, pairings: Iterable[Pairing], *, progress: Progre
 
     pairings: (policy or its name, predictor label, source), without duplicates of policy and label.
         Unknown policies are refused before the first replay.
-    n_stranding_moments: number of times at which stranding is measured; 0 = not at all, as it takes
-        longer than a replay.
+    n_stranding_moments: number of times at which stranding is measured; 0 = none, as it is slow.
 
     >>> import sojourn.simulator as sim
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 0], "departure_s": [40, 90],
@@ -133,8 +131,7 @@ def knows_the_future(predictor: str) -> bool:
 
 
 def is_rejecting_more(rows: pd.DataFrame) -> pd.Series:
-    """Whether each row rejects more than best-fit on the same workload, load and, if it has one,
-    seed; bool.
+    """Whether each row rejects more than best-fit on the same workload, load and seed; bool.
 
     >>> rows = pd.DataFrame({"policy": ["best-fit", "a", "b"], "rejected_pct": [0.5, 0.5, 0.6]})
     >>> is_rejecting_more(rows).tolist()

@@ -68,8 +68,7 @@ class Debt:
 
 
 def debt(workload: Workload, result: Result) -> Debt:
-    """The placement debt of a replay, with or without migrations; ValueError for a result of
-    another workload.
+    """The placement debt of a replay; ValueError for a result of another workload.
 
     >>> import pandas as pd
     >>> import sojourn.simulator as sim

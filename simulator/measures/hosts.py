@@ -1,5 +1,4 @@
-"""The hosts of a replay over time, by lifetime class and by the policy's state; and figures of a
-rectifier."""
+"""A replay's hosts over time, by lifetime class and the policy's state; figures of a rectifier."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ class HostMap:
 
 
 def migration_figures(workload: Workload, result: Result) -> dict[str, float]:
-    """Figures of a rectifier's migrations planned after the warm-up; {} for a replay without a
-    rectifier.
+    """Figures of a rectifier's migrations planned after the warm-up; {} without a rectifier.
 
     migrations_a_day: those that began, a day. n_dropped: planned, and never begun. n_freed_host,
     n_freed_none: begun, and the source became empty within a day, or not. moved_expected_h,

@@ -1,5 +1,4 @@
-"""Stranded resources: the free room after a cluster is filled with more requests of its own mix
-(inflation)."""
+"""Stranded resources: the free room of a cluster filled with more of its own mix (inflation)."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from sojourn.simulator.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class UsageMetrics:
-    """Use of cores by the requests that have a usage series, from the end of the warm-up to the
-    horizon.
+    """Use of cores by the requests with a usage series, from the end of the warm-up to the horizon.
 
     used_cpu_pct: core-seconds used, of all hosts' capacity; higher is better. covered_pct:
     core-seconds allocated to requests with a series, of all allocated; the others count as
@@ -123,8 +122,7 @@ VIOLATION_SERIES = ("violated_hosts_pct", "excess_pct")
 
 
 def usage_series(workload: Workload, result: Result, usage: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Violations of a replay over the bins of `result.series`, warm-up included; means over a bin,
-    lower is better.
+    """Violations over the bins of `result.series`, warm-up included; means, lower is better.
 
     Columns: `time_s` (start of the bin), `violated_hosts_pct` (hosts whose requests use more cores
     than it has, of all hosts), `excess_pct` (cores used above the hosts' capacity, of all hosts'

@@ -1,5 +1,4 @@
-"""Predictions for a replay: curves of predicted total lifetime, from oracles, precomputed curves
-and flawed oracles.
+"""Predictions for a replay: curves of total lifetime, from oracles, tables and flawed oracles.
 
 May import: `workloads`. It imports no model: a `LifetimeSource` wraps one.
 """

@@ -247,8 +247,7 @@ def _is_whole(array: np.ndarray) -> np.ndarray:
 
 
 def asked_curves(workload: Workload, policy: str, source: LifetimeSource) -> Curves:
-    """The source's curves, one per request; ValueError names the policy and the first request
-    without one."""
+    """The source's curves, one per request; ValueError names the first request without one."""
     requests = workload.trace.requests
     try:
         curves = source.curves(requests)
@@ -383,8 +382,7 @@ class NoisyOracle:
 
 
 class LongAsShort:
-    """The oracle that knows only a share `recall` of the long requests; the others get a short
-    one's lifetime.
+    """The oracle that knows only a share `recall` of the long requests; others get short lifetimes.
 
     long_s: the least lifetime of a long request. The lifetimes of unknown ones are drawn from the
     workload's short requests; ValueError if it has none. owners: numbers int64 (n,), below 0 =

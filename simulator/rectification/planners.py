@@ -24,8 +24,7 @@ def pdre(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
 
     A host is passed over if one of its long requests can't migrate or finds no target, or if its
     moves exceed the rest of the budget. On a host the longest predicted remaining time goes first.
-    Targets: the most cores of long requests first, then the least room left, then by index; never
-    an empty host.
+    Targets: the most cores of long requests first, then the least room, then by index; none empty.
     """
     n_hosts, remaining_s = len(view.capacity), view.remaining_s()
     is_long = remaining_s > long_s
@@ -83,7 +82,6 @@ def _targets(view: PoolView, leaving: np.ndarray, at_least: int, long_cores: np.
 
 
 Planner = Callable[[PoolView, int, int], list[MigrationGroup]]
-"""From a view, a budget of moves, and the least long remaining time in seconds, to the day's moves
-in order."""
+"""From a view, a budget and the least long remaining time (s) to the day's moves in order."""
 RECTIFIERS: Mapping[str, Planner] = MappingProxyType({"pdre": pdre, "value": value})
 """The planners by name."""

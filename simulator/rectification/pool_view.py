@@ -102,8 +102,7 @@ class Refill:
 
 
 class RefillRecord:
-    """Counts of a pool's last N_DAYS days; a day is counted when the next is over, as HORIZON_S
-    must have passed."""
+    """Counts of a pool's last N_DAYS days; a day counts when the next is over, after HORIZON_S."""
 
     def __init__(self) -> None:
         self._left: deque[np.ndarray] = deque(maxlen=N_DAYS)
@@ -115,8 +114,7 @@ class RefillRecord:
         self._still.append(still)
 
     def refill(self) -> Refill:
-        """The shares of all counts, with one more empty host in each, so that few hosts change
-        little."""
+        """The shares of all counts, with one more empty host in each: few hosts count little."""
         n_cells = N_CELLS // _TOGETHER
         left = np.sum([np.ones((n_cells, 2)), *self._left], axis=0)
         still = np.sum([np.ones((N_CELLS + 2, 2)), *self._still], axis=0)

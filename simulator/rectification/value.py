@@ -59,8 +59,7 @@ def value(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
 
 
 class _Plan:
-    """The greedy choice: free room and chances that hosts are empty, with the migrations chosen so
-    far."""
+    """The greedy choice: free room and chances of empty hosts, with the migrations so far."""
 
     def __init__(self, view: PoolView) -> None:
         n_hosts = len(view.capacity)

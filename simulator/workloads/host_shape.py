@@ -35,8 +35,7 @@ _HELD = ((8, 0.99), (4, 0.99), (2, 0.99), (1, 0.99), (0, 0.96))
 """The least number of median requests that a host holds, and the share of core-hours of the
 requests that fit on it."""
 _HELD_IN_PARTS = ((0, 0.99), (0, 0.96))
-"""The same if requests have a number of hosts: a host then holds the part of a request on one
-host."""
+"""The same if requests have a number of hosts: a host then holds a request's part on one host."""
 _PARTS_OF_USUAL = (2, 4, 8, 16, 32, 96)
 
 
@@ -146,12 +145,10 @@ def _n_hosts(trace: Trace, need: np.ndarray, is_fitting: np.ndarray, capacity: n
 
 
 SPANS_HOSTS = "spans_hosts"
-"""Key of a trace's `meta`: true if a request may run on several hosts at once, as jobs of a batch
-system."""
+"""Key of a trace's `meta`: true if a request may run on several hosts at once, as batch jobs."""
 
 HOSTS_COLUMN = "hosts_column"
-"""Key of such a trace's `meta`: the column with the number of hosts of each request; missing = not
-known."""
+"""Key of such a trace's `meta`: the column with each request's number of hosts; may be missing."""
 
 _LAST_BITS = 1e-6
 """A rest of less than this share of a host is an effect of rounding, and not a part."""
@@ -193,8 +190,7 @@ def on_one_host(trace: Trace) -> pd.DataFrame:
 
 
 def fits_in_parts(trace: Trace, sizes: Mapping[str, float]) -> np.ndarray:
-    """Whether each request can be replayed on such hosts, bool (n,); True if its number of hosts is
-    not known.
+    """Whether each request can be replayed on such hosts, bool (n,); True for an unknown number.
 
     sizes: of one host, by resource.
     """

@@ -94,8 +94,7 @@ def demand(arrival_s: np.ndarray, departure_s: np.ndarray, need: np.ndarray, hor
 
 
 def n_hosts_for(peak: np.ndarray, room: np.ndarray, load: float) -> int:
-    """Hosts of one shape that keep a peak at `load`, at least 1; resources that a host lacks do not
-    count.
+    """Hosts of one shape that keep a peak at `load`, at least 1, by the resources that a host has.
 
     peak, room: int64 (n_resources,), of all requests and of one host. load: above 0.
 
@@ -264,8 +263,7 @@ class LongLived:
 
 
 def long_lived(workload: Workload) -> LongLived:
-    """The longest of THRESHOLDS_S above which requests hold SHARE_MIN of the core-hours; a day if
-    none does.
+    """The longest of THRESHOLDS_S above which requests hold SHARE_MIN of the core-hours, or a day.
 
     By true lifetimes, and by demand between warm-up and horizon, placed or not.
 
@@ -287,8 +285,7 @@ def long_lived(workload: Workload) -> LongLived:
 
 
 def owner_numbers(workload: Workload) -> np.ndarray:
-    """Each request's owner as a number from 0, int64 (n,); -1 for none, and everywhere if the trace
-    has no owners.
+    """Each request's owner as a number from 0, int64 (n,); -1 for none, or without owners.
 
     The owner is `user` if the trace has it, else the coarsest that is not a kind of work: the
     failure of a host hits such an owner.
@@ -317,8 +314,7 @@ def core_hours(trace: Trace) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Requests larger than every host, and their core-hours; and those of all. Core-hours end at
-    the horizon.
+    """Requests larger than every host, and their core-hours up to the horizon; and those of all.
 
     >>> LeftOut(1, 4, 30.0, 120.0).text()
     '1 (25.0%) of the requests with 25.0% of the core-hours are larger than every host and left out'
