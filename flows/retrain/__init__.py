@@ -1,4 +1,4 @@
-"""A retrain, a stage a file: ingest, features, train, judge, gates, promote; and what it reports.
+"""A retrain, one file per stage: ingest, features, train, judge, gates, promote; and its reports.
 
 May import: `reports` and what lies below.
 """

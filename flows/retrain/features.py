@@ -1,7 +1,7 @@
-"""The stage `build_features`: feature rows with the owner history at the trace's end, cached as Parquet.
+"""The stage `build_features`: feature rows and the owner history at the trace's end, as Parquet.
 
-A trace in parts is built by partition: requests are dealt out to files, a worker builds each, and the histories are put
-together; then some whole owners are loaded."""
+A trace in parts is built by partition: requests are divided into files, a worker builds the rows of
+each, and the histories are merged; then some whole owners are loaded."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from sojourn.serving.bundle import read_arrays
 from sojourn.serving.inputs import Encoder, HistoryState
 
 ROOMS = ("features", "models", "serving", "flows/retrain/features.py")
-"""What decides feature rows."""
+"""The code that makes feature rows."""
 _LABELS = ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request")
 Chunks = Callable[[tuple[str, ...]], Iterator[RequestChunk]]
-"""All requests in the order of decision, with these columns, as often as they are asked for."""
+"""Returns all requests in the order of decision, with the given columns, at each call."""
 ROW = "row"
 HISTORY = "history.npz"
 MAX_REQUESTS = 1_000_000
-"""Of a trace in parts, so many requests are held at a time by default."""
+"""The default number of requests that are loaded of a trace in parts."""
 
 
 def feature_code() -> str:
@@ -61,7 +61,7 @@ def feature_code() -> str:
 
 def made_rows(trace: Trace, encoder: Encoder,
               report: Callable[[int, int], None] | None = None) -> tuple[FeatureRows, HistoryState]:
-    """The rows of a trace's requests, and the owner history as it stands at its end."""
+    """The rows of a trace's requests, and the owner history at its end."""
     state = HistoryState(encoder.history)
     return build_rows(trace, encoder, state, report), state
 
@@ -69,7 +69,7 @@ def made_rows(trace: Trace, encoder: Encoder,
 def write_rows(rows: FeatureRows, file: Path, row: np.ndarray | None = None) -> None:
     """Write feature rows as one Parquet file; a reader sees the whole file or none.
 
-    row: int64 (n,), the place of each in the whole trace, where these are the rows of a partition.
+    row: int64 (n,), the place of each in the whole trace, for the rows of a partition.
     """
     columns: dict[str, np.ndarray] = {f"x:{name}": rows.features[:, idx] for idx, name in enumerate(rows.names)}
     columns |= {f"key:{name}": codes for name, codes in zip(rows.key_names, rows.keys, strict=True)}
@@ -82,7 +82,7 @@ def write_rows(rows: FeatureRows, file: Path, row: np.ndarray | None = None) -> 
 
 
 def read_rows(file: Path) -> FeatureRows:
-    """Feature rows that `write_rows` wrote; ValueError where the file is not that."""
+    """Feature rows that `write_rows` wrote; ValueError for another file."""
     table = pd.read_parquet(file)
     columns = [str(name) for name in table]
     names = tuple(name[2:] for name in columns if name.startswith("x:"))
@@ -98,9 +98,9 @@ def read_rows(file: Path) -> FeatureRows:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition's work: requests are read from `source`, rows written to `target`, owners beside it.
+    """One partition's work: read requests from `source`, write rows to `target`, owners beside it.
 
-    begin_s: of the trace. code: `feature_code` where the work was given out.
+    begin_s: of the trace. code: `feature_code` of the process that gave the work.
     """
 
     source: Path
@@ -120,10 +120,10 @@ def build_partitions(chunks: Chunks, n_requests: int, begin_s: int, encoder: Enc
                      report: Callable[[int, int], None] | None = None) -> tuple[list[Path], HistoryState]:
     """The files of all partitions' rows in `folder`, and the owner history at the trace's end.
 
-    What this process holds is a chunk, what runs, and the owners' names. RuntimeError where a partition cannot be
-    built: its workers died, or have other code.
+    This process holds a chunk, the running work, and the owners' names. RuntimeError if a partition
+    cannot be built: its workers died, or have other code.
     """
-    work, shared = _dealt(chunks, n_requests, begin_s, encoder, owners, folder)
+    work, shared = _divided(chunks, n_requests, begin_s, encoder, owners, folder)
     failed: list[str] = []
     for done, (partition, outcome) in enumerate(run_grouped([[each] for each in work], build_partition, workers), 1):
         if report is not None:
@@ -140,10 +140,10 @@ def build_partitions(chunks: Chunks, n_requests: int, begin_s: int, encoder: Enc
 def build_partition(partition: Partition) -> None:
     """Build the rows of one partition; a reader sees its files whole or not at all."""
     check_same_code(feature_code(), partition.code)
-    made = owner_replay(pd.read_parquet(partition.source), partition.encoder, partition.begin_s)
-    write_rows(made.rows, partition.target, made.row)
+    replayed = owner_replay(pd.read_parquet(partition.source), partition.encoder, partition.begin_s)
+    write_rows(replayed.rows, partition.target, replayed.row)
     with whole_file(partition.history) as temporary:
-        temporary.write_bytes(packed_arrays(owner_arrays(made)))
+        temporary.write_bytes(packed_arrays(owner_arrays(replayed)))
 
 
 def joined_rows(files: Sequence[Path]) -> FeatureRows:
@@ -153,8 +153,8 @@ def joined_rows(files: Sequence[Path]) -> FeatureRows:
     return FeatureRows.joined(rows, np.argsort(row, kind="stable"))
 
 
-def _dealt(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owners: tuple[str, ...],
-           folder: Path) -> tuple[list[Partition], SharedHistory]:
+def _divided(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owners: tuple[str, ...],
+             folder: Path) -> tuple[list[Partition], SharedHistory]:
     """The requests of each partition as a file, and the pass over all of them."""
     groups, shared = OwnerGroups(owners), SharedHistory(encoder)
     for chunk in chunks(owners) if len(owners) > 1 else ():
@@ -174,10 +174,10 @@ def _dealt(chunks: Chunks, n_requests: int, begin_s: int, encoder: Encoder, owne
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Which part of a trace is trained and judged on.
+    """The part of a trace for training and judging.
 
-    n_requests: of the whole trace. n_sampled: of these, in the sample. files: the rows of all partitions; the first
-    `n_files` are the sample.
+    n_requests: of the whole trace. n_sampled: of the sample. files: the rows of all partitions; the
+    first `n_files` are the sample.
     """
 
     n_requests: int
@@ -216,8 +216,8 @@ def sampled_features(store: Path, ingested: Ingested, report: Report | None, das
 def _build(parts: TraceParts, encoder: Encoder, folder: Path, dask: str | None, report: Report | None) -> None:
     """Build the rows of all partitions into a new folder; it appears whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made, workers_of(dask) as workers:
-        fresh = Path(made).resolve() / "rows"
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temp, workers_of(dask) as workers:
+        fresh = Path(temp).resolve() / "rows"
         fresh.mkdir()
         files, history = build_partitions(parts.chunks, parts.n_requests, parts.head.begin_s, encoder,
                                           parts.head.roles.owners, fresh, workers, report)
@@ -227,13 +227,13 @@ def _build(parts: TraceParts, encoder: Encoder, folder: Path, dask: str | None, 
         write_checksums(fresh / CHECKSUMS, [*files, fresh / HISTORY])
         sync_tree(fresh)
         if folder.exists():
-            folder.rename(Path(made) / "damaged")
+            folder.rename(Path(temp) / "damaged")
         fresh.rename(folder)
 
 
 @contextmanager
 def workers_of(dask: str | None) -> Iterator[Sequence[NewWorker]]:
-    """The workers of the scheduler at this address; without one, this process."""
+    """The workers of the scheduler at this address; without an address, this process."""
     if dask is None:
         yield local_workers(1)
         return
@@ -254,9 +254,10 @@ def _is_whole(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A trace, its encoder, its feature rows, and the owner history as it stands at the trace's end.
+    """A trace, its encoder, its feature rows, and the owner history at the trace's end.
 
-    sample: where the trace is too large to be held whole; trace and rows are then of some owners, the history of all.
+    sample: if the trace is too large for memory; then trace and rows are of some owners, the
+    history of all.
     """
 
     trace: Trace
@@ -269,9 +270,9 @@ class Features:
 @task(name="build_features")
 def build_features(store: Path, ingested: Ingested, dask: str | None = None,
                    max_requests: int = MAX_REQUESTS) -> Features:
-    """The features of a trace that the store holds. dask: address of the scheduler whose workers build them.
+    """The features of a trace in the store. dask: address of the scheduler whose workers build.
 
-    max_requests: of a trace in parts, this many at most, whole owners.
+    max_requests: the most requests of a trace in parts, of whole owners.
     """
     with stage("build_features") as report:
         if not is_in_parts(ingested.folder):
@@ -284,9 +285,9 @@ def build_features(store: Path, ingested: Ingested, dask: str | None = None,
 
 def stored_features(store: Path, ingested: Ingested, report: Report | None = None,
                     dask: str | None = None) -> Features:
-    """What `build_features` gives, out of the store or built now: the same to the bit, with a cluster or without.
+    """The features from the store or built now: the same to the bit, with a cluster or without.
 
-    Of a trace of two files they are built in this process.
+    Those of a trace of two files are built in this process.
     """
     trace = Trace.load(ingested.folder)
     encoder = default_encoder(trace)
@@ -317,7 +318,7 @@ def _made_by_workers(trace: Trace, encoder: Encoder, file: Path, dask: str,
 
 
 def _cached(file: Path, history_file: Path, encoder: Encoder) -> tuple[FeatureRows, HistoryState] | None:
-    """The rows and history of an earlier run; None where there are none or they are damaged: they are built anew."""
+    """The rows and history of an earlier run; None if there are none or they are damaged."""
     listing = file.with_suffix(".json")
     if not listing.exists():
         return None

@@ -1,7 +1,8 @@
-"""What a gate of promotion is, what to do if one failed, and the gates on placement.
+"""Gates of promotion, the next steps if one failed, and the gates on placement.
 
-Those compare empty hosts and rejections of a replay, paired over replicas, with one other model: by `nilas`, and by the
-policy that a team would deploy, the best of those that need nothing but a model."""
+Gates on placement compare empty hosts and rejections of a replay, paired over replicas, with one
+other model: by `nilas`, and by the policy that a team would deploy, the best of those that need
+only a model."""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ from sojourn.simulator.measures import interval_text, signed_text
 REASONS_TAG = "reasons"
 """Tag of a version: why its gates failed."""
 _OWN_HOSTS = "--host-cpu-cores, --host-mem-gib"
-_N_TOLD = 2
+_MOST_STEPS = 2
 DEPLOYABLE = ("nilas", "nilas-expected", "joint-fit")
 """Policies that a scheduler can run with a served model, without an oracle."""
 MARGIN_PP = 0.5
-"""By how many percentage points of empty hosts a version may be worse: a third of what the best policy brings over
-best-fit on the synthetic trace and on openb (+1.5 and +1.2 pp), and what 5 replicas can tell where placement is calm
-(docs/gates.md)."""
+"""The most that a version may be worse, in percentage points of empty hosts: a third of the best
+policy's gain over best-fit on the synthetic trace and on openb (+1.5 and +1.2 pp), and the
+resolution of 5 replicas if placement varies little (docs/gates.md)."""
 
 
 class Reason(StrEnum):
-    """Why a gate did not hold, as far as it decides what to do next (`flows.retrain.gate`)."""
+    """Why a gate failed, as far as it decides the next step."""
 
     FEW_ENDS = "few ends"
     LEVEL = "level"
@@ -41,11 +42,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One condition of promotion, whether it held, and what was found. reason: why not, where it did not hold."""
+    """One condition of promotion, whether it holds, the finding in words. reason: of a failure."""
 
     name: str
     is_passed: bool
-    found: str
+    finding: str
     reason: Reason = Reason.OTHER
 
 
@@ -60,23 +61,23 @@ _STEPS: Mapping[Reason, str] = MappingProxyType({
                   "accurate than what the failed gate compares it with.",
     Reason.OTHER: "See the failed gates: docs/gates.md says what each one asks.",
 })  # fmt: skip
-"""In the order in which they are told."""
+"""In the order of the output."""
 _HARMLESS = frozenset({Reason.LEVEL, Reason.NOT_SIMULATED, Reason.NO_EFFECT, Reason.PLACEMENT_NOT_SHOWN})
-"""What was judged is not shown to be better, and nothing was found to be wrong: a team may serve such a version."""
+"""The version is not shown to be better, but nothing is wrong with it: a team may serve it."""
 
 
 def reasons_of(gates: Iterable[Gate]) -> tuple[Reason, ...]:
-    """Why gates failed, each reason once."""
+    """The reasons of failed gates, each once."""
     return tuple(dict.fromkeys(gate.reason for gate in gates if not gate.is_passed))
 
 
 def as_tag(reasons: Sequence[Reason]) -> str:
-    """The reasons as a tag's text, which `of_tag` reads."""
+    """The reasons as a tag's text, for `of_tag`."""
     return ", ".join(reasons)
 
 
 def of_tag(text: str) -> tuple[Reason, ...]:
-    """The reasons of a tag; none of a version from before there was such a tag.
+    """The reasons of a tag; none for an old version without the tag.
 
     >>> of_tag(as_tag((Reason.FEW_ENDS, Reason.OTHER))), of_tag("")
     ((<Reason.FEW_ENDS: 'few ends'>, <Reason.OTHER: 'other'>), ())
@@ -85,7 +86,7 @@ def of_tag(text: str) -> tuple[Reason, ...]:
 
 
 def next_steps(reasons: Sequence[Reason], name: str, version: int | None = None) -> tuple[str, ...]:
-    """Sentences that say what to do next, one or two of the reasons, and how to serve the version if that does no harm.
+    """The next steps, a sentence each: one or two by the reasons, and how to serve the version if that does no harm.
 
     name: of the model. version: its number; None = it has none yet.
 
@@ -93,80 +94,81 @@ def next_steps(reasons: Sequence[Reason], name: str, version: int | None = None)
     Record for longer, or give columns that say more of a request: the model is not shown to be more accurate than what the failed gate compares it with.
     To serve this version all the same: sojourn pull models:/sojourn-lifetime/3 FOLDER, then Predictor.load("FOLDER").
     """  # noqa: E501
-    told = [words for reason, words in _STEPS.items() if reason in reasons][:_N_TOLD]
+    steps = [words for reason, words in _STEPS.items() if reason in reasons][:_MOST_STEPS]
     if reasons and _HARMLESS.issuperset(reasons):
-        told.append(f"To serve this version all the same: sojourn pull models:/{name}/{version or 'VERSION'} FOLDER, "
-                    'then Predictor.load("FOLDER").')
-    return tuple(told)
+        steps.append(f"To serve this version all the same: sojourn pull models:/{name}/{version or 'VERSION'} FOLDER, "
+                     'then Predictor.load("FOLDER").')
+    return tuple(steps)
 
 
-def best_policy(simulation: Replicated, own: str, other: str) -> str:
+def best_policy(simulation: Replicated, candidate: str, other: str) -> str:
     """The deployable policy with the highest gain, summed over both models' sources.
 
-    By the sum: its random error is uncorrelated with that of the difference that is judged. The highest gain of one
-    model alone would be biased upwards, and the difference with it.
+    The random error of the sum is uncorrelated with that of the difference in the gate. The highest
+    gain of one model alone would be biased upwards, and so would the difference.
     """
     gain = simulation.table["gain_pp"]
     return max(DEPLOYABLE, key=lambda policy: float(
-        gain[pairing_label(policy, own)] + gain[pairing_label(policy, other)]))
+        gain[pairing_label(policy, candidate)] + gain[pairing_label(policy, other)]))
 
 
-def judged_pairs(simulation: Replicated, own: str, others: list[str]) -> list[tuple[str, str]]:
-    """The cells that the gates compare: labels of the candidate's and of the other's."""
-    pairs = [(pairing_label(policy, own), pairing_label(policy, other))
-             for other in others for policy in ("nilas", best_policy(simulation, own, other))]
+def judged_pairs(simulation: Replicated, candidate: str, others: list[str]) -> list[tuple[str, str]]:
+    """The pairs of cells that the gates compare: labels of the candidate's and of the other's."""
+    pairs = [(pairing_label(policy, candidate), pairing_label(policy, other))
+             for other in others for policy in ("nilas", best_policy(simulation, candidate, other))]
     return list(dict.fromkeys(pairs))
 
 
-def simulation_gates(simulation: Replicated | None, own: str, other: str) -> tuple[Gate, ...]:
-    """No fewer empty hosts, by nilas and by the best deployable policy, and no more rejections; fails where not shown.
+def simulation_gates(simulation: Replicated | None, candidate: str, other: str) -> tuple[Gate, ...]:
+    """No fewer empty hosts, by nilas and the best deployable policy; no more rejections.
 
-    own, other: labels of the candidate's and the other's lifetime source. Empty hosts pass where the whole interval
-    of the paired difference lies above minus the margin, unless the replay cannot tell predictions apart.
+    candidate, other: labels of their lifetime sources. Empty hosts pass if the whole interval of
+    the paired difference is above minus the margin, or predictions make no difference in replays.
     """
     names = f"empty hosts by nilas against {other}", f"empty hosts by the best policy against {other}"
     if simulation is None:
         return tuple(Gate(name, False, "not simulated", Reason.NOT_SIMULATED) for name in names)
-    best = best_policy(simulation, own, other)
-    gates = [_empty_hosts(name, simulation, policy, own, other)
+    best = best_policy(simulation, candidate, other)
+    gates = [_empty_hosts(name, simulation, policy, candidate, other)
              for name, policy in zip(names, ("nilas", best), strict=True)]
-    counts = {policy: (_rejected(simulation, policy, own), _rejected(simulation, policy, other))
+    counts = {policy: (_rejected(simulation, policy, candidate), _rejected(simulation, policy, other))
               for policy in dict.fromkeys(("nilas", best))}
-    is_passed = all(n_own <= n_other + 2.0 * max(n_other, 1.0) ** 0.5 for n_own, n_other in counts.values())
-    found = "; ".join(f"{policy} {n_own:g} a replay, {n_other:g} with {other}"
-                      for policy, (n_own, n_other) in counts.items())
+    is_passed = all(n_rejected <= n_other + 2.0 * max(n_other, 1.0) ** 0.5 for n_rejected, n_other in counts.values())
+    finding = "; ".join(f"{policy} {n_rejected:g} a replay, {n_other:g} with {other}"
+                        for policy, (n_rejected, n_other) in counts.items())
     return (*gates, Gate(f"rejections against {other}", is_passed,
-                         f"{found} (two standard deviations of a count may be chance)"))
+                         f"{finding} (two standard deviations of a count may be chance)"))
 
 
-def is_better_placed(simulation: Replicated | None, own: str, other: str) -> bool:
-    """True where more empty hosts are shown by the best deployable policy: the interval lies above 0."""
+def is_better_placed(simulation: Replicated | None, candidate: str, other: str) -> bool:
+    """Whether more empty hosts are shown for the best deployable policy: the interval is above 0."""
     if simulation is None:
         return False
-    policy = best_policy(simulation, own, other)
-    return simulation.difference(pairing_label(policy, own), pairing_label(policy, other))[1] > 0.0
+    policy = best_policy(simulation, candidate, other)
+    return simulation.difference(pairing_label(policy, candidate), pairing_label(policy, other))[1] > 0.0
 
 
-def _empty_hosts(name: str, simulation: Replicated, policy: str, own: str, other: str) -> Gate:
-    mean, low, high = simulation.difference(pairing_label(policy, own), pairing_label(policy, other))
+def _empty_hosts(name: str, simulation: Replicated, policy: str, candidate: str, other: str) -> Gate:
+    mean, low, high = simulation.difference(pairing_label(policy, candidate), pairing_label(policy, other))
     if not _has_effect(simulation, policy):
-        found = (f"{policy} {signed_text(mean)} pp; not shown: predictions make no difference in the replay, {policy} "
-                 "leaves the same hosts empty with every prediction")
-        return Gate(name, False, found, Reason.NO_EFFECT)
+        finding = (f"{policy} {signed_text(mean)} pp; not shown: predictions make no difference in the replay, "
+                   f"{policy} leaves the same hosts empty with every prediction")
+        return Gate(name, False, finding, Reason.NO_EFFECT)
     if not np.isfinite(low):
         return Gate(name, False, f"{policy} {signed_text(mean)} pp; not shown: one replay has no interval",
                     Reason.PLACEMENT_NOT_SHOWN)
     is_passed = low > -MARGIN_PP
     verdict = "" if is_passed else "; fewer" if high < 0.0 else "; not shown"
-    n = simulation.n_pairs(pairing_label(policy, own), pairing_label(policy, other))
-    found = (f"{policy} {signed_text(mean)} pp, 95 % interval {interval_text(low, high)} (over {n} replicas: small "
-             f"moves of this one trace), to lie above {-MARGIN_PP:g}{verdict}")
-    return Gate(name, is_passed, found, Reason.OTHER if high < 0.0 else Reason.PLACEMENT_NOT_SHOWN)
+    n = simulation.n_pairs(pairing_label(policy, candidate), pairing_label(policy, other))
+    finding = (f"{policy} {signed_text(mean)} pp, 95 % interval {interval_text(low, high)} (over {n} replicas: small "
+               f"moves of this one trace), to lie above {-MARGIN_PP:g}{verdict}")
+    return Gate(name, is_passed, finding, Reason.OTHER if high < 0.0 else Reason.PLACEMENT_NOT_SHOWN)
 
 
 def _has_effect(simulation: Replicated, policy: str) -> bool:
-    """Whether the policy's cells, one a prediction, differ in any replica. Where even km's and the model's predictions
-    place alike (a pool that is always full, or has room for all), a difference of 0 is no evidence."""
+    """Whether the policy's cells, one per prediction, differ in any replica. If even km's and the
+    model's predictions lead to the same placements (the pool is always full, or has room for all),
+    a difference of 0 is no evidence."""
     cells = simulation.gain_pp[:, [label.startswith(f"{policy} (") for label in simulation.table.index]]
     return bool((np.nanmax(cells, axis=1) > np.nanmin(cells, axis=1)).any())
 

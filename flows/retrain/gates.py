@@ -1,8 +1,8 @@
-"""The gates of promotion: what a candidate must show before it becomes champion.
+"""The gates of promotion: the conditions for a candidate to become champion.
 
-Accuracy: the Brier score over ages, paired by owner, against one other model. The gate asks for proof, not for the
-absence of proof: the whole interval must lie below the margin, so a small test window, whose interval is wide, promotes
-nothing. The bundle: its bits, its size and its speed."""
+Accuracy is the Brier score over ages, paired by owner, against one other model. The gate needs
+proof: the whole interval must be below the margin, so a small test window with its wide interval
+promotes nothing. Other gates check the bundle's bits, its size and its speed."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ from sojourn.serving.inputs import HistoryDefinition, HistoryTerms
 from sojourn.simulator.measures import interval_text, signed_text
 
 MARGIN_PCT = 2.0
-"""By how much, % of its score, a version may be worse than the champion and than the most accurate version so far.
+"""The most that a version may be worse than the champion and than the best so far, % of its score.
 
-A new fit of the same rows moves the score by 0.2 to 0.5 %, and its interval reaches to 0.6 % on the synthetic trace
-(30,000 test requests) and to 1.6 % on openb (2,200): less could not be shown there. The model's lead over km is 21 %
-and 9 %: a fifth of it at most is at stake (docs/gates.md).
+A new fit of the same rows moves the score by 0.2 to 0.5 %, and its interval reaches to 0.6 % on the
+synthetic trace (30,000 test requests) and to 1.6 % on openb (2,200): a smaller margin could not be
+shown there. The model's lead over km is 21 % and 9 %, so at most a fifth of it is at risk
+(docs/gates.md).
 """
 N_ERRORS = 3.0
-"""Standard errors by which a version must stay within the margin. A candidate that lies on the bound passes once in 740
-tries: of a year of weekly ones, one gets by with a probability of 7 %; at 95 % it would be 73 %."""
+"""Standard errors by which a version must stay within the margin. A candidate on the bound passes
+once in 740 tries: in a year of weekly ones, one passes with a probability of 7 %; with 95 %
+intervals it would be 73 %."""
 N_BOOTSTRAP = 500
 MIN_TEST_ENDS = 100
-"""Fewer observed ends in the test window than this are no evidence, whatever their interval."""
+"""Fewer observed ends in the test window are no evidence, with any interval."""
 N_CARD_DRAWS = 200
 """Draws of owners for the intervals of a model card."""
 N_PARITY_ROWS = 50_000
@@ -55,10 +57,8 @@ _NO_LEARNER = "the family must export `text` or `scores`, by which its learner c
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A model's score as a share of another's, minus one, in %: below 0 = better. With its 95 % interval.
-
-    error_pct: its standard error.
-    """
+    """A model's score over another's, minus one, in %: below 0 = better; with its 95 % interval and
+    standard error."""
 
     mean_pct: float
     low_pct: float
@@ -68,7 +68,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Jury:
-    """Whose requests judge: the test window's n rows. is_event: bool (n,). owner_codes: int64 (n,), equal = same owner.
+    """The test window's n rows. is_event: bool (n,). owner_codes: int64 (n,), equal = same owner.
 
     seed: of the draws of owners.
     """
@@ -79,79 +79,81 @@ class Jury:
 
     @classmethod
     def of(cls, test: Examples, history: HistoryDefinition, seed: int) -> Jury:
-        """The test window by its coarsest owner key with enough owners; without one, requests count one by one."""
+        """The test window by its coarsest owner key with enough owners; else by single requests."""
         return cls(test.is_event, drawn_owners(test, history)[0], seed)
 
     @property
     def drawn(self) -> str:
-        """What an interval covers, in words: how many owners were drawn from, or requests where owners are too few."""
+        """The units of an interval, in words: the number of owners, or of requests."""
         n = len(np.unique(self.owner_codes))
         return f"{n:,} {'requests' if n == len(self.owner_codes) else 'owners'}"
 
-    def difference(self, own: BrierOverAges, other: BrierOverAges) -> Difference:
-        """How the scores of two models on these rows differ, owners drawn with replacement."""
+    def difference(self, candidate: BrierOverAges, other: BrierOverAges) -> Difference:
+        """The difference of the scores of two models on these rows, owners drawn with replacement."""
         draws = OwnerDraws(self.owner_codes, N_BOOTSTRAP, seed=self.seed)
-        drawn = np.array([_excess_pct(own, other, weight) for weight in draws])
-        return Difference(_excess_pct(own, other), *interval(drawn), float(drawn.std()))
+        drawn = np.array([_excess_pct(candidate, other, weight) for weight in draws])
+        return Difference(_excess_pct(candidate, other), *interval(drawn), float(drawn.std()))
 
 
-def better_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
-                found: Difference | None = None) -> Gate:
-    """Passed where the candidate is shown to be better than the other: the 95 % interval lies below 0.
+def better_gate(candidate: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
+                difference: Difference | None = None) -> Gate:
+    """Passed if the candidate is shown to be better than the other: the 95 % interval is below 0.
 
-    own, other: of the candidate and of the other on the jury's rows. found: their difference, where it is known.
+    candidate, other: their scores on the jury's rows. difference: of both, if it is known already.
     """
-    found = found or jury.difference(own, other)
-    return _gate(label, own, other, jury, found, found.high_pct < 0.0, "must lie below 0",
-                 Reason.OTHER if found.low_pct > 0.0 else Reason.LEVEL)
+    difference = difference or jury.difference(candidate, other)
+    return _gate(label, candidate, other, jury, difference, difference.high_pct < 0.0, "must lie below 0",
+                 Reason.OTHER if difference.low_pct > 0.0 else Reason.LEVEL)
 
 
-def not_worse_gate(own: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
-                   found: Difference | None = None) -> Gate:
-    """Passed where the candidate is shown to be less than MARGIN_PCT worse than a version before it.
+def not_worse_gate(candidate: BrierOverAges, other: BrierOverAges, label: str, jury: Jury,
+                   difference: Difference | None = None) -> Gate:
+    """Passed if the candidate is shown to be less than MARGIN_PCT worse than an earlier version.
 
-    By N_ERRORS standard errors: candidates come every week, and of many tries at 95 % one passes by chance. found: as
-    for `better_gate`.
+    By N_ERRORS standard errors: of many weekly candidates at 95 % one passes by chance.
     """
-    found = found or jury.difference(own, other)
-    bound = found.mean_pct + N_ERRORS * found.error_pct
-    return _gate(label, own, other, jury, found, bound < MARGIN_PCT,
+    difference = difference or jury.difference(candidate, other)
+    bound = difference.mean_pct + N_ERRORS * difference.error_pct
+    return _gate(label, candidate, other, jury, difference, bound < MARGIN_PCT,
                  f"with {N_ERRORS:g} standard errors {signed_text(bound, 1)}, must lie below {MARGIN_PCT:+g}")
 
 
-def is_more_accurate(own: BrierOverAges, other: BrierOverAges, jury: Jury, found: Difference | None = None) -> bool:
-    """True where the candidate is shown to be better than the most accurate so far: it takes its place."""
-    found = found or jury.difference(own, other)
-    return found.mean_pct + N_ERRORS * found.error_pct < 0.0 and int(jury.is_event.sum()) >= MIN_TEST_ENDS
+def is_more_accurate(candidate: BrierOverAges, other: BrierOverAges, jury: Jury,
+                     difference: Difference | None = None) -> bool:
+    """Whether the candidate is shown to be better than the most accurate version so far, and takes
+    its place."""
+    difference = difference or jury.difference(candidate, other)
+    return difference.mean_pct + N_ERRORS * difference.error_pct < 0.0 and int(jury.is_event.sum()) >= MIN_TEST_ENDS
 
 
-def _gate(label: str, own: BrierOverAges, other: BrierOverAges, jury: Jury, found: Difference, is_shown: bool,
-          rule: str, reason: Reason = Reason.OTHER) -> Gate:
+def _gate(label: str, candidate: BrierOverAges, other: BrierOverAges, jury: Jury, difference: Difference,
+          is_shown: bool, rule: str, reason: Reason = Reason.OTHER) -> Gate:
     name = f"accuracy against {label}"
     if (n_ended := int(jury.is_event.sum())) < MIN_TEST_ENDS:
         return Gate(name, False, f"the test window must hold at least {MIN_TEST_ENDS} observed ends, got {n_ended}",
                     Reason.FEW_ENDS)
-    if math.isnan(own.score()) or math.isnan(other.score()):
+    if math.isnan(candidate.score()) or math.isnan(other.score()):
         return Gate(name, False, "the test window must hold requests that can be followed for 30 s, got none: there is "
                                  "no Brier score of them")
-    verdict = "" if is_shown else "; worse" if found.low_pct > 0.0 else "; not shown"
+    verdict = "" if is_shown else "; worse" if difference.low_pct > 0.0 else "; not shown"
     return Gate(name, is_shown,
-                f"Brier over ages {own.score():.4f} against {other.score():.4f}: {signed_text(found.mean_pct, 1)} %, "
-                f"95 % interval {interval_text(found.low_pct, found.high_pct, 1)} "
+                f"Brier over ages {candidate.score():.4f} against {other.score():.4f}: "
+                f"{signed_text(difference.mean_pct, 1)} %, "
+                f"95 % interval {interval_text(difference.low_pct, difference.high_pct, 1)} "
                 f"(over {jury.drawn}), {rule}{verdict}", reason)
 
 
-def _excess_pct(own: BrierOverAges, other: BrierOverAges, weight: np.ndarray | None = None) -> float:
-    """By how much the first score is above the second, %; NaN where the second is no positive number."""
+def _excess_pct(candidate: BrierOverAges, other: BrierOverAges, weight: np.ndarray | None = None) -> float:
+    """The first score above the second, %; NaN if the second is not above 0."""
     base = other.score(weight)
-    return 100.0 * (own.score(weight) / base - 1.0) if base > 0.0 else float("nan")
+    return 100.0 * (candidate.score(weight) / base - 1.0) if base > 0.0 else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedGates:
-    """The gates, the tags of the best versions so far (`flows.retrain.judge`), and each family set against `km`.
+    """The gates, the tags of the best versions (`flows.retrain.judge`), each family against `km`.
 
-    against_champion: None where there is no champion that can be compared. measures: what the candidate's card shows,
+    against_champion: None if no champion can be compared. measures: those of the candidate's card,
     each with its 95 % interval over owners.
     """
 
@@ -166,16 +168,16 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
                 candidate: Candidate, rivals: Rivals, served_folder: Path | None = None) -> CheckedGates:
     """Every gate of a candidate: its file, its speed, its accuracy, its placement and its columns.
 
-    Against `km` it must be better; against the champion and the best version so far no worse than by a margin. A
-    candidate `km` is not compared with itself: it must be better than one curve for all requests. served_folder: of the
+    It must be better than `km`, and worse than the champion and the best version so far by at most
+    a margin. A candidate `km` must be better than one curve for all requests. served_folder: of the
     champion's bundle, which predictors watch.
     """
     trained, test, encoder = training.of(training.candidate), training.split.test, features.encoder
     exported = trained.model.export()
     if exported is None:
         raise ValueError(f"the candidate must be servable, got {trained.family}")
-    asked = suspects(features.trace, encoder, features.rows, trained.model, training.split, settings.confirmed_columns,
-                     settings.seed)
+    suspicious = suspects(features.trace, encoder, features.rows, trained.model, training.split,
+                          settings.confirmed_columns, settings.seed)
     bundle, builder = candidate.bundle, candidate.builder
     scores = learner_scores(exported, bundle.schema.numbers.lookup)
     served = bundle.schema.encoder.with_row(test.features, test.keys)
@@ -196,65 +198,65 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     if rivals.reason:
         gates.append(Gate("comparison with the champion", False, rivals.reason))
     jury = Jury.of(test, encoder.history, settings.seed)
-    own = evaluation.briers[trained.family]
+    brier = evaluation.briers[trained.family]
     n_of_requests = len(encoder.feature_names()) + len(exported.age_features)
     lookup = evaluation.briers[LOOKUP]
     against = {family: jury.difference(brier, lookup) for family, brier in evaluation.briers.items()
                if family != LOOKUP}
     if trained.family == LOOKUP:
-        gates.append(better_gate(own, _pooled(trained.model, test), "one curve for all", jury))
+        gates.append(better_gate(brier, _pooled(trained.model, test), "one curve for all", jury))
     else:
-        gates.append(with_stumps(better_gate(own, lookup, LOOKUP, jury, against.get(trained.family)), builder.forest,
+        gates.append(with_stumps(better_gate(brier, lookup, LOOKUP, jury, against.get(trained.family)), builder.forest,
                                  n_of_requests))
     tags: dict[str, str] = dict.fromkeys((MOST_ACCURATE, BEST_PLACED), ITSELF)
     best = dict(rivals.best)
     against_champion = None
-    for rival in rivals.found:
+    for rival in rivals.versions:
         if rival.is_in_accuracy:
             other = _brier(rival, test)
-            found = jury.difference(own, other)
-            gates.append(not_worse_gate(own, other, rival.label, jury, found))
+            difference = jury.difference(brier, other)
+            gates.append(not_worse_gate(brier, other, rival.label, jury, difference))
             if rival.version == rivals.champion:
-                against_champion = found
-            if rival.version == best[MOST_ACCURATE] and not is_more_accurate(own, other, jury, found):
+                against_champion = difference
+            if rival.version == best[MOST_ACCURATE] and not is_more_accurate(brier, other, jury, difference):
                 tags[MOST_ACCURATE] = str(rival.version)
         if rival.is_in_placement:
             gates += simulation_gates(evaluation.simulation, trained.family, rival.label)
             if rival.version == best[BEST_PLACED] and not is_better_placed(evaluation.simulation, trained.family,
                                                                            rival.label):
                 tags[BEST_PLACED] = str(rival.version)
-    if not rivals.found and trained.family != LOOKUP:
+    if not rivals.versions and trained.family != LOOKUP:
         gates += simulation_gates(evaluation.simulation, trained.family, LOOKUP)
-    gates.append(known_gate(asked, settings.confirmed_columns))
-    if asked:
-        tags[SUSPECTS] = ", ".join(suspect.column for suspect in asked)
+    gates.append(known_gate(suspicious, settings.confirmed_columns))
+    if suspicious:
+        tags[SUSPECTS] = ", ".join(suspect.column for suspect in suspicious)
     draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
     measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws)
     return CheckedGates(tuple(gates), tags, against, against_champion, measures)
 
 
 def _refresh_parity(refresh: RefreshModel, training: Training, seed: int) -> Gate:
-    """Of the model for running requests: on the test rows as they stood at its ages, else on those that it learnt."""
+    """The parity gate of the model for running requests, on test rows at its ages, or its own."""
     learnt = training.refreshing
     exported = learnt.refresh.export()
     assert exported is not None
     assert learnt.rows is not None
-    asked = next(aged for aged in map(learnt.rows.examples, (training.split.test, training.split.past)) if len(aged))
+    examples = next(aged for aged in map(learnt.rows.examples, (training.split.test, training.split.past)) if len(aged))
     kind, numbers = refresh.schema.curves, refresh.schema.numbers
-    rows = kind.forest_rows(numbers.age_features, asked.features, kind.spread(numbers, asked.lifetime_s))
+    rows = kind.forest_rows(numbers.age_features, examples.features, kind.spread(numbers, examples.lifetime_s))
     forest = read_forest(refresh.model, refresh.schema.n_features)
     gate = parity_gate(learner_scores(exported.exported), forest, rows, seed)
     return replace(gate, name="bit parity of the export for running requests")
 
 
 def _pooled(model: LifetimeModel, test: Examples) -> BrierOverAges:
-    """Of the curve that a lookup table has for requests without any key of its own."""
+    """The score of a lookup table's curve for requests without any known key."""
     unknown = tuple(np.full(len(test), -1) for _ in test.keys)
     return BrierOverAges.of(model.curve_table(replace(test, keys=unknown)), test)
 
 
 def _parity_rows(bundle: Bundle, features: np.ndarray, test: Examples) -> np.ndarray:
-    """Rows as the forest reads them, each test row at one age. features: as the bundle's encoder gives them."""
+    """Rows for the forest, each test row at one age. features: by the bundle's encoder."""
     schema, kind = bundle.schema, bundle.schema.curves
     return kind.forest_rows(schema.numbers.age_features, features, kind.spread(schema.numbers, test.lifetime_s))
 
@@ -267,39 +269,39 @@ def _brier(rival: Rival, test: Examples) -> BrierOverAges:
 
 
 def with_stumps(gate: Gate, forest: Forest, n_of_requests: int) -> Gate:
-    """The gate, its finding extended where the forest gives all requests the same answer.
+    """The gate, with a note in its finding if the forest gives all requests the same answer.
 
-    n_of_requests: the first features are of the request, those after them of its age. A tree that LightGBM could not
-    split is a node with two equal leaves.
+    n_of_requests: the number of features of the request, before those of its age. A tree that
+    LightGBM could not split is a node with two equal leaves.
     """
     sides = [np.where(side < 0, forest.leaves[np.where(side < 0, ~side, 0)], np.nan)
              for side in (forest.on_true, forest.on_false)]
     if ((sides[0] != sides[1]) & (forest.feature < n_of_requests)).any():
         return gate
-    return replace(gate, found=f"{gate.found}. The forest has no split on what is known of a request: all get the same "
-                               "answer")
+    return replace(gate, finding=f"{gate.finding}. The forest has no split on what is known of a request: all get the "
+                                 "same answer")
 
 
 def parity_gate(scores: Scores | None, forest: Forest, rows: np.ndarray, seed: int) -> Gate:
-    """The export gives the learner's own bits, on real rows and on and beside every threshold."""
+    """The export gives the learner's bits, on real rows and on and beside every threshold."""
     name = "bit parity of the export"
     if scores is None:
         return Gate(name, False, _NO_LEARNER)
     drawn = np.random.default_rng(seed).integers(0, len(rows), N_PARITY_ROWS)
-    n_different, n_asked = n_different_scores(scores, forest, rows[drawn], seed)
-    return Gate(name, n_different == 0, f"{n_different} of {n_asked:,} rows differ")
+    n_different, n_rows = n_different_scores(scores, forest, rows[drawn], seed)
+    return Gate(name, n_different == 0, f"{n_different} of {n_rows:,} rows differ")
 
 
 def size_gate(max_mb: float, n_bytes: int) -> Gate:
-    """The forest's file is no larger than configured."""
+    """The forest's file is at most as large as configured."""
     return Gate("size of the forest", n_bytes <= max_mb * 1e6,
                 f"{n_bytes / 1e6:.2f} MB of at most {max_mb:g}")
 
 
 def latency_gate(max_ratio: float, scores: Scores | None, builder: CurveBuilder, rows: np.ndarray) -> Gate:
-    """A curve costs no more than configured of what the learner's own `predict` takes for the same answers.
+    """A curve costs at most the configured share of the time of the learner's `predict`.
 
-    A share of another call in the same run, timed in turns: another machine or a busy one moves both.
+    Both are timed in turns in the same run, so another or a busy machine changes both.
     """
     name = "time to build a curve"
     if scores is None:
@@ -310,42 +312,42 @@ def latency_gate(max_ratio: float, scores: Scores | None, builder: CurveBuilder,
                 f"{max_ratio:g} (medians {cost.curve_us:.0f} and {cost.learner_us:.0f} us)")
 
 
-def table_parity_gate(own: CurveTable, builder: CurveBuilder, features: np.ndarray) -> Gate:
-    """The bundle of a model without trees gives the model's own answers to the bit, all at once and one by one.
+def table_parity_gate(table: CurveTable, builder: CurveBuilder, features: np.ndarray) -> Gate:
+    """The bundle of a model without trees gives its answers to the bit, all at once and singly.
 
-    own: the model's curves. features: the same requests as the bundle's encoder gives them.
+    table: the model's curves. features: the same requests by the bundle's encoder.
     """
     served = table_of(builder.schema, builder.forest, features)
     alone = [builder.curve(row) for row in features[:N_CURVES].tolist()]
     is_different = np.zeros(len(features), bool)
     for uptime_s in _PARITY_UPTIMES_S:
-        left_s = own.remaining(uptime_s)
+        left_s = table.remaining(uptime_s)
         is_different |= served.remaining(uptime_s) != left_s
-        is_different |= served.survival(3_600.0, uptime_s) != own.survival(3_600.0, uptime_s)
+        is_different |= served.survival(3_600.0, uptime_s) != table.survival(3_600.0, uptime_s)
         is_different[:N_CURVES] |= [curve.remaining(uptime_s) for curve in alone] != left_s[:N_CURVES]
     return Gate("bit parity of the export", not is_different.any(),
                 f"{int(is_different.sum())} of {len(features):,} curves differ from the model's own")
 
 
 def following_gate(served: Path, bundle: Bundle) -> Gate | None:
-    """A predictor that watches the folder of the champion goes on with the candidate; None if there is none to follow.
+    """A predictor that watches the champion's folder can change to the candidate; None without one.
 
-    Its live owner history goes on, so both must read it alike: the same keys, of the same columns, on the same clock.
+    It keeps its live owner history, so both must have the same keys, of the same columns and clock.
     """
     try:
         champion = load_bundle(served)
-    except BundleError:  # nothing is served, or nothing that this release reads
+    except BundleError:  # no bundle is served, or none that this release reads
         return None
     name = "predictors that watch the served folder"
     clash = HistoryTerms.of(champion.schema.encoder).clash(HistoryTerms.of(bundle.schema.encoder),
                                                            f"version {champion.version}")
-    found = (f"would refuse the candidate: {clash}. Retrain under another --model-name, or serve this version by "
+    finding = (f"would refuse the candidate: {clash}. Retrain under another --model-name, or serve this version by "
              "`sojourn rollback NAME --to NUMBER --despite-gates` and restart them" if clash else "take the candidate")
-    return Gate(name, not clash, found)
+    return Gate(name, not clash, finding)
 
 
 def table_latency_gate(builder: CurveBuilder, features: np.ndarray) -> Gate:
-    """What a curve of a model without trees costs. There is no learner's call to compare with, so it always passes."""
+    """The cost of a curve of a model without trees; always passed, as there is no other time."""
     return Gate("time to build a curve", True, f"no trees: a row of the lookup table, median "
                                                f"{curve_us(builder, features[:N_CURVES]):.0f} us; no learner to "
                                                "compare with")

@@ -1,6 +1,6 @@
-"""The stage `ingest`: the trace that the settings name, read or made, on disk, cached by the content of its input.
+"""The stage `ingest`: the configured trace, read or generated, cached by the content of its input.
 
-A source that is queried is written into the store once; all that follows reads it from there."""
+A database is queried once, into the store; all later stages read it from there."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from sojourn.publishing import sync, sync_tree
 _REPORT = "report.txt"
 
 RETRY_AFTER_S = (5.0, 30.0, 120.0)
-"""Pauses before a database is asked again."""
+"""Pauses before a database is queried again."""
 ROOMS = ("features", "serving", "flows/retrain/ingest.py")
-"""What decides a trace."""
+"""The code that makes a trace."""
 S = TypeVar("S", bound=TraceSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """A trace on disk: its folder, its name, the hash that stands for its content, and the read report's text.
+    """A trace on disk: its folder, its name, the hash of its inputs, and the read report's text.
 
-    content_hash: of its content alone, see `content_hash`; "" where it was not asked for.
+    content_hash: of its content alone, see `content_hash`; "" = not computed.
     """
 
     folder: Path
@@ -65,9 +65,9 @@ def ingest(store: Path, source: TraceSource) -> Ingested:
 
 
 def ingesting(source: TraceSource) -> Task[[Path, TraceSource], Ingested]:
-    """The task `ingest`; a database that does not answer is asked again, 5, 30 and 120 s later.
+    """The task `ingest`; a database that does not answer is queried again, 5, 30 and 120 s later.
 
-    That is safe: what was read is kept, and the trace appears, only when it is whole.
+    That is safe: parts and trace appear only when they are whole.
     """
     if not is_queried(source):
         return ingest
@@ -87,9 +87,9 @@ def is_source_away(task: Task[..., Any], run: TaskRun, state: State[Any]) -> boo
 
 
 def read_into(store: Path, source: TraceSource) -> Ingested:
-    """A source's trace in the store; one that is queried is asked each time, for what is new."""
+    """A source's trace in the store; a database is queried each time, for new rows."""
     with store_lock(store):
-        use_store(store)  # some commands log nothing before they end: what they write must not be swept meanwhile
+        use_store(store)  # protects the files of commands that log nothing before they end from cleaning
     if not is_queried(source):
         content = content_hash(source)
         ingested = replace(ingested_trace(store, source, input_hash(source)), content_hash=content)
@@ -97,8 +97,8 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
         tell_doubts(ingested.report.splitlines())
         return ingested
     (store / "traces").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=store / "traces") as made:
-        fresh = _read(source, Path(made) / "trace", parts_file(store, source.alone))
+    with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=store / "traces") as temporary:
+        fresh = _read(source, Path(temporary) / "trace", parts_file(store, source.alone))
         report = (fresh / _REPORT).read_text()
         hashes = [hashlib.sha256((fresh / name).read_bytes()).hexdigest()
                   for name in ("requests.parquet", "trace.json")]
@@ -113,22 +113,19 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
 
 
 def is_queried(source: TraceSource) -> bool:
-    """Whether the source's content is known only by asking for it."""
+    """Whether the source's content is known only after a query."""
     return source.file is not None and source.reader in READERS and READERS[source.reader].is_queried
 
 
 def ingested_trace(store: Path, source: TraceSource, data_hash: str) -> Ingested:
-    """A source's trace in the store, read now unless it is there whole. data_hash: its `input_hash`.
-
-    Who asks first in a run tells what the report says of refused rows; later ones would only repeat it.
-    """
+    """A source's trace in the store, read unless it is there whole. data_hash: its `input_hash`."""
     folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
     if not _is_whole(folder):
         if folder.exists():
             console.print(f"[yellow]![/] the kept trace {escape(folder.name)} is damaged and read anew", soft_wrap=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-            fresh = _read(source, Path(made) / "trace", parts_file(store, source.alone))
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+            fresh = _read(source, Path(temporary) / "trace", parts_file(store, source.alone))
             write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
             _publish(fresh, folder)
     return Ingested(folder, source.name, data_hash, (folder / _REPORT).read_text())
@@ -156,7 +153,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _publish(fresh: Path, folder: Path) -> None:
-    """Put a trace in its place, unless another process has: who reads that one must not lose it."""
+    """Put a trace in its place, unless another process has: its readers must not lose it."""
     sync_tree(fresh)
     while not _is_whole(folder):
         try:
@@ -166,35 +163,34 @@ def _publish(fresh: Path, folder: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-        folder.rename(fresh.with_name(uuid.uuid4().hex))  # what is damaged goes with the temporary folder
+        folder.rename(fresh.with_name(uuid.uuid4().hex))  # the damaged one is removed with the temporary folder
 
 
 def input_hash(source: TraceSource) -> str:
-    """sha256 hex of what decides the configured trace: its files or the generator's settings, its reader, the code."""
+    """sha256 hex of the configured trace's inputs: files or generator's settings, reader, code."""
     return _sha256([_content(source), source.reader, source.horizon_s, trace_code(), *_columns(source),
                     *_later(source, input_hash)])
 
 
 def content_hash(source: TraceSource) -> str:
-    """sha256 hex of the configured trace's content alone, whichever code reads it, and whatever its files are called
-    unless their names say when they were written.
+    """sha256 hex of the configured trace's content alone, without the code and the names of files,
+    unless these hold the times of writing.
 
-    Of the synthetic trace: its size and seed, so that no change of the generator makes it another.
+    Of the synthetic trace: its size and seed, so the hash does not depend on the generator's code.
     """
-    declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides who is censored
+    declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides what is censored
     is_stamped = source.reader in READERS and READERS[source.reader].is_stamped
     files = sorted(f"{name} {digest}" if is_stamped else digest for name, digest in _content(source))
     return _sha256([*files, *declared, *_columns(source), *_later(source, content_hash)])
 
 
 def _later(source: TraceSource, hash_of: Callable[[TraceSource], str]) -> list[str]:
-    """What a later file adds to what decides the trace."""
     later = source.later
     return [] if later is None else ["later", hash_of(later.source), f"{later.offset_s} {later.is_overlap_allowed}"]
 
 
 def _columns(source: TraceSource) -> list[str]:
-    """What decides how a table's columns are read, besides the table."""
+    """The inputs of reading a table's columns, besides the table."""
     options = source.columns
     if source.file is None or not takes_timezone(source.reader):
         return []
@@ -213,12 +209,12 @@ def _content(source: TraceSource) -> list[tuple[str, str]]:
     if is_queried(source):
         raise ValueError(f"reader must be one of files that stay, got {source.reader!r}: write its trace once with "
                          "`sojourn trace convert`, and give that with --reader parquet")
-    found = []
+    hashes = []
     for path in sorted(source.file.rglob("*")) if source.file.is_dir() else [source.file]:
         if path.is_file():
             with path.open("rb") as stream:
-                found.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
-    return found
+                hashes.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
+    return hashes
 
 
 def _sha256(parts: list[Any]) -> str:
@@ -226,10 +222,10 @@ def _sha256(parts: list[Any]) -> str:
 
 
 def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Trace, ReadReport | None]:
-    """The trace, and what was read of its files; None where it is generated.
+    """The trace, and the report on its files; None if it is generated.
 
-    kept: file for the parts of a source that grows, of which only what is new or changed is then read. With a later
-    file the trace is that of both.
+    kept: file for the parts of a source that grows; then only new or changed parts are read. With a
+    later file the trace is of both.
     """
     if source.later is not None:
         return _of_two_files(source, source.later, kept)
@@ -257,9 +253,9 @@ def trace_code() -> str:
 
 
 def with_kept_trace(settings: S) -> S:
-    """The settings, with a trace that is queried replaced by its folder in the store; others as they are.
+    """The settings, with a queried trace replaced by its folder in the store; others unchanged.
 
-    The folder's name ends in a hash of what the query gave: results on two states of a table are of two traces.
+    The folder's name ends in a hash of the query's result: two states of a table are two traces.
     """
     source = TraceSource(settings.trace, settings.reader, settings.horizon_s, 0, 0)
     if not is_queried(source):

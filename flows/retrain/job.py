@@ -1,7 +1,8 @@
 """The main job, in five stages: ingest, build features, train, judge with simulation, promote.
 
-A run is logged to MLflow with its bundle and a child for each family; Prefect's dashboard shows its gates. If a
-finished run of the same inputs, code and settings has left everything whole, nothing is done."""
+A run is logged to MLflow with its bundle and a child for each family; Prefect's dashboard shows its
+gates. Nothing is done if all results of a finished run of the same inputs, code and settings are
+whole."""
 
 from __future__ import annotations
 
@@ -74,9 +75,9 @@ if TYPE_CHECKING:
 GATES, RESULT, RUN = "gates", "result", "mlflow-run"
 """Keys of the artifacts."""
 KEY_TAG, AGAINST_TAG = "run_key", "judged_against"
-"""Tags of a retrain's run: what decided it, and the champion that its gates compared it with (a version, or none)."""
+"""Tags of a retrain's run: a hash of its inputs, and the champion in its gates, or none."""
 TABLES = "tables.txt"
-"""A run's artifact: the tables that it printed."""
+"""A run's artifact: its printed tables."""
 _DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
                     "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
                     "is_cleaned", "is_system_logged")
@@ -84,10 +85,10 @@ _DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_all
 
 @dataclass(frozen=True, slots=True)
 class Retrained:
-    """What a run leaves: the candidate's bundle folder, the promotion, and the evaluation.
+    """The result of a run: the candidate's bundle folder, the promotion, and the evaluation.
 
-    bundle: in `bundles`, which a scheduler loads and only a champion enters, or in `candidates`. evaluation: None where
-    a finished run of the same key stands, so that nothing was trained.
+    bundle: in `bundles` if it is champion, for schedulers, else in `candidates`. evaluation: None
+    if the result of a finished run still holds, so nothing was trained.
     """
 
     bundle: Path
@@ -97,9 +98,9 @@ class Retrained:
 
 @store_flow("retrain", is_writer=True)
 def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
-    """Train on the earlier part of a trace, judge on the later part, and promote what passes every gate.
+    """Train on the earlier part of a trace, judge on the later part, and promote if all gates pass.
 
-    Where a finished run of the same trace, code and settings stands, its result is printed and nothing is done.
+    If the result of a finished run of the same trace, code and settings still holds, only print it.
     """
     ingested = ingesting(config.source)(config.store, config.source)
     if not config.is_again:
@@ -111,12 +112,12 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     check_confirmed(features.encoder, config.confirmed_columns)
     with stage("read the champion"):
         rivals = load_rivals(config.store, config.registered_name, tracker, features)
-    what = f"{ingested.name} {datetime.now(UTC):%Y-%m-%d}"
-    name = f"retrain {what}"
-    begun = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
-             **run_tags(config, ingested, rivals.champion)}
-    # begun before the training: from here on the tracking store is not needed until there is something to keep
-    with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
+    title = f"{ingested.name} {datetime.now(UTC):%Y-%m-%d}"
+    tags = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
+            **run_tags(config, ingested, rivals.champion)}
+    # begun before the training: the tracking store is not needed again until there are results
+    name = f"retrain {title}"
+    with tracker.run(name, tags) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
         features, instants = read_instants(config, features)
         training = train(config, features)
         sample = "" if features.sample is None else features.sample.text()
@@ -135,7 +136,7 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
                                          evaluation, candidate, tags)
             tracker.log_text(run, plain_text(tables), TABLES)
             judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion,
-                            checked.gates, what)
+                            checked.gates, title)
             tracker.log(run, None, differences(checked, evaluation, training.candidate))
             card = version_card(_facts(config, ingested, features, training, instants, tags["window"]),
                                 scores, checked.measures, checked.against_lookup.get(training.candidate),
@@ -166,8 +167,8 @@ def _tables(evaluation: Evaluation, checked: CheckedGates, training: Training) -
     tables = [models_table(evaluation.scores, checked.against_lookup, training.threshold_s, training.candidate,
                            training.choice.text())]
     refresh = training.refreshing.refresh
-    anew = refresh_table([gain.document() for gain in evaluation.refreshed], refresh.ages_s, refresh.text())
-    tables += [] if anew is None else [anew]
+    refreshed = refresh_table([gain.document() for gain in evaluation.refreshed], refresh.ages_s, refresh.text())
+    tables += [] if refreshed is None else [refreshed]
     if evaluation.simulation is not None and evaluation.workload is not None:
         simulation = evaluation.simulation
         n_first, n_all = int(simulation.table["n_seeds"].iloc[0]), len(simulation.gain_pp)
@@ -185,7 +186,7 @@ def _command(config: RetrainConfig, run: str) -> str:
 
 
 def _nothing_new(config: RetrainConfig, tracker: Tracker, ingested: Ingested, finished: Finished) -> Retrained:
-    """Print what the finished run left, and say that it stands."""
+    """Print the finished run's result, and that it still holds."""
     promotion = finished.promotion
     folder = _bundle_folder(config, promotion, candidate_folder(config.store, config.registered_name, finished.run_id))
     print_standing(console, finished.tables, promotion, finished.left, f"{finished.ended:%Y-%m-%d %H:%M} UTC",
@@ -196,36 +197,36 @@ def _nothing_new(config: RetrainConfig, tracker: Tracker, ingested: Ingested, fi
 
 
 def gates_list(promotion: Promotion) -> str:
-    """A Markdown list of the gates, which the dashboard wraps; a table's long cells it cuts off.
+    """A Markdown list of the gates; the dashboard wraps it, but would cut off a table's long cells.
 
     >>> from sojourn.flows.retrain.gate import Gate
     >>> print(gates_list(Promotion("m", 1, "champion", (Gate("size", True, "2 of 5 MB"), Gate("time", False, "9 us")))))
     - passed: **size**. 2 of 5 MB
     - **FAILED: time**. 9 us
     """
-    return "\n".join(f"- passed: **{gate.name}**. {gate.found}" if gate.is_passed else
-                     f"- **FAILED: {gate.name}**. {gate.found}" for gate in promotion.gates)
+    return "\n".join(f"- passed: **{gate.name}**. {gate.finding}" if gate.is_passed else
+                     f"- **FAILED: {gate.name}**. {gate.finding}" for gate in promotion.gates)
 
 
 @task(name="artifacts", retries=2, retry_delay_seconds=2)
-def publish_artifacts(promotion: Promotion, trace: str, bundle: str, where: str) -> None:
+def publish_artifacts(promotion: Promotion, trace: str, bundle: str, place: str) -> None:
     """Artifacts of the flow run. where: the MLflow run's page, or how to find it.
 
-    Tried again where the server does not answer: an artifact that is there twice is only a newer version of itself.
+    Tried again if the server does not answer: an artifact sent twice only gets a newer version.
     """
     state = promotion.alias or "no longer champion or challenger"
     unchanged = "; nothing has changed since it was made" if promotion.is_unchanged else ""
     create_markdown_artifact(gates_list(promotion), key=GATES,
                              description=f"Gates of {promotion.name} version {promotion.version}")
     lines = [f"**{promotion.name}** version {promotion.version} is {state}{unchanged}.", "", f"- trace: `{trace}`",
-             f"- bundle: `{bundle}`", f"- MLflow: {where}"]
+             f"- bundle: `{bundle}`", f"- MLflow: {place}"]
     create_markdown_artifact("\n".join(lines), key=RESULT, description=f"Result of a retrain on {trace}")
-    if where.startswith(("http://", "https://")):
-        create_link_artifact(where, key=RUN, description="The run in MLflow: figures, tables and the bundle")
+    if place.startswith(("http://", "https://")):
+        create_link_artifact(place, key=RUN, description="The run in MLflow: figures, tables and the bundle")
 
 
 def retrain_tags(ingested: Ingested, training: Training, sample: str = "") -> dict[str, str]:
-    """Tags of a retrain's runs and of its version. sample: which of the requests were read, "" for all."""
+    """Tags of a retrain's runs and of its version. sample: the part of the requests, "" = all."""
     since = f"from {training.from_s} s on, " if training.from_s else ""
     window = f"{since}decided before {training.split.test_from_s} s, judged on the rest"
     judged = JudgedOn(ingested.name, ingested.data_hash, f"{window}{sample}", training.threshold_s)
@@ -234,15 +235,16 @@ def retrain_tags(ingested: Ingested, training: Training, sample: str = "") -> di
 
 
 def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> dict[str, float]:
-    """Paired differences of the candidate, each with its 95 % interval, by name, for MLflow: `against_*`.
+    """Paired differences of the candidate with 95 % intervals, for MLflow: `against_*`.
 
-    Of the Brier score over ages, %, to `km` and to the champion (below 0 = better); of empty hosts, pp, to best-fit
-    (above 0 = better). Each compares two on the same requests, so that these names are the same whatever judged it.
+    Of the Brier score over ages, %, to `km` and to the champion (below 0 = better); of empty hosts,
+    pp, to best-fit (above 0 = better). Both are on the same requests, so the names do not depend on
+    the test window.
     """
     pairs: dict[str, tuple[float, float, float]] = {}
-    for other, found in (("km", checked.against_lookup.get(family)), ("champion", checked.against_champion)):
-        if found is not None:
-            pairs[f"against_{other}.brier_pct"] = (found.mean_pct, found.low_pct, found.high_pct)
+    for other, difference in (("km", checked.against_lookup.get(family)), ("champion", checked.against_champion)):
+        if difference is not None:
+            pairs[f"against_{other}.brier_pct"] = (difference.mean_pct, difference.low_pct, difference.high_pct)
     if evaluation.simulation is not None:
         table = evaluation.simulation.table
         for policy in DEPLOYABLE:
@@ -256,10 +258,10 @@ def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> d
 def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
                 training: Training, evaluation: Evaluation, candidate: Candidate,
                 tags: Mapping[str, str]) -> tuple[str, dict[str, float]]:
-    """Log a retrain in its run, the candidate's bundle last; returns the bundle's URI and the candidate's scores.
+    """Log a retrain in its run, the bundle last; the bundle's URI and the candidate's scores.
 
-    tags: of the run; those of its children, too, but for the family. BundleError where the run's artifacts are not the
-    candidate's bytes.
+    tags: of the run and, except for the family, of its children. BundleError if the run's artifacts
+    are not the candidate's bytes.
     """
     split = training.split
     for name, value in tags.items():
@@ -280,9 +282,9 @@ def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ing
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
         later = config.source.later
-        judges = f"the later {config.test_share:.0%} of requests" if later is None else later.file.name
+        test_data = f"the later {config.test_share:.0%} of requests" if later is None else later.file.name
         overview = overview_figure(evaluation.scores, evaluation.simulation.table,
-                                   f"{ingested.name}: judged on {judges}")
+                                   f"{ingested.name}: judged on {test_data}")
         tracker.log_figure(run, overview, "overview.png")
         with whole_file(config.store / "overview.png") as temporary:
             overview.savefig(temporary, dpi=110, format="png")
@@ -328,22 +330,22 @@ def _shap_figure(config: RetrainConfig, family: str, exported: Exported, text: s
 
 
 def _example(encoder: Encoder, test: Examples) -> dict[str, float | str]:
-    """A request with the quantities of the first one of the test window, of a made-up owner."""
+    """A request with the quantities of the test window's first one, of an invented owner."""
     return {**dict(zip(encoder.numbers, test.features[0].tolist(), strict=False)), **dict.fromkeys(encoder.names, "-")}
 
 
 def _headline(scores: dict[str, float]) -> dict[str, float]:
-    """What versions are compared by in the MLflow UI: accuracy beside the simulator's pp; all else is in the
-    families' own runs."""
-    kept = ("ages.", "creation.ap_", "creation.mae_", "age_", "sim.")
+    """The scores for comparing versions in the MLflow UI: accuracy, and the simulator's pp; the
+    families' runs have the others."""
+    prefixes = ("ages.", "creation.ap_", "creation.mae_", "age_", "sim.")
     parts = ("ibs", "ap_", "mae_", "gain_pp", "empty_hosts", "left_out", "n_replicas")
     return {name: value for name, value in scores.items()
-            if name.startswith(kept) and name.split(".")[-1].startswith(parts)}
+            if name.startswith(prefixes) and name.split(".")[-1].startswith(parts)}
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What an earlier run left. left: why its version was rolled back, "" where it was not. tables: as printed."""
+    """An earlier run's result. left: why its version was rolled back, or "". tables: as printed."""
 
     run_id: str
     ended: datetime
@@ -353,27 +355,28 @@ class Finished:
 
 
 def run_key(config: RetrainConfig, ingested: Ingested) -> str:
-    """sha256 hex of what decides a retrain besides the champion: the trace, the code, its libraries and settings."""
+    """sha256 hex of a retrain's inputs but the champion: trace, code, libraries and settings."""
     settings = {name: value for name, value in config.resolved().items() if name not in _DECIDES_NOTHING}
     parts = [ingested.data_hash, source_hash("features", "models", "serving", "simulator", "flows"), settings]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def run_tags(config: RetrainConfig, ingested: Ingested, champion: int | None) -> dict[str, str]:
-    """Tags by which a later run finds this one. champion: the version that it is judged against."""
+    """Tags by which a later run finds this one. champion: the version in its gates."""
     return {KEY_TAG: run_key(config, ingested), AGAINST_TAG: "none" if champion is None else str(champion)}
 
 
 def finished_run(config: RetrainConfig, tracker: Tracker, ingested: Ingested) -> Finished | None:
-    """The latest finished run of the same key whose result stands; None where there is none.
+    """The latest finished run of the same key whose result still holds; None if there is none.
 
-    It stands where its bundle is the champion's, or its version was rolled back (it would be refused again), or it is
-    the challenger and the champion is the one that it was judged against. All that it left must be there and whole.
+    It holds if its bundle is the champion's, or its version was rolled back (it would be refused
+    again), or it is the challenger and the champion in its gates is still champion. All its results
+    must be there and whole.
     """
     for run in tracker.finished(KEY_TAG, run_key(config, ingested)):
-        found = _standing(config, tracker, run)
-        if found is not None:
-            return found
+        finished = _standing(config, tracker, run)
+        if finished is not None:
+            return finished
     return None
 
 
@@ -409,6 +412,5 @@ def _standing(config: RetrainConfig, tracker: Tracker, run: RunRecord) -> Finish
 
 
 def _gates(tags: Mapping[str, str]) -> tuple[Gate, ...]:
-    """The gates of a version, as `promote` wrote them into its tags."""
-    found = {tag.removeprefix(GATE): text.partition(": ")[::2] for tag, text in tags.items() if tag.startswith(GATE)}
-    return tuple(Gate(name, state == PASSED, words) for name, (state, words) in found.items())
+    verdicts = {tag.removeprefix(GATE): text.partition(": ")[::2] for tag, text in tags.items() if tag.startswith(GATE)}
+    return tuple(Gate(name, state == PASSED, words) for name, (state, words) in verdicts.items())

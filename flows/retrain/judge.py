@@ -1,12 +1,13 @@
-"""The stage `judge`: the candidate's bundle, its rivals, measures on the test window, and the placement simulation.
+"""The stage `judge`: the candidate's bundle, rivals, measures on the test window, the simulation.
 
-The bundle is written once, into a folder of its run, and known by its hash from then on. If a trace is trained on in
-part, the candidate is also scored on the whole test window, by partition.
+The bundle is written once, into a folder of its run, and then identified by its hash. If a part of
+the trace is used for training, the candidate is also scored on the whole test window, by partition.
 
-Rivals are the champion, and the best version so far if that is another. A version that is worse than the champion by
-less than a margin may follow it. Week after week such steps would add up. So each version names, in its tags, the most
-accurate version so far and the one with the best placement; a later one takes that place only if it is shown to be
-better, and every candidate is compared with those, too. What a champion may lose against the best is one margin in all.
+Rivals are the champion, and the best version so far if that is another. A version that is worse
+than the champion by less than a margin may follow it. Week after week such steps would add up. So
+each version names, in its tags, the most accurate version so far and the one with the best
+placement. A later one takes that place only if it is shown to be better, and every candidate is
+compared with those, too. So a champion loses at most one margin against the best.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
 from sojourn.simulator.experiments import Pairing
 
 LOOKUP = "km"
-"""The lookup table that a team would use without a model; what a first version has to match."""
+"""The lookup table that a team would use without a model; a first version must be better."""
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"
 """Tags of a version: the number of the best version up to it, or `ITSELF`."""
 ITSELF = "itself"
@@ -53,9 +54,9 @@ ITSELF = "itself"
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model as a bundle holds it: schema and forest, under a label for tables.
+    """Schema and forest of a bundle, with a label for tables.
 
-    rows: the trace's rows by the model's own encoder; None where that is the run's encoder.
+    rows: the trace's rows by the model's encoder; None = it is the run's encoder.
     """
 
     label: str
@@ -66,9 +67,9 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Test scores of each family, its Brier score over ages by row, and the simulation, or None where it was off.
+    """Test scores of each family, its Brier score over ages by row, and the simulation, or None.
 
-    refreshed: of the candidate, held and refreshed curves at each age that was judged on the validation window.
+    refreshed: of the candidate, held and refreshed curves at each age of the validation window.
     """
 
     scores: dict[str, dict[str, float]]
@@ -94,16 +95,16 @@ def judge(settings: PlacementSettings, recipe: str, features: Features, training
         return score_model(table, test, training.threshold_s, parts), BrierOverAges.of_parts(parts, len(test)), gains
 
     with stage("score on the test window") as report, ThreadPoolExecutor(settings.n_threads) as threads:
-        for done, (trained, found) in enumerate(zip(training.families, threads.map(scored, training.families),
-                                                    strict=True), 1):
+        for done, (trained, result) in enumerate(zip(training.families, threads.map(scored, training.families),
+                                                     strict=True), 1):
             report(done, len(training.families))
-            scores[trained.family], briers[trained.family] = found[:2]
-            refreshed = found[2] or refreshed
+            scores[trained.family], briers[trained.family] = result[:2]
+            refreshed = result[2] or refreshed
     if not settings.is_simulated:
         return Evaluation(scores, briers, None, None, refreshed)
     models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
               *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
-                for rival in rivals.found if rival.is_in_placement))
+                for rival in rivals.versions if rival.is_in_placement))
     with stage("simulate placement") as report:
         workload = later_workload(recipe, settings, features.trace,
                                   int(features.trace.meta.get(LATER_FROM, training.split.test_from_s)))
@@ -118,15 +119,15 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     sources: dict[str, LifetimeSource] = {}
     shared = asked_rows(workload, features.trace, features.rows)
     for model in models:
-        asked = shared if model.rows is None else asked_rows(workload, features.trace, model.rows)
-        asked_features = model.schema.encoder.with_row(asked.rows.features, asked.rows.keys)
-        sources[model.label] = TableSource(table_of(model.schema, model.forest, asked_features), asked.request_ids,
-                                           idx=asked.idx)
+        requests = shared if model.rows is None else asked_rows(workload, features.trace, model.rows)
+        rows = model.schema.encoder.with_row(requests.rows.features, requests.rows.keys)
+        sources[model.label] = TableSource(table_of(model.schema, model.forest, rows), requests.request_ids,
+                                           idx=requests.idx)
     if LOOKUP not in sources:
         sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(shared.rows), shared.request_ids,
                                       idx=shared.idx)
     candidate = models[0].label
-    first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read totals alone
+    first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read only totals
 
     def pairings(moved: Workload) -> list[Pairing]:
         oracle = Oracle(moved)
@@ -190,8 +191,8 @@ class WholeWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One partition's work: rows are read from a file, the model from a bundle's folder."""
+class PartitionWork:
+    """One partition's work: the file of its rows, and the folder of the bundle."""
 
     rows: Path
     bundle: Path
@@ -199,28 +200,28 @@ class Asked:
 
 
 def score_whole(sample: Sample, bundle: Path, test_from_s: int, dask: str | None) -> WholeWindow:
-    """The score of a bundle on all requests decided from `test_from_s` on; RuntimeError where a worker fails.
+    """The score of a bundle on all requests from `test_from_s` on; RuntimeError if a worker fails.
 
-    Censoring is weighed for within each partition.
+    Weights of censoring are computed within each partition.
     """
-    asked = [[Asked(file.resolve(), bundle.resolve(), test_from_s)] for file in sample.files]
-    found: list[tuple[float, float, int]] = []
+    work = [[PartitionWork(file.resolve(), bundle.resolve(), test_from_s)] for file in sample.files]
+    parts: list[tuple[float, float, int]] = []
     with stage("score on all of the test window") as report, workers_of(dask) as workers:
-        for done, (item, outcome) in enumerate(run_grouped(asked, score_partition, workers), 1):
-            report(done, len(asked))
+        for done, (item, outcome) in enumerate(run_grouped(work, score_partition, workers), 1):
+            report(done, len(work))
             if isinstance(outcome, Exception):
                 raise RuntimeError(f"{item.rows.name} could not be scored: {type(outcome).__name__}: {outcome}")
-            found.append(outcome)
-    whole = whole_window(sorted(found))
+            parts.append(outcome)
+    whole = whole_window(sorted(parts))
     console.print(whole.text(), soft_wrap=True)
     return whole
 
 
-def score_partition(asked: Asked) -> tuple[float, float, int]:
-    """Of a partition's test requests: what they add to the score, how often they are asked, how many they are."""
-    rows = read_rows(asked.rows)
-    test = known_at(rows, rows.decided_s >= asked.test_from_s, None)
-    bundle = load_bundle(asked.bundle)
+def score_partition(work: PartitionWork) -> tuple[float, float, int]:
+    """Of a partition's test requests: sum of scores, number of evaluations, number of requests."""
+    rows = read_rows(work.rows)
+    test = known_at(rows, rows.decided_s >= work.test_from_s, None)
+    bundle = load_bundle(work.bundle)
     forest = CurveBuilder(bundle.schema, bundle.model).forest
     features = bundle.schema.encoder.with_row(test.features, test.keys)
     brier = BrierOverAges.of(table_of(bundle.schema, forest, features), test)
@@ -230,8 +231,8 @@ def score_partition(asked: Asked) -> tuple[float, float, int]:
 def whole_window(parts: list[tuple[float, float, int]]) -> WholeWindow:
     """The ratio of the sums, with a jackknife interval over the parts.
 
-    >>> found = whole_window([(1.0, 10.0, 4), (3.0, 10.0, 4)])
-    >>> found.n_test, found.ibs
+    >>> window = whole_window([(1.0, 10.0, 4), (3.0, 10.0, 4)])
+    >>> window.n_test, window.ibs
     (8, 0.2)
     """
     added, n_asked, n_test = (np.array(column, np.float64) for column in zip(*parts, strict=True))
@@ -244,7 +245,7 @@ def whole_window(parts: list[tuple[float, float, int]]) -> WholeWindow:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is judged. bundle: as loaded from the folder; builder: of its curves; sha256: of its manifest."""
+    """The candidate. bundle: as loaded; builder: of its curves; sha256: of its manifest."""
 
     folder: Path
     bundle: Bundle
@@ -253,7 +254,7 @@ class Candidate:
 
 
 def candidate_folder(store: Path, name: str, run_id: str) -> Path:
-    """Where a run's candidate lies."""
+    """The folder of a run's candidate."""
     return store / CANDIDATES / name / run_id
 
 
@@ -292,9 +293,9 @@ def write_candidate(folder: Path, ingested: Ingested, content_hash: str, feature
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A registered version to compare with: its bundle, and the trace's rows as its own encoder sees them.
+    """A registered version to compare with: its bundle, and the trace's rows by its encoder.
 
-    is_in_accuracy, is_in_placement: which gates it is compared in.
+    is_in_accuracy, is_in_placement: whether these gates compare it.
     """
 
     label: str
@@ -308,19 +309,19 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """The champion first, then the best so far; and why some version cannot be compared, "" for none.
+    """The champion first, then the best so far; reason: why a version cannot be compared, or "".
 
-    champion: its version, None where there is none. best: for each tag the version it names.
+    champion: its version, None if there is none. best: the version that each tag names.
     """
 
     champion: int | None = None
-    found: tuple[Rival, ...] = ()
+    versions: tuple[Rival, ...] = ()
     reason: str = ""
     best: tuple[tuple[str, int], ...] = ()
 
 
 def load_rivals(store: Path, name: str, tracker: Tracker, features: Features) -> Rivals:
-    """The champion and the best versions so far, ready for comparison; none where there is no champion."""
+    """The champion and the best versions so far, ready for comparison; none without a champion."""
     champion = tracker.version_of(name, CHAMPION)
     if champion is None:
         return Rivals()
@@ -329,7 +330,7 @@ def load_rivals(store: Path, name: str, tracker: Tracker, features: Features) ->
                          f"which is gone: `sojourn rollback {name} --to VERSION --why WHY` moves it")
     tags = tracker.version_tags(name, champion)
     best = {tag: int(tags[tag]) if tags.get(tag, "").isdecimal() else champion for tag in (MOST_ACCURATE, BEST_PLACED)}
-    found, reasons = [], []
+    versions, reasons = [], []
     for version in dict.fromkeys((champion, *best.values())):
         roles = (True, True) if version == champion else (best[MOST_ACCURATE] == version, best[BEST_PLACED] == version)
         label = f"champion v{version}" if version == champion else f"best so far v{version}"
@@ -337,28 +338,28 @@ def load_rivals(store: Path, name: str, tracker: Tracker, features: Features) ->
         if isinstance(loaded, str):
             reasons.append(loaded)
         else:
-            bundle, own_rows = loaded
+            bundle, rows = loaded
             builder = CurveBuilder(bundle.schema, bundle.model)
-            found.append(Rival(label, version, bundle, builder, own_rows, *roles))
-    return Rivals(champion, tuple(found), "; ".join(reasons), tuple(best.items()))
+            versions.append(Rival(label, version, bundle, builder, rows, *roles))
+    return Rivals(champion, tuple(versions), "; ".join(reasons), tuple(best.items()))
 
 
 def _load(store: Path, name: str, tracker: Tracker, features: Features,
           version: int) -> tuple[Bundle, FeatureRows] | str:
-    """The version's bundle and its rows of this trace; or why it cannot be compared."""
+    """The version's bundle and the trace's rows by it; or why it cannot be compared."""
     try:
         with fetched(tracker, store, name, version) as folder:
             bundle = load_bundle(folder)
     except (BundleError, OSError) as error:
         return f"version {version} cannot be loaded: {error}"
-    own = bundle.schema.encoder
-    missing = [column for column in own.columns() if column not in features.trace.requests]
+    encoder = bundle.schema.encoder
+    missing = [column for column in encoder.columns() if column not in features.trace.requests]
     if missing:
         return f"version {version} reads the column {missing[0]!r}, which this trace lacks"
     try:
-        if replace(own, lookup=None) == features.encoder:
+        if replace(encoder, lookup=None) == features.encoder:
             return bundle, features.rows
-        rows = reread(features, replace(own, lookup=None))
-        return bundle, build_rows(features.trace, own) if rows is None else rows
+        rows = reread(features, replace(encoder, lookup=None))
+        return bundle, build_rows(features.trace, encoder) if rows is None else rows
     except ValueError as error:  # a column of another type under the same name
         return f"version {version} does not read this trace: {error}"

@@ -16,14 +16,14 @@ from sojourn.flows.versions.promotion import BUNDLE_TAG, PromotionOrder, carry_o
 from sojourn.flows.versions.version_list import FAILED, GATE, OTHER_TAG, PASSED, other_than, reason_left
 
 MAX_DESCRIPTION = 5_000
-"""Characters that MLflow's database has for a version's description."""
+"""The most characters of a version's description in MLflow's database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The version that holds the candidate's bytes, its alias, and the gates. is_unchanged: it was champion before.
+    """The version with the candidate's bytes, its alias, the gates. is_unchanged: already champion.
 
-    next_steps: what to do where it is the challenger, a sentence each.
+    next_steps: of a challenger, a sentence each.
     """
 
     name: str
@@ -36,9 +36,9 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A candidate after its gates. source: its bundle's URI in its run. sha256: of its manifest. champion: the version
-    that it was compared with, or None where there was none. run_name: of its run, once the verdict stands before
-    it (a list of runs cuts names at their end); "" = the run keeps the name that it has."""
+    """A candidate after its gates. source: its bundle's URI in its run. sha256: of its manifest.
+    champion: the version in its gates, or None. run_name: the run's new name after the verdict,
+    which comes first as lists of runs cut names at their end; "" = the run keeps its name."""
 
     name: str
     run_id: str
@@ -53,8 +53,8 @@ class Judged:
 def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapping[str, str]) -> Promotion:
     """Register the bundle as a version and set its alias: `champion` if every gate holds, else `challenger`.
 
-    card: what the version's description says below the verdict.
-    Nothing is registered where every gate holds and the champion has the same bytes.
+    card: the version's description below the verdict.
+    Nothing is registered if every gate holds and the champion has the same bytes.
     """
     with store_lock(store):
         finish_orders(store, tracker, lambda line: console.print(line, soft_wrap=True, markup=False))
@@ -70,7 +70,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
                 tracker.rename(judged.run_id, f"version {champion} stays: {judged.run_name}")
             tracker.end(judged.run_id)
         else:
-            reasons = {f"{GATE}{gate.name}": f"{PASSED if gate.is_passed else FAILED}: {gate.found}"
+            reasons = {f"{GATE}{gate.name}": f"{PASSED if gate.is_passed else FAILED}: {gate.finding}"
                        for gate in gates}
             before = {record.version: record.tags for record in tracker.version_records(judged.name)}
             other = other_than(tags, before, champion)
@@ -85,16 +85,17 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
 
 
 def described(name: str, gates: Sequence[Gate], card: str, other: str | None = None) -> str:
-    """A version's description: the verdict, what to do next, then the card, cut where MLflow has no room for its end.
+    """A version's description: verdict, next steps, then the card, cut to MLflow's greatest length.
 
-    name: of the model. other: the version whose measures these are not comparable with; None = there is none.
+    name: of the model. other: a version with measures that are not comparable with these; None =
+    there is none.
     """
     mark = "" if other is None else (
         f"\n\n**Not comparable** with {other}: figures of the two are of different requests. Only the gates "
         "compare both on the same ones.")
     steps = next_steps(reasons_of(gates), name)
-    told = f"\n\n**Next**: {' '.join(steps)}" if steps else ""
-    text = f"{verdict(gates)}{told}{mark}\n\n{card}"
+    after = f"\n\n**Next**: {' '.join(steps)}" if steps else ""
+    text = f"{verdict(gates)}{after}{mark}\n\n{card}"
     if len(text) <= MAX_DESCRIPTION:
         return text
     more = "\n\nThe rest is among the run's metrics.\n"
@@ -102,7 +103,7 @@ def described(name: str, gates: Sequence[Gate], card: str, other: str | None = N
 
 
 def verdict(gates: Sequence[Gate]) -> str:
-    """Markdown: whether the version may be deployed, and one line a gate, those that failed first.
+    """Markdown: whether the version may be deployed, and one line per gate, failed ones first.
 
     >>> print(verdict([Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy", False, "worse")]))
     **Challenger, not to be deployed**: 1 of 2 gates failed.
@@ -111,15 +112,15 @@ def verdict(gates: Sequence[Gate]) -> str:
     - passed size of the forest: 1 MB of at most 5
     """
     n_failed = sum(not gate.is_passed for gate in gates)
-    said = (f"**Challenger, not to be deployed**: {n_failed} of {len(gates)} gates failed." if n_failed else
-            f"**Champion when it was made**: it passed all {len(gates)} gates.")
-    lines = [f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.found}"
+    first = (f"**Challenger, not to be deployed**: {n_failed} of {len(gates)} gates failed." if n_failed else
+             f"**Champion when it was made**: it passed all {len(gates)} gates.")
+    lines = [f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.finding}"
              for gate in sorted(gates, key=lambda gate: gate.is_passed)]
-    return "\n".join([said, "", *lines])
+    return "\n".join([first, "", *lines])
 
 
 def _late_gates(tracker: Tracker, judged: Judged) -> tuple[Gate, ...]:
-    """What the registry says now: these bytes were rolled back, or another champion has come since the gates."""
+    """Gates by the registry's present state: bytes rolled back, or a champion since the gates."""
     champion = tracker.version_of(judged.name, CHAMPION)
     if _holds(tracker, judged.name, champion, judged.sha256):
         return ()

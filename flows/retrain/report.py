@@ -1,5 +1,5 @@
-"""What a run prints at its end: tables of models and policies, the gates, where the result lies; and the model card,
-which MLflow shows as a version's description."""
+"""The output at the end of a run (tables of models and policies, the gates, the places of results),
+and the model card, which is a version's description in MLflow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_FEATURES = 40
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,
                  candidate: str, choice: str) -> Table:
-    """Families x measures on the test window, what decides first, the candidate marked. choice: why it is, in words."""
+    """Families x measures on the test window, the deciding one first. choice: in words."""
     name = time_label(threshold_s)
     table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
                   caption="Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted "
@@ -61,14 +61,14 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
     return table
 
 
-def _against(found: Difference | None) -> str:
-    if found is None or math.isnan(found.mean_pct):
+def _against(difference: Difference | None) -> str:
+    if difference is None or math.isnan(difference.mean_pct):
         return "-"
-    return f"{signed_text(found.mean_pct, 1)}  {interval_text(found.low_pct, found.high_pct, 1, ' ')}"
+    return f"{signed_text(difference.mean_pct, 1)}  {interval_text(difference.low_pct, difference.high_pct, 1, ' ')}"
 
 
 def print_run(console: Console, tables: list[Table], promotion: Promotion, bundle: str, ui: str) -> None:
-    """The end of a run: tables, gates, where the bundle is, and how to open the MLflow UI."""
+    """Print the end of a run: tables, gates, the bundle's folder, the command of the MLflow UI."""
     for table in tables:
         console.print()
         console.print(table)
@@ -82,9 +82,9 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
 
 def print_standing(console: Console, tables: str, promotion: Promotion, left: str, ended: str, bundle: str,
                    ui: str) -> None:
-    """The end of a run that had nothing to do: what the finished run printed, and that its result stands.
+    """Print the end of a run that had nothing to do: the finished run's output, which holds.
 
-    left: why the version was rolled back, "" where it was not. ended: when that run ended.
+    left: why the version was rolled back, "" = it was not. ended: when that run ended.
     """
     console.print(tables, markup=False, soft_wrap=True)
     _print_gates(console, promotion)
@@ -108,7 +108,6 @@ def plain_text(tables: Sequence[Table]) -> str:
 
 
 def _print_places(console: Console, promotion: Promotion, bundle: str, ui: str) -> None:
-    """Where the result lies, and what to do next."""
     console.print(f"bundle     {bundle}", soft_wrap=True)
     console.print(f"MLflow UI  {ui}", soft_wrap=True)
     for idx, step in enumerate(promotion.next_steps):
@@ -119,16 +118,17 @@ def _print_gates(console: Console, promotion: Promotion) -> None:
     console.print()
     for gate in promotion.gates:
         mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
-        console.print(f"{mark} {escape(gate.name)}: {escape(gate.found)}")
+        console.print(f"{mark} {escape(gate.name)}: {escape(gate.finding)}")
 
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """What a version was made of.
+    """The inputs of a version.
 
-    choice: why this family, in words. refreshed_s: ages at which running requests are predicted anew. window: which
-    requests trained it. n_past, n_test: requests that trained and judged it. features: names, in the order of the
-    rows. data_hash: of the trace. code_version: of Sojourn.
+    choice: the choice of the family, in words. refreshed_s: ages at which running requests are
+    predicted again. window: the training window, in words. n_past, n_test: requests for training
+    and for judging. features: names, in the order of the rows. data_hash: of the trace.
+    code_version: of Sojourn.
     """
 
     name: str
@@ -146,9 +146,9 @@ class CardFacts:
 
 def version_card(facts: CardFacts, scores: Mapping[str, float], measures: Mapping[str, tuple[float, float, float]],
                  against_lookup: Difference | None, simulation: Replicated | None) -> str:
-    """Markdown: some figures with their intervals, how to load, what it was made of, and all measures.
+    """Markdown: main figures with intervals, how to load the model, its inputs, all measures.
 
-    scores: of the test window, by name. measures: some of them with their 95 % interval over owners.
+    scores: of the test window, by name. measures: some of them with 95 % intervals over owners.
     """
     return "\n\n".join([
         f"**{facts.family}** of `{facts.trace}`, {facts.window}.", facts.choice,
@@ -193,9 +193,9 @@ def _made_of(facts: CardFacts) -> str:
     names = [f"`{name}`" for name in facts.features[:_MAX_FEATURES]]
     if len(facts.features) > _MAX_FEATURES:
         names.append(f"{len(facts.features) - _MAX_FEATURES} more")
-    anew = ", ".join(map(time_label, facts.refreshed_s))
+    ages = ", ".join(map(time_label, facts.refreshed_s))
     return "\n".join([
-        *([f"- running requests: predicted anew at {anew}"] if anew else []),
+        *([f"- running requests: predicted anew at {ages}"] if ages else []),
         f"- requests: {facts.n_past:,} trained it, {facts.n_test:,} later ones judged it",
         f"- data {facts.data_hash[:12]}, Sojourn {facts.code_version}",
         f"- features ({len(facts.features)}): {', '.join(names)}"])

@@ -1,13 +1,15 @@
-"""The stage `train`: families are fitted, and one is chosen on the validation window alone.
+"""The stage `train`: fits families, and chooses one on the validation window alone.
 
-The one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3), on paired differences: of the
-families that are worse than the best by at most one standard error of the difference, the simplest is taken. The noise
-is of owners: they are drawn with replacement, the same for each family.
+It uses the one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3) on
+paired differences: of the families that are worse than the best by at most one standard error of
+the difference, it takes the simplest. The noise is of owners: they are drawn with replacement, the
+same for each family.
 
-A second model predicts running requests anew. And it is chosen whether instant ends are kept apart in owners'
-histories: requests that end within a second say little of how long the others of their owner stay, but on some traces
-they come in bursts, and then an owner's last end tells that the next one fails, too (docs/lifetime.md). Both readings
-of the history are tried, with a hazard model of few rows, and inside one standard error the plain one stays."""
+A second model predicts running requests again. And the stage decides whether owners' histories
+count instant ends apart. Requests that end within a second tell little about the others of their
+owner. But on some traces they come in bursts, and then an owner's last end predicts that the next
+one fails, too (docs/lifetime.md). A hazard model of few rows compares both histories; within one
+standard error the plain one stays."""
 
 from __future__ import annotations
 
@@ -51,17 +53,17 @@ from sojourn.serving.inputs import LIMIT, Encoder, HistoryDefinition, HistorySta
 from sojourn.simulator.measures import signed_text
 
 CHOICE_TAG = "choice"
-"""Tag of a run, and of a version: what was chosen and why, in words."""
+"""Tag of a run, and of a version: the choice with its reason, in words."""
 N_ENDS_MIN = 100
-"""With fewer observed ends in the validation window than this, the choice is said to be uncertain."""
+"""With fewer observed ends in the validation window the choice is called uncertain."""
 INSTANTS_TAG = "instants"
-"""Tag of a run, and of a version: whether instant ends are apart and why, in words."""
+"""Tag of a run, and of a version: whether instant ends are apart, with the reason, in words."""
 INSTANT_S = 1
-"""Ends within so many seconds are instant: times are whole seconds, so a start and an end beside each other."""
+"""Lifetimes up to this are instant ends: in whole seconds, start and end are next to each other."""
 SHARE_MIN, N_MIN = 0.01, 200
-"""Both readings are tried where at least this share of the training window's ends are instant, and so many."""
+"""Both histories are compared if at least this share and number of training ends are instant."""
 N_TRAIN_MAX, N_VALID_MAX = 8_000, 5_000
-"""Rows that the choice is made on: a seeded draw of more."""
+"""The most rows for that choice, drawn by the seed."""
 TOGETHER, APART = "together", "apart"
 
 
@@ -80,12 +82,12 @@ class Trained:
 
     @property
     def choice_score(self) -> float:
-        """The Brier score over ages on the validation window, lower is better; infinite where none can be followed."""
+        """The Brier score over ages on the validation window, lower is better; inf if unknown."""
         return self.validation.get("ages.ibs", math.inf)
 
 
 def run_windows(settings: TrainSettings, features: Features) -> Split:
-    """The windows of a run: those of its settings, or the later file that it is judged on; see `windows`."""
+    """The windows of a run, by its settings; a later file is the test window; see `windows`."""
     trace = features.trace
     return windows(features.rows, settings.test_share, settings.valid_share, since_s(settings.since, trace),
                    test_from_s(trace.meta))
@@ -93,23 +95,26 @@ def run_windows(settings: TrainSettings, features: Features) -> Split:
 
 def windows(rows: FeatureRows, test_share: float, valid_share: float, from_s: int = 0,
             test_from_s: int | None = None) -> Split:
-    """The windows of these shares of the requests; ValueError where one that families are fitted or chosen on has no
-    observed end. from_s, test_from_s: where the training and the test window begin, see `split_by_time`."""
+    """The windows of these shares of the requests; ValueError if the training or validation window
+    has no observed end. from_s, test_from_s: the begin of the training and of the test window, see
+    `split_by_time`."""
     split = split_by_time(rows, test_share, valid_share, from_s=from_s, test_from_s=test_from_s)
-    for name, seen, cut_s in (("train", split.train, split.valid_from_s), ("valid", split.valid, split.test_from_s)):
-        if not seen.is_event.any():
-            raise ValueError(f"the {name} window must hold at least one observed end, got {len(seen):,} requests that "
+    for name, part, cut_s in (("train", split.train, split.valid_from_s), ("valid", split.valid, split.test_from_s)):
+        if not part.is_event.any():
+            raise ValueError(f"the {name} window must hold at least one observed end, got {len(part):,} requests that "
                              f"all still ran at its end, second {cut_s}")
     return split
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """family: what is chosen. rival: where a simpler family was taken, the best by mean; else the next best, "" = none.
+    """The chosen family. rival: the best by mean if a simpler family was taken, else the next best,
+    "" = none.
 
-    behind: by how much the rival's score is above the family's, below 0 where the rival is better; error: the standard
-    error of this difference. score: of the family; NaN where no family could be scored. The rest is of the validation
-    window: n_requests, n_ends (observed), n_owners that were drawn, 0 = requests one by one.
+    behind: the rival's score less the family's, below 0 if the rival is better; error: the standard
+    error of this difference. score: of the family; NaN if no family could be scored. Of the
+    validation window: n_requests, n_ends (observed), n_owners that were drawn, 0 = single requests
+    were drawn.
     """
 
     family: str
@@ -123,29 +128,29 @@ class Choice:
 
     @property
     def best(self) -> str:
-        """The best by mean of those that were chosen from."""
+        """The best family by mean."""
         return self.rival if self.behind < 0.0 else self.family
 
     def text(self) -> str:
-        """Sentences for tables, cards and tags: what was chosen, against what, on how much, and if it is uncertain.
+        """Sentences for tables, cards and tags: the choice, its rival, the data, any uncertainty.
 
         >>> Choice("km", "", 0.1, float("nan"), float("nan"), 60, 40, 0).text().partition(". ")[0]
         'km: no other family could be chosen (60 requests, 40 ends; requests drawn, too few owners)'
         """
         of = f"{self.n_requests:,} requests, {self.n_ends:,} ends; {self._drawn()}"
         if math.isnan(self.score):
-            found = f"the simplest, because the validation window could not be scored ({of})"
+            reason = f"the simplest, because the validation window could not be scored ({of})"
         elif not self.rival:
-            found = f"no other family could be chosen ({of})"
+            reason = f"no other family could be chosen ({of})"
         elif self.behind < 0.0:
-            found = (f"{self.rival} was better by {-self.behind:.4f} on the validation window (Brier over ages), "
-                     f"within its standard error of {self._error()} ({of}); {self.family} stands before it "
-                     "in the order of simplicity")
+            reason = (f"{self.rival} was better by {-self.behind:.4f} on the validation window (Brier over ages), "
+                      f"within its standard error of {self._error()} ({of}); {self.family} stands before it "
+                      "in the order of simplicity")
         else:
-            found = (f"best on the validation window (Brier over ages), {self.behind:.4f} before {self.rival}, with a "
-                     f"standard error of {self._error()} ({of})")
+            reason = (f"best on the validation window (Brier over ages), {self.behind:.4f} before {self.rival}, with a "
+                      f"standard error of {self._error()} ({of})")
         uncertain = f" Fewer than {N_ENDS_MIN} ends: the choice is uncertain." if self.n_ends < N_ENDS_MIN else ""
-        return f"{self.family}: {found}.{uncertain}"
+        return f"{self.family}: {reason}.{uncertain}"
 
     def _error(self) -> str:
         return f"{self.error:.4f}" if math.isfinite(self.error) else "unknown size"
@@ -155,10 +160,10 @@ class Choice:
 
 
 def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinition, seed: int) -> Choice:
-    """Of the families that can be served; of all where none can. ValueError where there is none.
+    """The choice among the servable families, or among all if none is. ValueError without families.
 
-    valid: the validation window, whose curves each family has. seed: of the draws. Where the window has fewer owners
-    than a bootstrap needs, requests are drawn, as if they were independent.
+    valid: the validation window; each family has its curves. seed: of the draws. If the window has
+    too few owners for a bootstrap, requests are drawn, as if they were independent.
     """
     servable = [trained for trained in families if trained.model.export() is not None] or list(families)
     codes, n_owners = drawn_owners(valid, history)
@@ -170,11 +175,11 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
 
 def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mapping[str, int],
                           draws: OwnerDraws) -> tuple[str, str, float, float]:
-    """The chosen name, its rival, and the rival's score minus the chosen one's with its standard error.
+    """The chosen name, its rival, and the rival's score minus the chosen one's, with its error.
 
-    Of equally simple ones the better is taken, then the first. A name without a score is only taken where none has one:
-    then the simplest is. A name with the same answers as the chosen one is no rival of it. One that is worse than
-    another by mean and no simpler is not taken: being noisier than that one would be its only merit.
+    Of equally simple ones the better is taken, then the first. If no name has a score, the simplest
+    is taken. A name with the same answers as the chosen one is no rival. A name that is worse than
+    another by mean and no simpler is never taken: only its noise would be in its favour.
     """
     names = list(briers)
     if not names:
@@ -201,13 +206,13 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
 
 @dataclass(frozen=True, slots=True)
 class LearntRefresh:
-    """The model, and the trace's rows at its ages; None where nothing was learnt."""
+    """The model for running requests, and the trace's rows at its ages; None if there is no model."""
 
     refresh: Refresh
     rows: RefreshedRows | None
 
     def on_test(self, split: Split, held: CurveTable, features: Features, seed: int) -> tuple[AgeGain, ...]:
-        """Held and refreshed curves on the test window, at the ages that were judged. held: of the chosen family."""
+        """Held and refreshed curves on the test window, at the judged ages. held: the choice's."""
         if self.rows is None:
             return ()
         return self.refresh.gains_on(split.test, self.rows, held, features.encoder.history, seed)
@@ -215,7 +220,7 @@ class LearntRefresh:
 
 def learnt_refresh(features: Features, split: Split, settings: FitSettings, served: Trained,
                    is_wanted: bool) -> LearntRefresh:
-    """Learn it for the family that is served. Not of a trace that is held in part: its history is of all requests."""
+    """The served family's model for running requests; none for a trace in part."""
     if not is_wanted:
         return LearntRefresh(Refresh(None, (), "is_refreshed is false"), None)
     if features.sample is not None:
@@ -228,9 +233,9 @@ def learnt_refresh(features: Features, split: Split, settings: FitSettings, serv
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """All families of one run, their windows, the trace's own threshold for "long-lived" (s), and the choice.
+    """All families of one run, their windows, the trace's "long-lived" threshold (s), the choice.
 
-    refreshing: what predicts running requests anew. from_s: where the training window begins.
+    refreshing: the model for running requests. from_s: begin of the training window.
     """
 
     families: tuple[Trained, ...]
@@ -252,7 +257,7 @@ class Training:
 
 @task(name="train")
 def train(settings: TrainSettings, features: Features) -> Training:
-    """Fit each configured family; the candidate is chosen of the servable ones by their validation scores."""
+    """Fit each configured family; choose the candidate by the servable ones' validation scores."""
     split = run_windows(settings, features)
     threshold_s = settings.long_lived_s or choose_threshold(split.train)
     tell_limits(split, features)
@@ -267,12 +272,12 @@ def train(settings: TrainSettings, features: Features) -> Training:
 
 
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:
-    """What every family's fit is given beside its windows."""
+    """The arguments of every family's fit besides its windows."""
     return FitSettings(backoff_keys(features.encoder), settings.n_threads, settings.seed, names=features.rows.names)
 
 
 def tell_limits(split: Split, features: Features) -> None:
-    """Print how the training window's ends lie to the limits that its requests state, if they state any."""
+    """Print how the training window's ends compare with the limits of its requests, if any."""
     names = features.rows.names
     text = limit_text(split.train, split.train.features[:, names.index(LIMIT)]) if LIMIT in names else ""
     if text:
@@ -280,12 +285,12 @@ def tell_limits(split: Split, features: Features) -> None:
 
 
 def with_fitted(settings: FitSettings, fitted: Sequence[Trained]) -> FitSettings:
-    """For a family that is made of others: those of the run so far."""
+    """The settings with the families fitted so far, for a family that combines others."""
     return replace(settings, fitted={trained.family: trained.model for trained in fitted})
 
 
 def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int) -> Trained:
-    """Fit one family; ValueError where it refuses the trace."""
+    """Fit one family; ValueError if it refuses the trace."""
     with stage(f"train {name}"):
         started = time.perf_counter()
         model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
@@ -297,10 +302,12 @@ def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int)
 
 @dataclass(frozen=True, slots=True)
 class Instants:
-    """is_apart: what is chosen. share: instant ends of the training window's ends; n: how many.
+    """is_apart: the choice. share: share of instant ends among the training window's ends; n: how
+    many.
 
-    gain: by how much the Brier score over ages is lower with them apart, on the validation window; error: its standard
-    error over owners; both NaN where it was not tried. reason: why it was not, "" where it was.
+    gain: the fall of the Brier score over ages with them apart, on the validation window; error:
+    its standard error over owners; both NaN if it was not tried. reason: why it was not tried, "" =
+    it was.
     """
 
     is_apart: bool
@@ -311,7 +318,7 @@ class Instants:
     reason: str = ""
 
     def text(self) -> str:
-        """One sentence: what was chosen, and why; "" where there are too few instant ends to try.
+        """One sentence with the choice and its reason; "" if there are too few instant ends to try.
 
         >>> print(Instants(True, 0.04, 480, 0.0031, 0.0017).text())
         Instant ends (4.0 % within 1 s) are apart in owners' histories: +0.0031 +- 0.0017 on the validation window.
@@ -322,16 +329,16 @@ class Instants:
         if self.reason:
             return f"{are} not apart in owners' histories: {self.reason}."
         word = "apart" if self.is_apart else "not apart"
-        found = f"{signed_text(self.gain, 4)} +- {self.error:.4f}" if math.isfinite(self.gain) else "no score"
-        return f"{are} {word} in owners' histories: {found} on the validation window."
+        gain = f"{signed_text(self.gain, 4)} +- {self.error:.4f}" if math.isfinite(self.gain) else "no score"
+        return f"{are} {word} in owners' histories: {gain} on the validation window."
 
     def tags(self) -> dict[str, str]:
-        """For a run and a version; none where there is nothing to say."""
+        """Tags of a run and a version; {} if the text is empty."""
         return {INSTANTS_TAG: self.text()} if self.text() else {}
 
 
 def read_instants(settings: TrainSettings, features: Features) -> tuple[Features, Instants]:
-    """The features as the choice reads them, and the choice; the same features where the plain reading stays."""
+    """The features with the chosen history, and the choice; unchanged if the history stays."""
     split = run_windows(settings, features)
     is_instant = split.train.is_event & (split.train.lifetime_s <= INSTANT_S)
     n, n_ends = int(is_instant.sum()), int(split.train.is_event.sum())
@@ -339,26 +346,26 @@ def read_instants(settings: TrainSettings, features: Features) -> tuple[Features
     if n < N_MIN or share < SHARE_MIN:
         return features, Instants(False, share, n)
     if all(key.kind != "owner" for key in features.encoder.history.keys):
-        return _told(features, Instants(False, share, n, reason="the trace names no owner"))
+        return _printed(features, Instants(False, share, n, reason="the trace names no owner"))
     if features.sample is not None:
-        return _told(features, Instants(False, share, n, reason="the trace is trained on in part"))
+        return _printed(features, Instants(False, share, n, reason="the trace is trained on in part"))
     with stage("instant ends apart?"):
         encoder = with_instants_apart(features.encoder, INSTANT_S)
         rows = _apart_rows(features, encoder)
         if rows is None:
-            return _told(features, Instants(False, share, n, reason="more owners than the history keeps"))
-        found = _tried(settings, features, rows, split)
-        if found.is_apart:
+            return _printed(features, Instants(False, share, n, reason="more owners than the history keeps"))
+        instants = _tried(settings, features, rows, split)
+        if instants.is_apart:
             history = HistoryState.from_arrays(encoder.history, features.history.to_arrays())
             features = replace(features, encoder=encoder, rows=rows, history=history)
-    return _told(features, replace(found, share=share, n=n))
+    return _printed(features, replace(instants, share=share, n=n))
 
 
 def reread(features: Features, encoder: Encoder) -> FeatureRows | None:
-    """The rows as an encoder gives them that only sets instant ends apart, of features that do not.
+    """The rows by an encoder that only sets instant ends apart, from features that do not.
 
-    None for another encoder, and where they can't be told from the rows: of a trace of two files or in part, and of
-    more owners than the history keeps.
+    None for another encoder, and if the rows do not hold enough: of a trace of two files or in
+    part, and of more owners than the history keeps.
     """
     instant_s = encoder.history.instant_s
     is_whole = test_from_s(features.trace.meta) is None and features.sample is None
@@ -370,28 +377,28 @@ def reread(features: Features, encoder: Encoder) -> FeatureRows | None:
         return None
 
 
-def _told(features: Features, found: Instants) -> tuple[Features, Instants]:
-    console.print(found.text(), soft_wrap=True)
-    return features, found
+def _printed(features: Features, instants: Instants) -> tuple[Features, Instants]:
+    console.print(instants.text(), soft_wrap=True)
+    return features, instants
 
 
 def _apart_rows(features: Features, encoder: Encoder) -> FeatureRows | None:
-    """The rows with instant ends apart; None where owners are too many to tell."""
-    if test_from_s(features.trace.meta) is not None:  # what each file knows of an end may differ
+    """The rows with instant ends apart; None if there are too many owners."""
+    if test_from_s(features.trace.meta) is not None:  # the two files may differ about an end
         return made_rows(features.trace, encoder)[0]
     return reread(features, encoder)
 
 
 def _tried(settings: TrainSettings, features: Features, other: FeatureRows, split: Split) -> Instants:
-    """What is chosen of the two readings; of the ends it says nothing yet."""
+    """The choice between the two histories, without the figures of instant ends."""
     rng = np.random.default_rng(settings.seed)
     train, valid = _drawn(split.train, N_TRAIN_MAX, rng), _drawn(split.valid, N_VALID_MAX, rng)
     briers = {}
     for name, each in ((TOGETHER, features.rows), (APART, other)):
         fit = FitSettings((), settings.n_threads, settings.seed, names=each.names)
-        own_train, own_valid = (replace(rows, features=each.features[rows.idx_row]) for rows in (train, valid))
-        model = HazardModel().learn(own_train, own_valid, fit)
-        briers[name] = BrierOverAges.of(model.validation_table_, own_valid)
+        train_rows, valid_rows = (replace(rows, features=each.features[rows.idx_row]) for rows in (train, valid))
+        model = HazardModel().learn(train_rows, valid_rows, fit)
+        briers[name] = BrierOverAges.of(model.validation_table_, valid_rows)
     codes, _ = drawn_owners(valid, features.encoder.history)
     chosen, rival, behind, error = simplest_within_error(briers, {TOGETHER: 1, APART: 2},
                                                          OwnerDraws(codes, seed=settings.seed))

@@ -43,7 +43,7 @@ def test_the_gate_says_what_the_watched_folder_would_say(learnt: Learnt, tmp_pat
     if change is not None:
         rewrite_schema(candidate, change)
     gate = following_gate(served, load_bundle(candidate))
-    assert gate is not None and gate.is_passed is (change is None) and found in gate.found
+    assert gate is not None and gate.is_passed is (change is None) and found in gate.finding
     predictor = Predictor.load(served)
     shutil.rmtree(served)
     shutil.copytree(candidate, served)

@@ -58,7 +58,7 @@ def test_an_accuracy_that_is_level_is_a_reason_and_one_that_is_worse_another() -
     own = _Scored()
     level, worse = (better_gate(own, own, "km", jury, found[low]) for low in (-1.0, 1.0))  # type: ignore[arg-type]
     assert (level.reason, worse.reason) == (Reason.LEVEL, Reason.OTHER)
-    assert "95 % interval -1.0 to +1.0 (over 50 owners), must lie below 0; not shown" in level.found
+    assert "95 % interval -1.0 to +1.0 (over 50 owners), must lie below 0; not shown" in level.finding
     few = better_gate(own, own, "km", Jury(np.zeros(200, bool), np.arange(200), 0), found[-1.0])  # type: ignore[arg-type]
     assert few.reason == Reason.FEW_ENDS
     assert Jury(np.ones(3, bool), np.arange(3), 0).drawn == "3 requests"

@@ -33,7 +33,7 @@ def test_it_is_told_that_it_must_give_scores_or_text(made: Made) -> None:
     assert learner_scores(exported) is None
     gate = parity_gate(learner_scores(exported), exported.forest, made.rows.features, 0)
     assert not gate.is_passed
-    assert "must export `text` or `scores`" in gate.found
+    assert "must export `text` or `scores`" in gate.finding
 
 
 def test_its_own_scores_are_what_the_export_is_checked_against(made: Made) -> None:
@@ -46,7 +46,7 @@ def test_its_own_scores_are_what_the_export_is_checked_against(made: Made) -> No
 
     gate = parity_gate(learner_scores(replace(exported, scores=others)), exported.forest, made.rows.features, 0)
     assert not gate.is_passed
-    assert gate.found == "100000 of 100,000 rows differ"
+    assert gate.finding == "100000 of 100,000 rows differ"
 
 
 def test_its_leaves_are_counted_where_it_does_not_say_how_many_there_may_be(made: Made) -> None:

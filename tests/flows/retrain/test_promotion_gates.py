@@ -52,7 +52,7 @@ def test_under_censoring_the_true_model_passes_though_its_error_over_observed_en
     own, other = BrierOverAges.of(right, rows), BrierOverAges.of(short, rows)
     assert better_gate(own, other, "km", _jury(rows)).is_passed
     gate = not_worse_gate(other, own, "champion v1", _jury(rows))
-    assert not gate.is_passed and gate.found.endswith("must lie below +2; worse")
+    assert not gate.is_passed and gate.finding.endswith("must lie below +2; worse")
 
 
 def _briers(added: np.ndarray) -> BrierOverAges:
@@ -83,7 +83,7 @@ def test_a_small_test_window_proves_nothing() -> None:
     assert found(400) and not found(20)
     few = Jury(np.ones(99, bool), np.arange(99), 0)
     gate = better_gate(_briers(np.full(99, 0.1)), _briers(np.full(99, 0.2)), "km", few)
-    assert (gate.is_passed, gate.found) == (
+    assert (gate.is_passed, gate.finding) == (
         False, "the test window must hold at least 100 observed ends, got 99")
 
 
@@ -91,7 +91,7 @@ def test_a_window_in_which_all_end_at_once_is_said_to_have_no_score() -> None:
     rows, _ = _requests(np.full(400, 1.0), 1e6)  # exponential lifetimes of a second in the mean: none of 30 s
     own, other = (BrierOverAges.of(_table(np.full(400, mean_s)), rows) for mean_s in (1.0, 2.0))
     gate = better_gate(own, other, "km", _jury(rows))
-    assert (gate.is_passed, gate.found) == (
+    assert (gate.is_passed, gate.finding) == (
         False, "the test window must hold requests that can be followed for 30 s, got none: there is no Brier score of "
                "them")
     assert not not_worse_gate(own, other, "champion v1", _jury(rows)).is_passed
@@ -165,4 +165,4 @@ def test_a_forest_that_tells_no_request_from_another_is_said_to_be_one(columns: 
     found = with_stumps(gate, forest_from_text(booster.model_to_string()), 2)
     assert (found.name, found.is_passed) == (gate.name, gate.is_passed)
     said = "better. The forest has no split on what is known of a request: all get the same answer"
-    assert found.found == (said if is_said else "better")
+    assert found.finding == (said if is_said else "better")

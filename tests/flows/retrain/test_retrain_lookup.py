@@ -26,7 +26,7 @@ def test_where_the_table_is_best_it_is_published_and_answers(new_store: Callable
     names = [gate.name for gate in first.promotion.gates]
     assert "accuracy against one curve for all" in names
     assert not any(name.endswith("against km") for name in names)
-    assert first.promotion.gates[names.index("time to build a curve")].found.startswith("no trees")
+    assert first.promotion.gates[names.index("time to build a curve")].finding.startswith("no trees")
     predictor = Predictor.load(first.bundle)
     assert predictor.info()["family"] == "km"
     life = predictor.predict({}, 1_706_486_400)

@@ -42,7 +42,7 @@ def test_a_loss_beyond_the_margin_fails(loss_pp: float, passed: bool) -> None:
     simulation = _simulated(_of_all([value + loss_pp for value in CALM], [0.0] * 5))
     gates = simulation_gates(simulation, "hazard", "km")
     assert [gate.is_passed for gate in gates] == [passed, passed, True]
-    assert gates[1].found.startswith("joint-fit")
+    assert gates[1].finding.startswith("joint-fit")
 
 
 def test_what_is_level_and_wild_is_not_shown() -> None:
@@ -52,14 +52,14 @@ def test_what_is_level_and_wild_is_not_shown() -> None:
     gates = simulation_gates(_simulated(_of_all(wild.tolist(), [0.0] * 5)), "hazard", "km")
     assert [gate.is_passed for gate in gates] == [False, False, True]
     assert ("-0.82 pp, 95 % interval -4.13 to +2.48 (over 5 replicas: small moves of this one trace), to lie above "
-            "-0.5; not shown") in gates[0].found
+            "-0.5; not shown") in gates[0].finding
 
 
 def test_a_replay_in_which_all_policies_are_equal_shows_nothing() -> None:
     labels = [f"{policy} ({model})" for policy in DEPLOYABLE for model in ("hazard", "km")]
     gates = simulation_gates(_simulated({label: [0.0] * 5 for label in labels}), "hazard", "km")
     assert [gate.is_passed for gate in gates] == [False, False, True]
-    assert all("not shown: predictions make no difference in the replay" in gate.found for gate in gates[:2])
+    assert all("not shown: predictions make no difference in the replay" in gate.finding for gate in gates[:2])
     # a candidate that is the champion anew places as it does, and not as km: that is no loss, and shown
     same = {label: [0.0] * 5 for label in labels} | {f"{policy} (champion v1)": [0.0] * 5 for policy in DEPLOYABLE}
     told = same | {f"{policy} (km)": [-0.3] * 5 for policy in DEPLOYABLE}
@@ -70,7 +70,7 @@ def test_one_replay_and_none_show_nothing() -> None:
     assert [gate.is_passed for gate in simulation_gates(_simulated(_of_all([5.0], [0.0])), "hazard", "km")] == [
         False, False, True]
     gates = simulation_gates(None, "hazard", "km")
-    assert {(gate.is_passed, gate.found) for gate in gates} == {(False, "not simulated")}
+    assert {(gate.is_passed, gate.finding) for gate in gates} == {(False, "not simulated")}
     assert not is_better_placed(None, "hazard", "km")
 
 

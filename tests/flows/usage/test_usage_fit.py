@@ -151,7 +151,7 @@ def test_gates_refuse_what_is_worse_equal_or_not_judged() -> None:
     assert usage_gates({**names, **win})[0].is_passed
     assert not usage_gates({**names, **win, "class.3h.under_served.combined": 0.096})[0].is_passed  # 0.4 points
     assert not any(gate.is_passed for gate in usage_gates({**names, "class.12h.under_served.combined": 0.2})[:3])
-    assert all("not judged" in gate.found and not gate.is_passed for gate in usage_gates({}))
+    assert all("not judged" in gate.finding and not gate.is_passed for gate in usage_gates({}))
     assert judge_usage(made_grid(n_days=2), ALL_CLASSES, 3, 0) == {}
 
 

@@ -52,7 +52,7 @@ def test_bytes_that_were_rolled_back_do_not_become_champion_again(made: Made, st
     assert (again.alias, two.version_of(NAME, CHAMPION)) == (CHALLENGER, 1)
     gate = again.gates[-1]
     assert (gate.name, gate.is_passed) == ("not rolled back", False)
-    assert gate.found == "version 2 holds the same bytes and was rolled back: bad days"
+    assert gate.finding == "version 2 holds the same bytes and was rolled back: bad days"
 
 
 @pytest.mark.parametrize(("to", "why", "message"), [

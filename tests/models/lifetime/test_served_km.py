@@ -203,11 +203,11 @@ def test_the_gates_of_a_model_without_trees(served: Served) -> None:
     features = builder.schema.encoder.with_row(test.features, test.keys)
     own = served.model.curve_table(test)
     assert table_parity_gate(own, builder, features).is_passed
-    assert "no trees" in table_latency_gate(builder, features).found
+    assert "no trees" in table_latency_gate(builder, features).finding
     wrong = features.copy()
     wrong[5, len(builder.schema.encoder.numbers)] = 0.0 if wrong[5, len(builder.schema.encoder.numbers)] else 1.0
     refused = table_parity_gate(own, builder, wrong)
-    assert not refused.is_passed and refused.found.startswith(f"1 of {len(test):,} curves")
+    assert not refused.is_passed and refused.finding.startswith(f"1 of {len(test):,} curves")
 
 
 def test_the_table_holds_codes_and_no_names(served: Served) -> None:
