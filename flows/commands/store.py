@@ -111,7 +111,7 @@ def clean(
     tracker = open_store(settings)
     plan = plan_cleaning(settings.store, tracker, settings)
     _show(plan)
-    if not (is_meant or (plan.found and is_terminal() and typer.confirm("Remove all this?"))):
+    if not (is_meant or (plan.items and is_terminal() and typer.confirm("Remove all this?"))):
         typer.echo(f"{plan.n_bytes / 1e6:>10.2f} MB  to remove; nothing was, give --yes to remove it without asking")
         return
     done = run(settings.store, tracker, settings, shown=plan)
@@ -129,7 +129,7 @@ def is_terminal() -> bool:
 
 def _show(plan: CleaningPlan) -> None:
     kinds: dict[str, list[Removable]] = defaultdict(list)
-    for each in plan.found:
+    for each in plan.items:
         kinds[each.what].append(each)
     for what, found in sorted(kinds.items(), key=lambda kind: -_n_bytes(kind[1])):
         typer.echo(f"{_n_bytes(found) / 1e6:>10.2f} MB  {len(found):>5} x {what}")

@@ -1,6 +1,6 @@
-"""MLflow: runs, versions and their artifacts, its database, and what a scheduler pulls.
+"""MLflow: runs, versions and their artifacts, its database, and pulls of a scheduler.
 
-MLflow is imported in this room only.
+Only this room imports MLflow.
 
 May import: `store` and what lies below.
 """

@@ -1,4 +1,4 @@
-"""MLflow's client behind one door: an error of the tracking store is one line, without the secrets of its URI.
+"""MLflow's client: an error of the tracking store is one line, without the secrets of its URI.
 
 It also checks that a place can keep artifacts, counts their bytes and removes them."""
 
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 
 
 _AT_FIRST = MappingProxyType({"MLFLOW_HTTP_REQUEST_TIMEOUT": "10"})
-"""How a server is asked for the first time."""
+"""Settings of the first request to a server."""
 _OF_ARTIFACTS = frozenset({"aiohttp", "azure", "boto3", "botocore", "google", "paramiko", "s3transfer"})
-"""Packages that MLflow keeps artifacts with, and whose own errors it passes on."""
+"""Packages by which MLflow keeps artifacts; it passes on their errors."""
 _REASON_LIMIT = 1_000
 _ASK_S = 5.0
-"""How long a server may take, at first, to say anything at all."""
+"""The longest time until a server's first answer."""
 _BOILERPLATE = re.compile(r"\[SQL: .*?(?=\(Background on this error at: |\Z)|\(Background on this error at: \S*\)",
                           re.DOTALL)
-"""SQLAlchemy's statement with all its parameters, and its link."""
+"""SQLAlchemy's statement with all its parameters, and its link, in a message."""
 _LOGGING = frozenset({"alembic", "distributed", "mlflow", "optuna", "prefect", "sqlalchemy"})
 """Packages that may log a URI."""
 _SQL_LOG = "mlflow.store.db.utils"
-"""Where MLflow logs a database's error with the whole statement, before it raises the same."""
+"""MLflow's logger of database errors: it logs the whole statement of an error that it also raises."""
 
 
 class TrackingError(OSError):
-    """The tracking store did not do as asked. code: MLflow's word for why, such as RESOURCE_DOES_NOT_EXIST, or ""."""
+    """A call to the tracking store failed. code: MLflow's reason, such as RESOURCE_DOES_NOT_EXIST,
+    or ""."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -53,16 +54,16 @@ class TrackingError(OSError):
 
 
 class TrackingClient:
-    """An `MlflowClient`, by its methods' names, whose failures are a TrackingError.
+    """An `MlflowClient` with the same methods, which fail with TrackingError.
 
-    Opening asks the store once, with few retries, so that a server that is away is known before any work is done.
-    is_asked: False = a server need not answer yet.
+    Opening contacts the store once, with few retries, so that a missing server is known before any
+    work is done. is_asked: False = a server need not answer yet.
     """
 
     def __init__(self, uri: TrackingUri, *, is_asked: bool = True) -> None:
         import mlflow
 
-        logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each attempt, the address with it
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each attempt, with the address
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
         _clean_logs()
@@ -81,14 +82,14 @@ class TrackingClient:
         method = getattr(self._client, name)
 
         @wraps(method)
-        def asked(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             with answering(self._uri):
                 return method(*args, **kwargs)
 
-        return asked
+        return call
 
     def download(self, artifact_uri: str, folder: Path) -> Path:
-        """Copy an artifact into a folder; returns where it is."""
+        """Copy an artifact into a folder; returns its path."""
         from mlflow.artifacts import download_artifacts
 
         with answering(self._uri):
@@ -98,11 +99,10 @@ class TrackingClient:
 
 @contextmanager
 def answering(uri: TrackingUri) -> Iterator[None]:
-    """What MLflow, SQLAlchemy and alembic raise within is one TrackingError, and so is any other error that holds a
-    secret of the URI.
+    """Turn errors of MLflow, SQLAlchemy and alembic, and those with a secret, into a TrackingError.
 
-    The traceback stands in its notes, without secrets. It is not chained: the messages of the errors before it may
-    hold the URI.
+    Its notes have the traceback, without secrets. It is not chained: earlier errors may have the
+    URI in their messages.
     """
     from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
@@ -112,26 +112,25 @@ def answering(uri: TrackingUri) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = "".join(traceback.format_exception(error))
+        trace = "".join(traceback.format_exception(error))
         if not isinstance(error, MlflowException | SQLAlchemyError | CommandError | RequestException | ImportError) \
-                and type(error).__module__.partition(".")[0] not in _OF_ARTIFACTS and uri.public(told) == told:
+                and type(error).__module__.partition(".")[0] not in _OF_ARTIFACTS and uri.public(trace) == trace:
             raise
         reason = uri.public(_on_one_line(str(error)) or type(error).__name__)
         code = str(getattr(error, "error_code", "") or "")
         problem = TrackingError(f"the tracking store must answer at {uri}, got {reason}", code)
-        problem.add_note(uri.public(told))
+        problem.add_note(uri.public(trace))
         raise problem from None
 
 
 def ask(uri: TrackingUri) -> None:
-    """TrackingError where nothing answers at a server's URI; without MLflow.
+    """TrackingError if nothing answers at a server's URI; without MLflow.
 
-    Any answer will do, a refusal too: what is refused, and by whom, MLflow says better. Behind a proxy, MLflow alone
-    knows the way.
+    Any answer is enough, even a refusal: MLflow reports that better. A proxy gets MLflow alone.
     """
     if not uri.is_server:
         return
-    place = urlsplit(str(uri))  # without user and password, which no server is told here
+    place = urlsplit(str(uri))  # without user and password, which are not sent here
     host, is_tls = place.hostname or "", place.scheme == "https"
     if place.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
         return
@@ -148,14 +147,14 @@ def ask(uri: TrackingUri) -> None:
 
 
 def _on_one_line(text: str) -> str:
-    """The text without line breaks, SQLAlchemy's statement, its parameters and its link; whole, unless it is a page."""
+    """The text in one line, without SQLAlchemy's statement, parameters and link; cut if long."""
     line = " ".join(_BOILERPLATE.sub("", text).split())
     return line if len(line) <= _REASON_LIMIT else f"{line[:_REASON_LIMIT].rpartition(' ')[0]} ..."
 
 
 @contextmanager
 def _hurried() -> Iterator[None]:
-    """MLflow asks a server with `_AT_FIRST`, where the user has not set it otherwise."""
+    """MLflow uses `_AT_FIRST`, unless the user has set these variables."""
     fresh = [name for name in _AT_FIRST if name not in os.environ]
     os.environ.update({name: _AT_FIRST[name] for name in fresh})
     try:
@@ -166,7 +165,7 @@ def _hurried() -> Iterator[None]:
 
 
 def _clean_logs() -> None:
-    """Leave secrets out of what the libraries log from now on, tracebacks included."""
+    """Remove secrets from all later logs of the libraries, with their tracebacks."""
     known = logging.root.manager.loggerDict
     for name in [each for each in known if each.partition(".")[0] in _LOGGING]:
         for handler in logging.getLogger(name).handlers:
@@ -175,19 +174,19 @@ def _clean_logs() -> None:
 
 def _public(record: logging.LogRecord) -> bool:
     record.msg, record.args = without_secrets(record.getMessage()), ()
-    if record.exc_info and not record.exc_text:  # a formatter takes the text that is there
+    if record.exc_info and not record.exc_text:  # a formatter uses this text
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     record.exc_text = without_secrets(record.exc_text) if record.exc_text else None
     return True
 
 
 PROBE = ".sojourn-probe-"
-"""What the name of the small file begins with that `check_place` writes; one that a kill left is removed later."""
+"""Prefix of the small file that `check_place` writes; after a kill it is removed later."""
 _NOT_THERE = "RESOURCE_DOES_NOT_EXIST"
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files in a folder, or of a file; 0 where there is none.
+    """Bytes of all files in a folder, or of a file; 0 if there is none.
 
     >>> folder_bytes(Path("/no/such/folder"))
     0
@@ -209,10 +208,11 @@ def local_folder(uri: str) -> Path | None:
 
 
 def check_place(tracking: TrackingUri, place: Path | str) -> None:
-    """See that artifacts can be kept at a folder or URL: a small file is written, read back and removed.
+    """Check that artifacts can be kept at a folder or URL: write, read and remove a small file.
 
-    ValueError where no class of MLflow is for such a URL or its library is not installed, OSError where the place does
-    not take or give the file. Folders that were made for it go again. A place that lets nobody remove keeps the file.
+    ValueError if MLflow has no class for such a URL or its library is not installed, OSError if the
+    file can't be written or read. Folders made for it are removed. A place without removal keeps
+    the file.
     """
     folder = place if isinstance(place, Path) else local_folder(place)
     name, content = f"{PROBE}{uuid.uuid4().hex}", uuid.uuid4().bytes
@@ -220,23 +220,23 @@ def check_place(tracking: TrackingUri, place: Path | str) -> None:
     if folder is None:
         try:
             repository = _repository(tracking, str(place))
-        except Exception as error:  # what MLflow or a library that is absent raises
+        except Exception as error:  # of MLflow, or of a missing library
             raise ValueError(f"artifacts must be a folder or a URL that MLflow can write to here, got {shown!r}: "
                              f"{_one_line(error)}") from error
     try:
         if folder is not None:
-            found = _through_folder(folder, name, content)
+            read_back = _through_folder(folder, name, content)
         else:
-            found = _through_repository(repository, name, content)
+            read_back = _through_repository(repository, name, content)
     except Exception as error:
         raise OSError(f"artifacts must be a place that can be written and read, got {shown!r}: "
                       f"{_one_line(error)}") from error
-    if found != content:
+    if read_back != content:
         raise OSError(f"artifacts must be a place that gives back what was written, got {shown!r}, which does not")
 
 
 def _through_folder(folder: Path, name: str, content: bytes) -> bytes:
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -246,18 +246,18 @@ def _through_folder(folder: Path, name: str, content: bytes) -> bytes:
             (folder / name).unlink(missing_ok=True)
     finally:
         with suppress(OSError):  # another process uses them by now
-            for each in made:
+            for each in missing:
                 each.rmdir()
 
 
 def _through_repository(repository: ArtifactRepository, name: str, content: bytes) -> bytes:
-    with tempfile.TemporaryDirectory() as made:
-        (Path(made) / name).write_bytes(content)
-        repository.log_artifact(str(Path(made) / name))  # type: ignore[no-untyped-call]
-        (Path(made) / "back").mkdir()
+    with tempfile.TemporaryDirectory() as temporary:
+        (Path(temporary) / name).write_bytes(content)
+        repository.log_artifact(str(Path(temporary) / name))  # type: ignore[no-untyped-call]
+        (Path(temporary) / "back").mkdir()
         try:
-            found: str = repository.download_artifacts(name, str(Path(made) / "back"))  # type: ignore[no-untyped-call]
-            return Path(found).read_bytes()
+            path: str = repository.download_artifacts(name, str(Path(temporary) / "back"))  # type: ignore[no-untyped-call]
+            return Path(path).read_bytes()
         finally:
             with suppress(Exception):  # some places keep all
                 repository.delete_artifacts(name)  # type: ignore[no-untyped-call]
@@ -268,7 +268,7 @@ def _one_line(error: Exception) -> str:
 
 
 def artifact_bytes(tracking: TrackingUri, uri: str) -> int:
-    """Bytes of all that lies at an artifact URI; 0 where nothing does."""
+    """Bytes of all files at an artifact URI; 0 if there are none."""
     folder = local_folder(uri)
     if folder is not None:
         return folder_bytes(folder)
@@ -277,7 +277,7 @@ def artifact_bytes(tracking: TrackingUri, uri: str) -> int:
 
 
 def remove_artifacts(tracking: TrackingUri, uri: str) -> None:
-    """Remove all that lies at an artifact URI; nothing happens where nothing does. OSError where it can't be done."""
+    """Remove all files at an artifact URI, if there are any. OSError if that fails."""
     folder = local_folder(uri)
     if folder is not None:
         if folder.exists():

@@ -1,11 +1,12 @@
 """SQLite databases of a store: there whole or not at all, and at home where the store is.
 
-MLflow's and Optuna's are made whole, or upgraded on a copy under a temporary name that is then renamed, before anyone
-opens them. MLflow makes its tables by some sixty migrations, each of which SQLite commits by itself: killed half way,
-it leaves a database that no later run can open, and two that begin at once are in each other's way.
+MLflow's and Optuna's are made whole, or upgraded on a copy under a temporary name that is then
+renamed, before they are opened. MLflow makes its tables by some sixty migrations, and SQLite commits
+each separately. If it is killed half way, no later run can open the database; and two processes that
+make it at once disturb each other.
 
-MLflow keeps absolute places of artifacts: left as they are, a run in a copied store would write its artifacts into the
-original, so a store that was copied or moved gets its own."""
+MLflow keeps absolute places of artifacts. With them, a run in a copied store would write its
+artifacts into the original, so a store that was copied or moved gets its own."""
 
 from __future__ import annotations
 
@@ -205,7 +206,7 @@ TRIALS = "optuna.db"
 
 
 def check_database(file: Path) -> None:
-    """Return once nobody makes the database any more; FileNotFoundError if there is none. Nothing is made."""
+    """Wait until no process makes the database; FileNotFoundError if there is none."""
     if (file.parent / LOCK).is_file() and not tables_of(file):
         with store_lock(file.parent):
             pass  # a first run may be making it
@@ -216,10 +217,10 @@ def check_database(file: Path) -> None:
 
 
 def ready_database(file: Path, artifacts: Path) -> None:
-    """See that there is a whole database of this MLflow's schema at `file`: made now, upgraded now, or there already.
+    """Make or upgrade the database at `file`, unless it is there with this MLflow's schema.
 
-    artifacts: folder of the default experiment's artifacts. A store that was copied or moved here is made to name its
-    own artifacts. OSError where it can be none of these; the file is then as it was.
+    artifacts: folder of the default experiment's artifacts. In a store that was copied or moved
+    here the paths of artifacts are changed. OSError if this fails; then the file is unchanged.
     """
     _bring_up(file, artifacts)
     if check_whole(file, artifacts) is not None and os.access(file.parent, os.W_OK):
@@ -284,7 +285,6 @@ def _revision(file: Path) -> str | None:
 
 @cache
 def _known_revisions() -> tuple[str, ...]:
-    """The revisions that this MLflow knows, newest first."""
     import mlflow.store.db_migrations
     from alembic.script import ScriptDirectory
 
@@ -297,8 +297,8 @@ def _make(file: Path, artifacts: Path) -> None:
 
     _quiet()
     # its default experiment, too
-    made = SqlAlchemyStore(TrackingUri.of_file(file).plain, artifacts.absolute().as_uri())  # type: ignore[no-untyped-call]
-    made.engine.dispose()
+    store = SqlAlchemyStore(TrackingUri.of_file(file).plain, artifacts.absolute().as_uri())  # type: ignore[no-untyped-call]
+    store.engine.dispose()
 
 
 def _upgrade(file: Path) -> None:
@@ -334,12 +334,11 @@ def _migrate(file: Path) -> None:
 def _one_line(rule: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # whatever MLflow, SQLAlchemy and alembic raise
+    except Exception as error:  # of MLflow, SQLAlchemy or alembic
         raise OSError(f"{rule}, got {str(error).splitlines()[0][:300]}") from error
 
 
 def _quiet() -> None:
-    """MLflow and alembic tell warnings only."""
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -347,7 +346,7 @@ def _quiet() -> None:
 def ready_trials(store: Path) -> Path:
     """The database's file, made now or there already.
 
-    Optuna makes its tables one by one; two searches that begin at once find each other's.
+    Optuna makes its tables one by one, so two searches that begin at once would disturb each other.
     """
     file = store / TRIALS
     if not tables_of(file):
@@ -360,6 +359,6 @@ def ready_trials(store: Path) -> Path:
 def _make_trials(file: Path) -> None:
     from optuna.storages import RDBStorage
 
-    made = RDBStorage(TrackingUri.of_file(file).plain)
-    made.remove_session()
-    made.engine.dispose()
+    storage = RDBStorage(TrackingUri.of_file(file).plain)
+    storage.remove_session()
+    storage.engine.dispose()

@@ -1,7 +1,7 @@
-"""What stands beside a logged bundle, so that `mlflow.pyfunc.load_model` and `mlflow models serve` know it.
+"""The files beside a logged bundle for `mlflow.pyfunc.load_model` and `mlflow models serve`.
 
-The bundle's own files stay as they are; a predictor reads only these. The MLmodel file names `sojourn.serving.pyfunc`
-as its loader: no code and no pickle is logged."""
+The bundle's files do not change; a predictor reads only these. The MLmodel file names
+`sojourn.serving.pyfunc` as its loader: no code and no pickle is logged."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ _EXAMPLE_UPTIMES_S = (0.0, 3_600.0)
 
 def log_bundle(tracker: Tracker, run_id: str, folder: Path, encoder: Encoder,
                request: Mapping[str, float | str]) -> str:
-    """Log a bundle folder, and beside it what makes it a model of MLflow; returns its URI.
-
-    request: an example of one. The bundle's own files stay as they are; the predictor reads only these.
-    """
+    """Log a bundle folder with MLflow's files of a model; returns its URI. request: an example."""
     return tracker.log_folder(run_id, folder, files_beside(run_id, BUNDLE, encoder, request))
 
 
@@ -35,7 +32,7 @@ def files_beside(run_id: str, artifact_path: str, encoder: Encoder,
                  request: Mapping[str, float | str]) -> dict[str, str]:
     """The texts of MLmodel, its requirements and its input example, by file name.
 
-    request: one request as an example; what is not finite is left out of it.
+    request: an example; values that are not finite are left out.
     """
     from mlflow.models import Model
 
@@ -60,7 +57,7 @@ def files_beside(run_id: str, artifact_path: str, encoder: Encoder,
 
 
 def _signature(encoder: Encoder) -> Any:
-    """Columns of any type: MLflow refuses whole numbers where a signature says double, and owners may be numbers."""
+    """Columns of any type: a signature of doubles refuses whole numbers, as owners may have."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, Array, ColSpec, DataType, ParamSchema, ParamSpec, Schema
 

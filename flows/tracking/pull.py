@@ -1,4 +1,4 @@
-"""Brings a registered version's bundle into the folder that a scheduler loads and watches."""
+"""Publishes a registered version's bundle in the folder that a scheduler loads and watches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _URI = re.compile("models:/(?P<name>[^/]+?)(?:@(?P<alias>[^/@]+)|/(?P<version>[1
 
 
 class Registry(Protocol):
-    """What pulling asks of a model registry; OSError where it does not answer. `Tracker` is one."""
+    """A model registry's methods for pulling, as of `Tracker`; OSError if it does not answer."""
 
     def aliases(self, name: str) -> dict[str, int] | None: ...
     def models(self) -> list[str]: ...
@@ -49,15 +49,15 @@ class ModelUri:
         >>> ModelUri.parse("models:/sojourn-lifetime@champion")
         ModelUri(name='sojourn-lifetime', alias='champion', version=None)
         """
-        found = _URI.fullmatch(text)
-        if found is None:
+        match = _URI.fullmatch(text)
+        if match is None:
             raise ValueError(f"uri must be models:/NAME@ALIAS or models:/NAME/VERSION, got {text!r}")
-        return cls(found["name"], found["alias"], int(found["version"]) if found["version"] else None)
+        return cls(match["name"], match["alias"], int(match["version"]) if match["version"] else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A registered version and its bundle's own. is_new: the folder held another one, or none."""
+    """A registered version and its bundle's version. is_new: the folder held another one, or none."""
 
     name: str
     version: int
@@ -71,7 +71,7 @@ class Pulled:
 
 
 def find_version(registry: Registry, uri: ModelUri) -> int:
-    """The version that the URI stands for now; ValueError naming the known ones where there is none."""
+    """The version of the URI now; ValueError names the known ones if there is none."""
     aliases = registry.aliases(uri.name)
     if aliases is None:
         raise ValueError(f"the registered model must be one of {_named(registry.models())}, got {uri.name!r}")
@@ -89,31 +89,31 @@ def find_version(registry: Registry, uri: ModelUri) -> int:
 
 
 def pull(registry: Registry, name: str, version: int, folder: Path) -> Pulled:
-    """Publish a registered version's bundle or usage section in a folder, at once and only if it can be served.
+    """Publish a registered version's bundle or usage section in a folder, only if it can be served.
 
-    Raises BundleError where it cannot, OSError where the registry or the disk fails, ValueError where the folder
-    holds anything else than a bundle, or a file of the user's beside it. The folder then stays as it was.
+    BundleError if it cannot, OSError if the registry or the disk fails, ValueError if the folder
+    has other files than those of a bundle. Then the folder does not change.
     """
     target = folder.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     with _swept(target), tempfile.TemporaryDirectory(prefix=f".{target.name}.{_PULL}", dir=target.parent) as fresh:
         fetched = registry.fetch(name, version, Path(fresh))
         files = USAGE_FILES if (fetched / USAGE_FILES[0]).is_file() else FILES
-        found = load_usage(fetched).version if files == USAGE_FILES else Predictor.load(fetched).version
-        is_new = not _holds(target, found)
+        bundle_version = load_usage(fetched).version if files == USAGE_FILES else Predictor.load(fetched).version
+        is_new = not _holds(target, bundle_version)
         if is_new:
-            # Only what is verified: the registry keeps an MLmodel file beside the bundle.
+            # Only the verified files: the registry keeps an MLmodel file beside the bundle.
             contents = {file: (fetched / file).read_bytes() for file in (*files, MANIFEST)}
             publish_files(target, contents, MANIFEST, others={*FILES, *USAGE_FILES})
-    return Pulled(name, version, found, is_new)
+    return Pulled(name, version, bundle_version, is_new)
 
 
 def follow(registry: Registry, uri: ModelUri, folder: Path, interval_s: float, report: Callable[[str], object],
            wait: Callable[[float], bool]) -> None:
-    """Pull whenever the URI comes to stand for another version, until `wait(interval_s)` is True.
+    """Pull whenever the URI points at another version, until `wait(interval_s)` is True.
 
-    report: called with a line for each version pulled and for each new problem; problems never end it, but for a
-    ValueError before any version was found. A version that is refused is not pulled again.
+    report: called with a line for each pulled version and each new problem. Problems never end it,
+    except a ValueError before the first version. A refused version is not pulled again.
     """
     done: int | None = None
     reported = ""
@@ -141,10 +141,10 @@ def follow(registry: Registry, uri: ModelUri, folder: Path, interval_s: float, r
 
 def follow_until_interrupted(registry: Registry, uri: ModelUri, folder: Path, interval_s: float,
                              report: Callable[[str], object]) -> None:
-    """`follow`, until Ctrl-C or SIGTERM; a publish under way is finished first."""
+    """`follow` until Ctrl-C or SIGTERM; it finishes a begun publish first."""
     is_over = threading.Event()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # In a thread of its own, as interrupts reach the main thread only: none falls between two renames.
+    # In another thread, as interrupts reach only the main thread: none falls between two renames.
     with ThreadPoolExecutor(1) as pool:
         work = pool.submit(follow, registry, uri, folder, interval_s, report, is_over.wait)
         try:
@@ -156,16 +156,16 @@ def follow_until_interrupted(registry: Registry, uri: ModelUri, folder: Path, in
 
 @contextmanager
 def _swept(target: Path) -> Iterator[None]:
-    """Remove what killed pulls left beside a folder, unless another pull is at work there. The mark of being at work
-    is a shared lock on the parent folder, which leaves no file."""
+    """Remove files of killed pulls beside a folder, unless another pull works there. Each holds a
+    shared lock on the parent folder, which leaves no file."""
     parent = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # another is at work; or a file system without locks on folders
+        with suppress(OSError):  # another pull works; or the file system has no locks on folders
             fcntl.flock(parent, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left = re.compile(rf"\.{re.escape(target.name)}\.(?:{'|'.join(map(re.escape, (_PULL, FRESH, OLD)))})?"
-                              "[a-z0-9_]{8}")
+            leftover = re.compile(rf"\.{re.escape(target.name)}\.(?:{'|'.join(map(re.escape, (_PULL, FRESH, OLD)))})?"
+                                  "[a-z0-9_]{8}")
             for path in target.parent.iterdir():
-                if left.fullmatch(path.name):
+                if leftover.fullmatch(path.name):
                     shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):
             fcntl.flock(parent, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""MLflow's runs and registered versions: runs are begun, logged, ended and found by tags; versions are registered,
-named by aliases, tagged and fetched. Names stand here: the experiment, kinds of runs, aliases, tags.
+"""Runs and registered versions in MLflow: begin, log, end and search runs by tags; register, alias, tag
+and fetch versions; and their names: the experiment, kinds of runs, aliases, tags.
 
-The parts of a trace that a run reads are MLflow's datasets, so that runs on the same data are found by them."""
+The parts of a trace that a run reads are MLflow's datasets, by which runs on the same data can be searched."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from sojourn.flows.settings.trace import TraceSource
 
 USAGE = "usage"
-"""Kind of a run, and of a version, that answers about usage and not about lifetimes."""
+"""Kind of a run, and of a version, of a usage model."""
 EXPERIMENT_TAGS = MappingProxyType({
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.note.content": "Runs of Sojourn: retrains with a child for each family, studies, comparisons, checks. The "
                            "tag `kind` tells them apart; a retrain's name begins with its verdict.",
 })
 RUNS_VIEW = "workflowType=machine_learning"
-"""Of an experiment's address: MLflow 3.17 opens on the runs then. Else it goes by what the browser showed last, at
-first an overview of traces of language models, whatever `mlflow.experimentKind` says."""
+"""Part of an experiment's address: with it MLflow 3.17 opens on the runs. Else it opens on the
+browser's last view, at first an overview of traces of language models, for any
+`mlflow.experimentKind`."""
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 """Aliases of versions."""
@@ -47,11 +48,11 @@ RETRAIN, FAMILY = "retrain", "family"
 STUDY = "study"
 COMPARISON = "comparison"
 ROLLBACK = "rollback"
-"""Kinds of runs, for the tag `kind`; of a study and of a comparison artifacts have this name, too."""
+"""Kinds of runs, for the tag `kind`; artifacts of a study and of a comparison have this name, too."""
 CLEANED_TAG = "cleaned"
-"""On a run and on a version: when `sojourn clean` removed its artifacts."""
+"""Tag of a run and a version: when `sojourn clean` removed its artifacts."""
 LEFT_TAG = "rolled_back"
-"""On a version that was left for another one: why. The same bytes do not become champion again by themselves."""
+"""Tag of a version that was rolled back: why. No run promotes the same bytes again."""
 
 
 def model_page(name: str, version_tags: Mapping[str, str]) -> tuple[dict[str, str], str]:
@@ -68,12 +69,12 @@ def model_page(name: str, version_tags: Mapping[str, str]) -> tuple[dict[str, st
             "trace": version_tags.get("trace", "")}, text
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
 TRAIN, TEST, REPLAY = "train", "test", "replay"
-"""What a run read a window for."""
+"""Uses of a window by a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as MLflow keeps it. parent: its run, None for one of its own. start_ms, ended_ms: since 1970, UTC."""
+    """A run in MLflow. parent: its parent run, or None. start_ms, ended_ms: since 1970, UTC."""
 
     run_id: str
     name: str
@@ -87,7 +88,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class VersionRecord:
-    """A registered version as MLflow keeps it. created_ms: since 1970, UTC."""
+    """A registered version in MLflow. created_ms: since 1970, UTC."""
 
     version: int
     created_ms: int
@@ -98,12 +99,12 @@ class VersionRecord:
 class Tracker:
     """MLflow's tracking store and registry at one URI.
 
-    A server keeps the artifacts itself. Those of a database lie in a folder beside the store, which every reader of
-    the database must then share. Opening asks the store, a server only where `is_asked`; TrackingError, here and in
-    all methods, where it does not answer. An SQLite file is made or upgraded before it is opened.
-    artifacts: that folder, or a URL; ValueError where the store has kept them at another URL so far, or where another
-    store has bound the database to a folder of its own.
-    run_tags: on every run that is begun here.
+    A server keeps the artifacts itself. Those of a database are in a folder beside the store, which
+    all readers of the database must share. Opening contacts the store, a server only if `is_asked`;
+    TrackingError, here and in all methods, if it does not answer. An SQLite file is made or
+    upgraded before it is opened. artifacts: that folder, or a URL; ValueError if the store has kept
+    them at another URL so far, or if another store has bound the database to its folder.
+    run_tags: on every run that begins here.
     """
 
     def __init__(self, uri: TrackingUri, artifacts: Path | str, *, is_asked: bool = True,
@@ -124,33 +125,33 @@ class Tracker:
     @cached_property
     def _experiment(self) -> str:
         location = None if self.uri.is_server else _uri(self._artifacts)
-        while (found := self._found_experiment()) is None:
+        while (experiment := self._known_experiment()) is None:
             try:
                 return str(self._client.create_experiment(EXPERIMENT, artifact_location=location,
                                                           tags=dict(EXPERIMENT_TAGS)))
             except TrackingError as error:
                 if error.code != "RESOURCE_ALREADY_EXISTS":  # by a run that began at the same time
                     raise
-        return found
+        return experiment
 
-    def _found_experiment(self) -> str | None:
-        found = self._client.get_experiment_by_name(EXPERIMENT)
-        if found is None:
+    def _known_experiment(self) -> str | None:
+        experiment = self._client.get_experiment_by_name(EXPERIMENT)
+        if experiment is None:
             return None
-        self._check_bound(found.artifact_location)
-        return str(found.experiment_id)
+        self._check_bound(experiment.artifact_location)
+        return str(experiment.experiment_id)
 
     def check_artifacts(self) -> None:
-        """See that artifacts of new runs can be kept where those of earlier runs of this database are.
+        """Check that new runs can put artifacts at the place of this database's earlier runs.
 
-        ValueError where that is another place than this store's; ValueError or OSError where it can't be used.
+        ValueError if that is not this store's place; ValueError or OSError if it can't be used.
         """
         if self.uri.is_server:
             return
-        found = self._client.get_experiment_by_name(EXPERIMENT)
-        if found is not None:
-            self._check_bound(found.artifact_location)
-            check_place(self.uri, found.artifact_location)
+        experiment = self._client.get_experiment_by_name(EXPERIMENT)
+        if experiment is not None:
+            self._check_bound(experiment.artifact_location)
+            check_place(self.uri, experiment.artifact_location)
 
     def _check_bound(self, bound: str) -> None:
         if self.uri.is_server:
@@ -172,9 +173,10 @@ class Tracker:
     @contextmanager
     def run(self, name: str, tags: Mapping[str, str], parent: str | None = None,
             data: Sequence[DataWindow] = ()) -> Iterator[str]:
-        """The id of a run (a child of `parent`) that ends with the block, however that ends.
+        """The id of a run (a child of `parent`) that ends with the block.
 
-        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM. data: what the run reads.
+        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM. data:
+        windows that it reads.
         """
         with exit_on_sigterm():
             run_id = self.start(name, tags, parent)
@@ -204,7 +206,7 @@ class Tracker:
             monitor.finish()
 
     def _end_anyway(self, run_id: str, status: str) -> None:
-        with suppress(Exception):  # the error that ended the run is the one to tell
+        with suppress(Exception):  # the error that ended the run is the one to report
             self.end(run_id, status)
 
     def start(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> str:
@@ -249,11 +251,11 @@ class Tracker:
         self._client.log_text(run_id, text, name)
 
     def log_data(self, run_id: str, windows: Iterable[DataWindow]) -> None:
-        """Log what a run reads: MLflow's column *Dataset*."""
+        """Log the windows that a run reads: MLflow's column *Dataset*."""
         self._client.log_inputs(run_id, datasets=[window.entity() for window in windows])
 
     def log_folder(self, run_id: str, folder: Path, beside: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Log the folder of a bundle or of a usage section; returns its URI. beside: further files, texts by name."""
+        """Log the folder of a bundle or usage section; its URI. beside: further files by name."""
         self._client.log_artifacts(run_id, str(folder), BUNDLE)
         for name, text in beside.items():
             self._client.log_text(run_id, text, f"{BUNDLE}/{name}")
@@ -284,7 +286,7 @@ class Tracker:
         return {str(run.info.run_id): dict(run.data.tags) for run in self._pages("attributes.status = 'RUNNING'")}
 
     def tagged(self, tag: str, value: str) -> Iterator[RunRecord]:
-        """The runs with this tag, latest first, however they ended."""
+        """The runs with this tag and any end, latest first."""
         yield from map(_record, self._pages(f"tags.{tag} = '{value}'"))
 
     def finished(self, tag: str, value: str) -> Iterator[RunRecord]:
@@ -301,27 +303,28 @@ class Tracker:
         return [record for record in self.run_records() if record.parent == run_id]
 
     def text(self, run_id: str, name: str) -> str:
-        """A run's text artifact; TrackingError where it is gone."""
+        """A run's text artifact; TrackingError if it is gone."""
         with tempfile.TemporaryDirectory() as folder:
             source = f"{self._client.get_run(run_id).info.artifact_uri}/{name}"
             return self.download(source, Path(folder), f"run {run_id}").read_text()
 
     def page(self, run_id: str) -> str | None:
-        """The address of a run's page on a tracking server, without its secrets; None where there is no server."""
+        """The address of a run's page on a tracking server, without its secrets; None without a
+        server."""
         base = str(self.uri).rstrip("/")
         return f"{base}/#/experiments/{self._experiment}/runs/{run_id}" if self.uri.is_server else None
 
     def runs_page(self, server: str) -> str:
-        """The address of the list of runs; the server's own where nothing has been logged. server: its address."""
-        found = self._client.get_experiment_by_name(EXPERIMENT)
-        return server if found is None else f"{server}/#/experiments/{found.experiment_id}?{RUNS_VIEW}"
+        """The address of the list of runs; `server` if nothing has been logged."""
+        experiment = self._client.get_experiment_by_name(EXPERIMENT)
+        return server if experiment is None else f"{server}/#/experiments/{experiment.experiment_id}?{RUNS_VIEW}"
 
     def artifact_uri(self, run_id: str) -> str:
-        """Where a run's artifacts are."""
+        """The URI of a run's artifacts."""
         return str(self._client.get_run(run_id).info.artifact_uri)
 
     def run_metrics(self, run_id: str) -> dict[str, float]:
-        """A run's metrics by name; {} where the run is gone."""
+        """A run's metrics by name; {} if the run is gone."""
         try:
             return dict(self._client.get_run(run_id).data.metrics)
         except TrackingError as error:
@@ -338,7 +341,7 @@ class Tracker:
         return self._latest(COMPARISON, ("trace", "comparison"))
 
     def download(self, source: str, folder: Path, what: str) -> Path:
-        """Copy an artifact's folder into `folder`; returns where it is. what: whose it is, for an error."""
+        """Copy an artifact's folder into `folder`; its path. what: its owner, for an error."""
         try:
             return self._client.download(source, folder)
         except TrackingError as error:
@@ -353,25 +356,25 @@ class Tracker:
                 latest[key] = self._document(run.info.artifact_uri, f"{kind}.json")
         return list(latest.values())
 
-    def _pages(self, wanted: str) -> Iterator[Any]:
-        """The runs that a filter lets through, latest first."""
-        experiment = self._found_experiment()
+    def _pages(self, condition: str) -> Iterator[Any]:
+        experiment = self._known_experiment()
         token: str | None = None if experiment is not None else ""
         while token != "":
-            page = self._client.search_runs([experiment], wanted, order_by=["attributes.start_time DESC"],
+            page = self._client.search_runs([experiment], condition, order_by=["attributes.start_time DESC"],
                                             page_token=token)
             yield from page
             token = page.token or ""
 
     def _document(self, artifacts: str, name: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            found: dict[str, Any] = json.loads(self._client.download(f"{artifacts}/{name}", Path(folder)).read_text())
-        return found
+            file = self._client.download(f"{artifacts}/{name}", Path(folder))
+            document: dict[str, Any] = json.loads(file.read_text())
+        return document
 
     def register(self, name: str, source: str, run_id: str, description: str, tags: Mapping[str, str]) -> int:
         """Register a version of a model from a run's artifact; returns the version's number.
 
-        A run has one version of a model: where it is registered already, that one's number.
+        A run has one version of a model: if it is registered already, its number.
         """
         version_tags = {tag_name(key): str(value) for key, value in tags.items()}
         try:
@@ -379,9 +382,9 @@ class Tracker:
         except TrackingError as error:
             if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        found = self.version_of_run(name, run_id)  # by an earlier call, whose answer was lost
-        if found is not None:
-            return found
+        version = self.version_of_run(name, run_id)  # of an earlier call with a lost answer
+        if version is not None:
+            return version
         return int(self._client.create_model_version(name, source, run_id, description=description,
                                                      tags=version_tags).version)
 
@@ -398,14 +401,14 @@ class Tracker:
         return (self.aliases(name) or {}).get(alias)
 
     def version_of_run(self, name: str, run_id: str) -> int | None:
-        """The version that was registered from a run; None where there is none."""
-        found = self._client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
-        return min((int(version.version) for version in found), default=None)
+        """The version that was registered from a run, or None."""
+        versions = self._client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
+        return min((int(version.version) for version in versions), default=None)
 
     def versions_of_run(self, run_id: str) -> list[tuple[str, int]]:
         """Names and numbers of the versions that were registered from a run."""
-        return [(str(found.name), int(found.version))
-                for found in self._client.search_model_versions(f"run_id = '{run_id}'")]
+        return [(str(version.name), int(version.version))
+                for version in self._client.search_model_versions(f"run_id = '{run_id}'")]
 
     def version_tags(self, name: str, version: int) -> dict[str, str]:
         """A version's tags."""
@@ -416,7 +419,7 @@ class Tracker:
         self._client.set_model_version_tag(name, str(version), tag, value)
 
     def untag_version(self, name: str, version: int, tag: str) -> None:
-        """Remove a version's tag, where it has it."""
+        """Remove a version's tag, if it has it."""
         if tag in self.version_tags(name, version):
             self._client.delete_model_version_tag(name, str(version), tag)
 
@@ -425,14 +428,14 @@ class Tracker:
         return str(self._client.get_model_version(name, str(version)).run_id)
 
     def aliases(self, name: str) -> dict[str, int] | None:
-        """The versions that a registered model's aliases point at; None where there is no such model."""
+        """The versions that a registered model's aliases point at; None if there is no such model."""
         try:
-            found = self._client.get_registered_model(name).aliases
+            versions = self._client.get_registered_model(name).aliases
         except TrackingError as error:
             if error.code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             return None
-        return {alias: int(version) for alias, version in sorted(found.items())}
+        return {alias: int(version) for alias, version in sorted(versions.items())}
 
     def models(self) -> list[str]:
         """The names of all registered models, sorted."""
@@ -454,13 +457,13 @@ class Tracker:
         token: str | None = None
         while token != "":
             page = self._client.search_model_versions(f"name = '{name}'", page_token=token)
-            records += [VersionRecord(int(found.version), int(found.creation_timestamp), str(found.run_id),
-                                      dict(found.tags)) for found in page]
+            records += [VersionRecord(int(version.version), int(version.creation_timestamp), str(version.run_id),
+                                      dict(version.tags)) for version in page]
             token = page.token or ""
         return records
 
     def fetch(self, name: str, version: int, folder: Path) -> Path:
-        """Copy a version's bundle into `folder`; returns the bundle's folder. OSError where that fails."""
+        """Copy a version's bundle into `folder`; the bundle's folder. OSError if that fails."""
         folder.mkdir(parents=True, exist_ok=True)
         source = self._client.get_model_version_download_uri(name, str(version))
         try:
@@ -481,7 +484,7 @@ def _record(run: Any) -> RunRecord:
 
 
 def tag_name(name: str) -> str:
-    """The name with what MLflow refuses in names left out."""
+    """The name without characters that MLflow refuses."""
     return re.sub(r"[^\w \-./:]", "", name)
 
 
@@ -490,7 +493,7 @@ def _uri(artifacts: Path | str) -> str:
 
 
 def _place(uri: str) -> Path | str:
-    """Two URIs of one place have the same."""
+    """A form of the URI that is equal for two URIs of one place."""
     folder = local_folder(uri)
     return uri.rstrip("/") if folder is None else folder.resolve()
 
@@ -499,8 +502,9 @@ def _place(uri: str) -> Path | str:
 class DataWindow:
     """One window of a trace.
 
-    name, digest: which window of which trace's content; equal ones are one dataset. context: TRAIN, TEST or REPLAY.
-    source_type, source: MLflow's words for where it came from, JSON. n_rows: requests; None = not counted.
+    name, digest: the window, and the trace's content; equal ones are one dataset. context: TRAIN,
+    TEST or REPLAY. source_type, source: MLflow's description of the origin, JSON. n_rows: requests;
+    None = not counted.
     """
 
     name: str
@@ -521,22 +525,22 @@ class DataWindow:
 
 def train_and_test(source: TraceSource, trace: str, data_hash: str, test_from_s: int, n_past: int,
                    n_test: int) -> tuple[DataWindow, DataWindow]:
-    """The windows before and after the cut. trace, data_hash: its name, and the hash that stands for its content."""
-    where, digest = _where(source), data_hash[:12]
-    later = where if source.later is None else _where(source.later.source)
-    return (DataWindow(f"{trace} before {test_from_s} s", digest, TRAIN, *where, n_past),
+    """The windows before and after the cut. trace, data_hash: name, and hash of the inputs."""
+    origin, digest = _origin(source), data_hash[:12]
+    later = origin if source.later is None else _origin(source.later.source)
+    return (DataWindow(f"{trace} before {test_from_s} s", digest, TRAIN, *origin, n_past),
             DataWindow(f"{trace} from {test_from_s} s on", digest, TEST, *later, n_test))
 
 
 def whole_trace(source: TraceSource, trace: str, data_hash: str) -> DataWindow:
     """A whole trace that is replayed."""
     name = trace if source.file is not None else f"{trace}, seed {source.seed}"
-    return DataWindow(name, data_hash[:12], REPLAY, *_where(source))
+    return DataWindow(name, data_hash[:12], REPLAY, *_origin(source))
 
 
-def _where(source: TraceSource) -> tuple[str, str]:
+def _origin(source: TraceSource) -> tuple[str, str]:
     if source.file is not None:
         return "local", json.dumps({"uri": str(source.file.absolute())})
-    made = {"generator": "sojourn.features.synthetic", "n_requests": str(source.n_requests),
-            "seed": str(source.seed)}
-    return "code", json.dumps({"tags": made})
+    settings = {"generator": "sojourn.features.synthetic", "n_requests": str(source.n_requests),
+                "seed": str(source.seed)}
+    return "code", json.dumps({"tags": settings})

@@ -1,5 +1,4 @@
-"""Versions of a model: their bundles as bytes, promotion as a journal, rollback, cleaning, and what opening a store
-repairs.
+"""Versions of a model: bundles as bytes, promotion as a journal, rollback, cleaning, store repair.
 
 May import: `tracking` and what lies below.
 """

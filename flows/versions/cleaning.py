@@ -1,9 +1,10 @@
-"""Removing what a store no longer needs: artifacts of old runs, caches, and room that SQLite no longer uses.
+"""Cleaning removes artifacts of old runs, caches, and room that SQLite no longer uses.
 
-What serves, may be rolled back to, is compared with, runs, or is recent stays whole. What is registered stays in
-MLflow: parameters, main measures, gates and reasons of every version are kept, and a version whose artifacts were
-removed says so. The runs of single families, which hold most rows, go with their run. A version is marked before the
-first byte goes, a run when the last has gone: a cleaning that is killed is finished by the next one."""
+Runs and versions that serve, may be rolled back to, are compared with, run or are recent stay
+whole. Registered versions stay in MLflow with their parameters, main measures, gates and reasons; a
+tag says if their artifacts were removed. The runs of single families, with most of the rows, are
+removed with their run. A version is marked before the first byte is removed, a run after the last:
+the next cleaning finishes one that was killed."""
 
 from __future__ import annotations
 
@@ -28,25 +29,25 @@ from sojourn.flows.versions.promotion import BUNDLES, CANDIDATES
 from sojourn.flows.versions.version_list import failed_gates
 
 _FOLDER_FORMS = {"features": re.compile(r".+-[0-9a-f]{12}-[0-9a-f]{8}"), "traces": re.compile(r".+-[0-9a-f]{12}")}
-"""Names of folders that Sojourn makes in its caches: they end in their key, and hold a list of checksums."""
+"""Names of Sojourn's folders in its caches: they end in their key, and have a list of checksums."""
 _FILE_FORMS = {
     "cells": re.compile(r"(?P<entry>[0-9a-f]{64})\.(?:json|npz)"),
     "curves": re.compile(r"(?P<entry>.+-[0-9a-f]{24})\.(?:json|npz)"),
     "features": re.compile(r"(?P<entry>.+-[0-9a-f]{12}-[0-9a-f]{8})\.(?:json|parquet|history\.npz)"),
 }
-"""Names of files that Sojourn makes there."""
+"""Names of Sojourn's files there."""
 CACHES = tuple(sorted({*_FOLDER_FORMS, *_FILE_FORMS}))
 _DATABASES = ("mlflow.db", "optuna.db", "prefect/prefect.db")
 _BEGUN = "begun"
 _FREE_SHARE = 0.25
-"""A database is written anew where more of it than this is free."""
+"""A database is rewritten if a larger share of it is free."""
 _DAY_MS = 86_400_000
 _BEST = ("best.accuracy", "best.placement")
 
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """What a cleaning removes. what: its kind, for people. place: its path or URI. run: whose artifacts these are."""
+    """One thing to remove. what: its kind, in words. place: path or URI. run: of artifacts."""
 
     what: str
     place: str
@@ -56,41 +57,41 @@ class Removable:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """All that may go now, or went; a line for each kind of thing that must wait, and for each that would not go."""
+    """Items that are or were removable; a line for each kind that waits, and for each failure."""
 
-    found: tuple[Removable, ...]
+    items: tuple[Removable, ...]
     waiting: tuple[str, ...]
     failed: tuple[str, ...] = ()
 
     @property
     def n_bytes(self) -> int:
-        """Bytes in all."""
-        return sum(each.n_bytes for each in self.found)
+        """Bytes of all items."""
+        return sum(each.n_bytes for each in self.items)
 
 
 def plan_cleaning(store: Path, tracker: Tracker, settings: RetentionSettings) -> CleaningPlan:
-    """What a cleaning would remove now, largest first; nothing is changed.
+    """The items that a cleaning would remove now, largest first; nothing is changed.
 
     Caches and databases wait while another process uses the store. On a tracking server or a shared database only runs
-    of models that this store has published or judged are looked at.
+    of models that this store has published or judged may be removed.
     """
     with store_lock(store):
         return _planned(store, tracker, settings)
 
 
 def _planned(store: Path, tracker: Tracker, settings: RetentionSettings) -> CleaningPlan:
-    own = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
+    is_own_database = tracker.uri.database is not None and tracker.uri.database.absolute().parent == store.absolute()
     known = {path.name for part in (BUNDLES, CANDIDATES) for path in (store / part).glob("[!.]*")}
-    names = None if own else sorted(known)
-    found = []
+    names = None if is_own_database else sorted(known)
+    items = []
     for run in ended_runs_to_empty(tracker, settings, names):
         is_done = run.tags.get(CLEANED_TAG, _BEGUN) != _BEGUN
         if is_done and local_folder(run.artifact_uri) is None:
-            continue  # a server is not asked for the artifacts of each run that ever was
+            continue  # a server is not asked for the artifacts of all earlier runs
         n_bytes = artifact_bytes(tracker.uri, run.artifact_uri)
         if n_bytes > 0 or run.parent is not None or run.tags.get(CLEANED_TAG) == _BEGUN:
             kind = "artifacts" if run.parent is None else "run and artifacts"
-            found.append(Removable(f"{kind} of {run.name}", run.artifact_uri, n_bytes, run))
+            items.append(Removable(f"{kind} of {run.name}", run.artifact_uri, n_bytes, run))
     caches = [Removable(f"cache {part}", str(path), folder_bytes(path)) for part in CACHES
               for path in _old(store / part, settings.keep_caches)]
     caches += [Removable(f"cache {PARTS}", str(path), folder_bytes(path))
@@ -100,22 +101,23 @@ def _planned(store: Path, tracker: Tracker, settings: RetentionSettings) -> Clea
     if (caches or free) and not is_alone(store):
         waiting = ["caches and databases wait: another process uses the store"]
         caches, free = [], []
-    return CleaningPlan(tuple(sorted((*found, *caches, *free), key=lambda each: -each.n_bytes)), tuple(waiting))
+    return CleaningPlan(tuple(sorted((*items, *caches, *free), key=lambda each: -each.n_bytes)), tuple(waiting))
 
 
 def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
           tell: Callable[[Removable], object] = lambda _: None, *, shown: CleaningPlan | None = None) -> CleaningPlan:
-    """Remove what `plan_cleaning` finds, under the store's lock; returns what was removed. tell: called before each.
+    """Remove the items of `plan_cleaning`, under the store's lock; returns those removed. tell:
+    called before each.
 
-    shown: nothing goes that is not in this plan, which somebody has agreed to; None = all that is found.
-    What cannot be removed is named in `failed`; the others go.
+    shown: only items of this plan, which the user has confirmed, are removed; None = all. `failed`
+    names those that cannot be removed.
     """
     done, failed = [], []
     with store_lock(store):
         plan = _planned(store, tracker, settings)
-        agreed = plan if shown is None else shown
-        places = {each.place for each in agreed.found}
-        for each in plan.found:
+        confirmed = plan if shown is None else shown
+        places = {each.place for each in confirmed.items}
+        for each in plan.items:
             if each.place not in places:
                 continue
             tell(each)
@@ -126,16 +128,16 @@ def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
             else:
                 done.append(each)
         if is_alone(store):
-            for file, _ in _roomy(store):  # rows that went leave room
-                with suppress(OSError):  # a page of MLflow holds it: the next cleaning finds it again
+            for file, _ in _roomy(store):  # removed rows leave room
+                with suppress(OSError):  # MLflow's page holds the file: the next cleaning tries again
                     vacuum(file)
     return CleaningPlan(tuple(done), plan.waiting, tuple(failed))
 
 
 def _roomy(store: Path) -> list[tuple[Path, int]]:
-    """The store's databases of which much is free, and how many bytes."""
-    found = [(store / name, free_bytes(store / name)) for name in _DATABASES]
-    return [(file, n_bytes) for file, n_bytes in found if n_bytes > _FREE_SHARE * folder_bytes(file)]
+    """The store's databases with much free room, and how many bytes."""
+    sizes = [(store / name, free_bytes(store / name)) for name in _DATABASES]
+    return [(file, n_bytes) for file, n_bytes in sizes if n_bytes > _FREE_SHARE * folder_bytes(file)]
 
 
 def _remove(tracker: Tracker, each: Removable) -> None:
@@ -156,14 +158,14 @@ def _remove(tracker: Tracker, each: Removable) -> None:
     elif each.what != "free room":
         path = Path(each.place)
         if path.is_dir():
-            # under a temporary name: nobody reads half of it, and the next command removes what a kill left
+            # under a temporary name: nobody reads half of it, and after a kill the next command removes the rest
             shutil.rmtree(path.rename(path.with_name(f".{path.name}.{uuid.uuid4().hex}")))
         else:
             path.unlink(missing_ok=True)
 
 
 def _old(folder: Path, n_kept: int) -> Sequence[Path]:
-    """A cache's files and folders, but those of the newest `n_kept` entries; an entry is all of one key."""
+    """A cache's files and folders but those of the newest `n_kept` entries; an entry is a key's."""
     entries: dict[str, list[Path]] = {}
     for path in folder.glob("[!.]*"):
         entry = _entry(path)
@@ -174,7 +176,7 @@ def _old(folder: Path, n_kept: int) -> Sequence[Path]:
 
 
 def _entry(path: Path) -> str | None:
-    """The entry that a path in a cache's folder is of; None for what is no cache's: other files, folders and links."""
+    """The entry of a path in a cache's folder; None for other files, folders and links."""
     if path.is_symlink():
         return None
     cache = path.parent.name
@@ -182,15 +184,15 @@ def _entry(path: Path) -> str | None:
         form = _FOLDER_FORMS.get(cache)
         return path.name if form is not None and form.fullmatch(path.name) and (path / CHECKSUMS).is_file() else None
     form = _FILE_FORMS.get(cache)
-    found = None if form is None else form.fullmatch(path.name)
-    return None if found is None else found["entry"]
+    match = None if form is None else form.fullmatch(path.name)
+    return None if match is None else match["entry"]
 
 
 def kept_versions(aliases: Mapping[str, int], records: Sequence[VersionRecord], keep_runs: int) -> set[int]:
-    """The versions of a model whose artifacts are kept.
+    """The versions of a model that keep their artifacts.
 
     Those with an alias; those that a version with an alias names as the best so far; the newest `keep_runs`; and the
-    newest `keep_runs` that passed every gate, which a rollback would take.
+    newest `keep_runs` that passed every gate, for a rollback.
     """
     newest = sorted(records, key=lambda record: -record.version)
     passed = [record for record in newest if not failed_gates(record.tags)]
@@ -201,10 +203,10 @@ def kept_versions(aliases: Mapping[str, int], records: Sequence[VersionRecord], 
 
 
 def ended_runs_to_empty(tracker: Tracker, settings: RetentionSettings, names: Iterable[str] | None) -> list[RunRecord]:
-    """Runs whose artifacts may go, with their children, oldest first.
+    """Runs with artifacts that may be removed, with their children, oldest first.
 
-    names: only runs of these models, as on a server that others use, too; None = all. Never one that has not ended, or
-    ended within `keep_days`.
+    names: only runs of these models, as on a shared server; None = all. Never one that has not
+    ended, or ended within `keep_days`.
     """
     runs = tracker.run_records()
     known = tracker.models() if names is None else [name for name in names if tracker.aliases(name) is not None]
@@ -226,7 +228,7 @@ def ended_runs_to_empty(tracker: Tracker, settings: RetentionSettings, names: It
         if kind in (STUDY, COMPARISON):  # `sojourn results` reads the latest that finished
             kept_runs |= {run.run_id for run in [each for each in of_group if each.status == "FINISHED"][:1]}
     since_ms = time.time() * 1000 - settings.keep_days * _DAY_MS
-    going = {run.run_id for run in runs if run.run_id in candidates - kept_runs and run.status != "RUNNING"
-             and run.ended_ms is not None and run.ended_ms < since_ms}
-    return sorted((run for run in runs if (run.parent or run.run_id) in going and run.status != "RUNNING"),
+    removable = {run.run_id for run in runs if run.run_id in candidates - kept_runs and run.status != "RUNNING"
+                 and run.ended_ms is not None and run.ended_ms < since_ms}
+    return sorted((run for run in runs if (run.parent or run.run_id) in removable and run.status != "RUNNING"),
                   key=lambda run: (run.start_ms, run.run_id))

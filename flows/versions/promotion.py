@@ -1,9 +1,10 @@
 """Opening a store, and the orders by which versions become champion.
 
-A promotion or a rollback is written down before its first step and can be carried out again from any step. Killed in
-between, the next run that opens the store goes on with it, and removes what killed runs left. All steps are done under
-the store's lock. A bundle is bytes in memory, known by the hash of its manifest: what was gated, registered and
-published is one. A command that only reads opens a store with the libraries of `sojourn[pull]` alone."""
+A promotion or a rollback is written to disk as an order before its first step, and can be carried
+out again from any step. If it is killed, the next run that opens the store finishes it, and removes
+the files of killed runs. All steps are done under the store's lock. A bundle is bytes in memory,
+identified by the hash of its manifest, so the judged, the registered and the published one are the
+same. A command that only reads needs only the libraries of `sojourn[pull]`."""
 
 from __future__ import annotations
 
@@ -32,36 +33,36 @@ from sojourn.serving.errors import BundleError
 PROMOTIONS, BUNDLES = "promotions", "bundles"
 _GONE = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE")
 _ROLLBACKS = f"{ROLLBACK}-"
-"""How names of rollbacks' orders begin."""
+"""Prefix of the names of rollbacks' orders."""
 _ORDER_TAG = "order"
-"""Of a rollback's run: the order that it records."""
+"""Tag of a rollback's run: its order."""
 _FOLDERS = ("bundles", "cells", "curves", "features", "parts", PROMOTIONS, "traces")
 _TEMPORARY = re.compile(r"\.(?P<of>.+)\.(?:[0-9a-f]{32}|[a-z0-9_]{8})(?:-journal|-wal|-shm)?")
-"""What `whole_file`, `new_database`, `publish_files` and `fetched` call what is not done yet."""
+"""Temporary names of `whole_file`, `new_database`, `publish_files` and `fetched`."""
 _OF_ROOT = ("fetch", "fit", "mlflow.db", "optuna.db", "overview.png", "usage")
-"""What is temporary in the store's own folder, which may hold other things."""
+"""Names of temporary files in the store's root, which may hold other files."""
 STORE_TAG = "sojourn.store"
-"""The tag of an MLflow run that names the store which it writes to."""
+"""Tag of an MLflow run: the id of its store."""
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _UPLOADING = ".artifact.uploading.*"
-"""What MLflow calls an artifact that it is still copying into the store's folder."""
+"""MLflow's name of an artifact while it is copied into the store's folder."""
 MANIFEST = "MANIFEST.json"
-"""The file of a bundle that names the sha256 of each other one."""
+"""The file of a bundle with the sha256 of each other file."""
 CANDIDATES = "candidates"
-"""Folder of a store: the bundles of runs, whether they are promoted or not."""
+"""Folder of a store: the bundles of runs, promoted or not."""
 BUNDLE_TAG = "manifest_sha256"
-"""The tag of a run and of a registered version that says which bundle it has."""
+"""Tag of a run and of a registered version: the hash of its bundle."""
 _PLAIN = re.compile(r"\w[\w.-]*")
-"""Names of files in the folder itself."""
+"""Names of files in the folder itself, without subfolders."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromotionOrder:
-    """What a promotion is to leave: a version of `name` with a run's bundle, and an alias that points at it.
+    """The goal of a promotion: a version of `name` with a run's bundle, and an alias on it.
 
-    source: the bundle's URI in the run. sha256: of its manifest. replaced: the version that the alias pointed at.
-    is_pointed: the alias was moved; whoever moves it after that knows better. run_name: what the run is called from
-    then on; "" = as before.
+    source: the bundle's URI in the run. sha256: of its manifest. replaced: the version that the
+    alias pointed at. is_pointed: the alias was moved; a later change by others stays. run_name: the
+    run's new name; "" = as before.
     """
 
     name: str
@@ -83,10 +84,10 @@ class PromotionOrder:
 
 @dataclass(frozen=True, slots=True)
 class RollbackOrder:
-    """What a person decided: version `to` of `name` is champion, and the one that is left is not taken again by itself.
+    """A person's decision: version `to` of `name` is champion; no run promotes the other again.
 
-    sha256: of the manifest of `to`. left: the version that the alias pointed at. despite: the gates that `to` failed,
-    as names. order_id: finds its run. is_pointed: as of a promotion.
+    sha256: of the manifest of `to`. left: the version that the alias pointed at. despite: names of
+    the gates that `to` failed. order_id: identifies its run. is_pointed: as of a promotion.
     """
 
     name: str
@@ -100,15 +101,15 @@ class RollbackOrder:
 
     @property
     def key(self) -> str:
-        """The name of its file: of two rollbacks of a model the later one counts."""
+        """The name of its file: a later rollback of the model replaces it."""
         return f"{_ROLLBACKS}{self.name}"
 
 
 def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
-    """Write the order down and do its steps, whichever are done already; returns the version.
+    """Write the order to disk and do its steps, even if some are done already; returns the version.
 
-    BundleError where the version does not hold the bundle of the order: no alias then points at it, and the order is
-    given up. After any other error it stays written down. The caller holds the store's lock.
+    BundleError if the version does not hold the bundle of the order: then no alias points at it,
+    and the order is removed. After any other error it stays. The caller holds the store's lock.
     """
     _write(store, order)
     version = tracker.version_of_run(order.name, order.run_id)
@@ -116,16 +117,16 @@ def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
         version = tracker.register(order.name, order.source, order.run_id, order.card,
                                    {**order.tags, BUNDLE_TAG: order.sha256})
     try:
-        held = held_bundle(store, tracker, order.name, version, order.sha256)
+        bundle = held_bundle(store, tracker, order.name, version, order.sha256)
     except BundleError:
         _remove(store, order)
         raise
     if not order.is_pointed:
-        # where it points elsewhere by now, somebody moved it on since the order was written
+        # if it points elsewhere by now, somebody has moved it since the order was written
         if tracker.version_of(order.name, order.alias) == order.replaced:
             tracker.set_alias(order.name, order.alias, version)
         _write(store, replace(order, is_pointed=True))
-    _publish(store, tracker, order, version, held)
+    _publish(store, tracker, order, version, bundle)
     if order.run_name:
         with _run_may_be_gone():
             tracker.rename(order.run_id, order.run_name)
@@ -134,17 +135,17 @@ def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
     return version
 
 
-def carry_out_rollback(store: Path, tracker: Tracker, order: RollbackOrder, held: BundleBytes | None = None) -> str:
-    """Write the order down and do its steps, whichever are done already; returns the run that records it.
+def carry_out_rollback(store: Path, tracker: Tracker, order: RollbackOrder, bundle: BundleBytes | None = None) -> str:
+    """Write the order to disk and do its steps, also repeatedly; the run that records it.
 
-    held: the version's bundle, if it was fetched and checked already. BundleError where the version no longer holds
-    the bundle of the order, which is then given up. After any other error it stays written down. The caller holds the
-    store's lock.
+    bundle: the version's, if it was fetched and checked already. BundleError if the version no
+    longer holds the bundle of the order, which is then removed. After any other error it stays. The
+    caller holds the store's lock.
     """
     _write(store, order)
     run_id = _rollback_run(tracker, order)
     try:
-        held = held or held_bundle(store, tracker, order.name, order.to, order.sha256)
+        bundle = bundle or held_bundle(store, tracker, order.name, order.to, order.sha256)
     except BundleError:
         tracker.end(run_id, "FAILED")
         _remove(store, order)
@@ -153,26 +154,26 @@ def carry_out_rollback(store: Path, tracker: Tracker, order: RollbackOrder, held
         if order.left is not None and order.left in tracker.versions(order.name):  # else the alias pointed nowhere
             tracker.tag_version(order.name, order.left, LEFT_TAG, order.why)
         tracker.untag_version(order.name, order.to, LEFT_TAG)
-        # where it points elsewhere by now, somebody moved it on since the order was written
+        # if it points elsewhere by now, somebody has moved it since the order was written
         if tracker.version_of(order.name, CHAMPION) == order.left:
             tracker.set_alias(order.name, CHAMPION, order.to)
         _write(store, replace(order, is_pointed=True))
-    _publish(store, tracker, order, order.to, held)
+    _publish(store, tracker, order, order.to, bundle)
     _end(tracker, run_id)
     _remove(store, order)
     return run_id
 
 
 def held_bundle(store: Path, tracker: Tracker, name: str, version: int, sha256: str) -> BundleBytes:
-    """A registered version's bundle; BundleError where it is not the one of that hash, OSError where it is gone."""
+    """A registered version's bundle; BundleError if it has another hash, OSError if it is gone."""
     with fetched(tracker, store, name, version) as folder:
-        held = BundleBytes.read(folder)
-    held.check(sha256, f"{name} version {version}")
-    return held
+        bundle = BundleBytes.read(folder)
+    bundle.check(sha256, f"{name} version {version}")
+    return bundle
 
 
 def pending_rollback(store: Path, name: str) -> RollbackOrder | None:
-    """The rollback of a model that was cut off and not finished yet."""
+    """The rollback of a model that was interrupted and is not finished yet."""
     file = store / PROMOTIONS / f"{_ROLLBACKS}{name}.json"
     with suppress(OSError, ValueError, TypeError):
         return RollbackOrder(**json.loads(file.read_text()))
@@ -180,19 +181,17 @@ def pending_rollback(store: Path, name: str) -> RollbackOrder | None:
 
 
 def _rollback_run(tracker: Tracker, order: RollbackOrder) -> str:
-    """The order's run: the one that an earlier try began, or a new one."""
-    begun = next((run.run_id for run in tracker.tagged(_ORDER_TAG, order.order_id)), None)
+    earlier = next((run.run_id for run in tracker.tagged(_ORDER_TAG, order.order_id)), None)
     tags = {"kind": ROLLBACK, "model": order.name, "from": str(order.left), "to": str(order.to), "why": order.why,
             **({"despite_gates": order.despite} if order.despite else {}), _ORDER_TAG: order.order_id}
-    return begun or tracker.start(f"rollback {order.name} to {order.to}", tags)
+    return earlier or tracker.start(f"rollback {order.name} to {order.to}", tags)
 
 
 def _publish(store: Path, tracker: Tracker, order: PromotionOrder | RollbackOrder, version: int,
-             held: BundleBytes) -> None:
-    """The model's folder holds the version, if that is the champion."""
+             bundle: BundleBytes) -> None:
     target = store / BUNDLES / order.name
     if tracker.version_of(order.name, CHAMPION) == version and read_sha256(target) != order.sha256:
-        publish_files(target, held.files, MANIFEST)
+        publish_files(target, bundle.files, MANIFEST)
 
 
 def _end(tracker: Tracker, run_id: str) -> None:
@@ -202,7 +201,7 @@ def _end(tracker: Tracker, run_id: str) -> None:
 
 @contextmanager
 def _run_may_be_gone() -> Iterator[None]:
-    """A run that somebody deleted is no reason to stop: its version is what counts."""
+    """Ignore the error if somebody deleted the run: only its version is needed."""
     try:
         yield
     except TrackingError as error:
@@ -211,18 +210,18 @@ def _run_may_be_gone() -> Iterator[None]:
 
 
 def finish_orders(store: Path, tracker: Tracker, tell: Callable[[str], object]) -> None:
-    """Carry out what killed runs left written down. The caller holds the store's lock, so none of them lives.
+    """Carry out the orders of killed runs. The caller holds the store's lock, so none lives.
 
-    tell: called with a line for each. One that cannot be carried out now stays for a later run.
+    tell: called with a line for each. An order that cannot be carried out now stays for later.
     """
     for file in sorted((store / PROMOTIONS).glob("[!.]*.json")):
         is_rollback = file.name.startswith(_ROLLBACKS)
         try:
             document = json.loads(file.read_text())
             if is_rollback:
-                decided = RollbackOrder(**document)
-                carry_out_rollback(store, tracker, decided)
-                tell(f"finished the rollback of {decided.name} to version {decided.to}, which was cut off")
+                rollback = RollbackOrder(**document)
+                carry_out_rollback(store, tracker, rollback)
+                tell(f"finished the rollback of {rollback.name} to version {rollback.to}, which was cut off")
             else:
                 order = PromotionOrder(**document)
                 version = carry_out(store, tracker, order)
@@ -250,12 +249,13 @@ def _file(store: Path, order: PromotionOrder | RollbackOrder) -> Path:
 
 def repair_store(store: Path, tracker: Tracker, names: Sequence[str] = (),
                  tell: Callable[[str], object] | None = None) -> None:
-    """Leave a store as if no run had ever been killed; from now on this process uses it.
+    """Undo the effects of killed runs on a store; from now on this process uses it.
 
-    names: models whose lock this process holds, and whose champion is to be in `bundles`. Cut off promotions are
-    finished; `bundles` gets each champion's bundle, also after somebody moved the alias by hand. If no other process
-    uses the store, its runs under way end as KILLED, and temporary files and candidates go; else only the
-    trainings of `names` end. tell: called with a line for all that was done; default: the console.
+    names: models whose lock this process holds, and whose champion is to be in `bundles`.
+    Interrupted promotions are finished; `bundles` gets each champion's bundle, also after somebody
+    moved the alias by hand. If no other process uses the store, its open runs end as KILLED, and
+    temporary files and candidates are removed; else only the trainings of `names` end. tell: called
+    with a line for each change; default: the console.
     """
     tell = tell or _print
     with store_lock(store):
@@ -276,46 +276,46 @@ def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[
     if version is None:
         return
     target = store / BUNDLES / name
-    there = read_sha256(target)
+    served_sha256 = read_sha256(target)
     if version not in tracker.versions(name):
         tell(f"the alias {CHAMPION} of {name} must point at a registered version, got {version}, which is gone; "
              f"{target} stays as it was, and `sojourn rollback {name} --to VERSION --why WHY` moves it")
         return
-    if tracker.version_of(name, CHALLENGER) == version:  # as somebody moved the alias in MLflow's page
+    if tracker.version_of(name, CHALLENGER) == version:  # somebody moved the alias on MLflow's page
         tracker.set_alias(name, CHAMPION, version)
         tell(f"version {version} of {name} is {CHAMPION}, so it is {CHALLENGER} no more")
-    if there is not None and there == tracker.version_tags(name, version).get(BUNDLE_TAG):
+    if served_sha256 is not None and served_sha256 == tracker.version_tags(name, version).get(BUNDLE_TAG):
         return
     try:
         with fetched(tracker, store, name, version) as fresh:
-            held = BundleBytes.read(fresh)
-        if held.sha256 != there:
-            publish_files(target, held.files, MANIFEST)
+            bundle = BundleBytes.read(fresh)
+        if bundle.sha256 != served_sha256:
+            publish_files(target, bundle.files, MANIFEST)
             tell(f"{target} now holds the champion, version {version}")
     except (OSError, ValueError) as error:
         tell(f"{target} must hold the champion, version {version}, got {error}")
 
 
 def _end_runs(store: Path, tracker: Tracker, tell: Callable[[str], object], names: Sequence[str] = ()) -> None:
-    """End the store's runs that are under way: all are dead. names: only trainings of these models."""
-    own = store_id(store)
+    """End the store's open runs: all are dead. names: only trainings of these models."""
+    own_store = store_id(store)
     for run_id, tags in tracker.running().items():
-        if tags.get(STORE_TAG) != own or (names and (tags.get("kind") not in (FAMILY, RETRAIN, USAGE)
-                                                     or tags.get("model") not in names)):
+        if tags.get(STORE_TAG) != own_store or (names and (tags.get("kind") not in (FAMILY, RETRAIN, USAGE)
+                                                           or tags.get("model") not in names)):
             continue
-        for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not looked at again
+        for path in (store / "artifacts" / run_id).rglob(_UPLOADING):  # first: an ended run is not checked again
             path.unlink(missing_ok=True)
         tracker.end(run_id, "KILLED")
         host = tags.get("sojourn.host")
-        where = "" if host in (None, socket.gethostname()) else f" on {host}"
-        tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{where} is dead")
+        place = "" if host in (None, socket.gethostname()) else f" on {host}"
+        tell(f"run {run_id} ended as KILLED: its process {tags.get('sojourn.pid')}{place} is dead")
 
 
 def _sweep(store: Path, tracker: Tracker) -> None:
     """Remove temporary files, and candidates of runs that have ended. No other process uses the store."""
     for path in store.glob(".*"):
-        found = _TEMPORARY.fullmatch(path.name)
-        if found is not None and found["of"] in _OF_ROOT:
+        match = _TEMPORARY.fullmatch(path.name)
+        if match is not None and match["of"] in _OF_ROOT:
             _drop(path)
     for path in (store / "artifacts").glob(f"{PROBE}*"):
         _drop(path)
@@ -330,15 +330,15 @@ def _sweep(store: Path, tracker: Tracker) -> None:
 
 
 def sweep_candidates(store: Path, tracker: Tracker, name: str) -> None:
-    """Remove the candidates of a model whose runs have ended, but the challenger's."""
+    """Remove the candidates of a model's ended runs, except the challenger's."""
     folder = store / CANDIDATES / name
-    left = [path for path in folder.glob("*") if _RUN_ID.fullmatch(path.name)]
-    if not left:
+    folders = [path for path in folder.glob("*") if _RUN_ID.fullmatch(path.name)]
+    if not folders:
         return
     version = tracker.version_of(name, CHALLENGER)
-    kept = {*tracker.running(), None if version is None else tracker.run_of(name, version)}
-    for path in left:
-        if path.name not in kept:
+    protected = {*tracker.running(), None if version is None else tracker.run_of(name, version)}
+    for path in folders:
+        if path.name not in protected:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -354,24 +354,26 @@ def _print(line: str) -> None:
 
 
 def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
-    """The tracker of a run that writes, in a store that this process uses from now on; its runs name both.
+    """The tracker of a run that writes, in a store that this process uses from now on; tags of its
+    runs name both.
 
-    What killed runs left is repaired first. names: models whose lock this process holds, and whose champion is to be in
-    `bundles`. ValueError or OSError if artifacts can't be kept at their place; nothing is then made or changed.
+    The store is repaired first. names: models whose lock this process holds, and whose champion is
+    to be in `bundles`. ValueError or OSError if the place of artifacts can't be used; then nothing
+    is made or changed.
     """
     artifacts = settings.store / "artifacts"
-    if settings.mlflow_uri.database is not None:  # before a file is tried in what may be a link to another store
+    if settings.mlflow_uri.database is not None:  # before a test file is written: the folder may link to another store
         check_whole(settings.mlflow_uri.database, artifacts)
-    if not settings.mlflow_uri.is_server:  # before a database is made, which keeps its place
-        # under the lock, so that no other process sweeps the probe away; without a store there is none
+    if not settings.mlflow_uri.is_server:  # before a database is made, which fixes the place
+        # under the lock, so that no other process removes the test file; without a store there is no lock
         with store_lock(settings.store) if settings.store.is_dir() else nullcontext():
             check_place(settings.mlflow_uri, settings.artifacts or artifacts)
-    if settings.mlflow_uri.database is not None:  # before this process uses the store: a database is upgraded alone
+    if settings.mlflow_uri.database is not None:  # before this process uses the store: an upgrade needs it alone
         ready_database(settings.mlflow_uri.database, artifacts)
     commit = source_commit()
     with store_lock(settings.store):
-        own = store_id(settings.store)
-    tags = {STORE_TAG: own, **{f"sojourn.{name}": str(value) for name, value in whoami().items()},
+        own_store = store_id(settings.store)
+    tags = {STORE_TAG: own_store, **{f"sojourn.{name}": str(value) for name, value in whoami().items()},
             **({} if commit is None else {"mlflow.source.git.commit": commit})}
     tracker = Tracker(settings.mlflow_uri, settings.artifacts or artifacts,
                       run_tags=tags)
@@ -382,7 +384,7 @@ def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
 
 
 def read_store(settings: StoreSettings, *, is_asked: bool = True) -> Tracker:
-    """The tracker of a command that only reads; FileNotFoundError where there is no database yet.
+    """The tracker of a command that only reads; FileNotFoundError if there is no database yet.
 
     is_asked: False = a server need not answer yet.
     """
@@ -392,14 +394,14 @@ def read_store(settings: StoreSettings, *, is_asked: bool = True) -> Tracker:
 
 
 class VersionSource(Protocol):
-    """What fetching asks of a registry; OSError where it does not answer. `Tracker` is one."""
+    """The registry's methods for fetching; OSError if it does not answer. `Tracker` is one."""
 
     def fetch(self, name: str, version: int, folder: Path) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BundleBytes:
-    """The files of one bundle by name, MANIFEST.json among them, each as the manifest says."""
+    """The files of one bundle by name, with MANIFEST.json, each with the hash in the manifest."""
 
     files: Mapping[str, bytes]
 
@@ -412,7 +414,7 @@ class BundleBytes:
     def read(cls, folder: Path) -> BundleBytes:
         """From a folder, of a lifetime bundle or a usage section.
 
-        BundleError naming the file that is missing or is not what the manifest says.
+        BundleError names the file that is missing or has another hash than in the manifest.
         """
         files = {MANIFEST: _content(folder, MANIFEST)}
         try:
@@ -431,7 +433,7 @@ class BundleBytes:
         return cls(files)
 
     def check(self, sha256: str, what: str) -> None:
-        """BundleError unless this is the bundle of that hash. what: who holds it, for the message."""
+        """BundleError unless this is the bundle of that hash. what: its holder, for the message."""
         if self.sha256 != sha256:
             raise BundleError(f"{what} must hold the bundle that the gates judged ({sha256[:12]}), got "
                               f"{self.sha256[:12]}")
@@ -445,7 +447,7 @@ def _content(folder: Path, name: str) -> bytes:
 
 
 def read_sha256(folder: Path) -> str | None:
-    """The hash of the bundle in a folder; None where there is none, or not a whole one."""
+    """The hash of the bundle in a folder; None if there is none, or not a whole one."""
     try:
         return BundleBytes.read(folder).sha256
     except BundleError:
@@ -454,6 +456,6 @@ def read_sha256(folder: Path) -> str | None:
 
 @contextmanager
 def fetched(registry: VersionSource, store: Path, name: str, version: int) -> Iterator[Path]:
-    """A registered version's bundle in a folder of this block's own."""
+    """A registered version's bundle in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix=".fetch.", dir=store) as folder:
         yield registry.fetch(name, version, Path(folder))

@@ -1,5 +1,5 @@
-"""A registered model's versions side by side: what each was judged on, its gates and measures, what became of it;
-what a store holds now; and a rollback, by which a person makes another version the champion."""
+"""A registered model's versions side by side, with their test data, gates, measures and state; the
+contents of a store; and a rollback, by which a person makes another version the champion."""
 
 from __future__ import annotations
 
@@ -40,26 +40,27 @@ MEASURES: Mapping[str, str] = {
     "wave.next_day.ratio": "wave ratio",
     "class.6h.under_served.combined": "under-served 6 h",
 }
-"""Measures of a run that are shown where some version has them, and their titles."""
+"""Measures of a run with their titles; a table shows those that some version has."""
 _WHY_LIMIT = 500
 JUDGED_TAG, OTHER_TAG = "judged_on", "not_comparable_with"
-"""Tags: the key of what judged a run or version; the version before it that something else had judged."""
+"""Tags: the key of a run's or version's test data; the version before it with other test data."""
 GATE = "gate."
-"""Before the gate's name, in the tag's."""
+"""Prefix of a gate's tag, before its name."""
 PASSED, FAILED = "passed", "FAILED"
-"""How the tag's text begins."""
+"""First words of the tag's text."""
 _SMALL = 0.01
-"""Of the store's bytes: parts with a smaller share are counted together."""
+"""Parts with a smaller share of the store's bytes are counted together."""
 _TITLE = 12
 
 
 @dataclass(frozen=True, slots=True)
 class VersionLine:
-    """One version. is_comparable: judged on what the champion was (see `JudgedOn`); None where there is no champion.
+    """One version. is_comparable: judged on the champion's test data (see `JudgedOn`); None without
+    a champion.
 
-    failed: gates that did not hold. left: why it was rolled back from, "" where it was not. cleaned: when its
-    artifacts were removed, "" where they were not. measures: by their titles; those of a run that was deleted are
-    missing.
+    failed: names of failed gates. left: why it was rolled back, "" = it was not. cleaned: when its
+    artifacts were removed, "" = they were not. measures: by their titles; missing if the run was
+    deleted.
     """
 
     version: int
@@ -77,7 +78,7 @@ class VersionLine:
 
 
 def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
-    """The versions of a registered model, the latest first; ValueError naming the known models where there is none."""
+    """The versions of a registered model, the latest first; ValueError names the known models."""
     aliases = tracker.aliases(name)
     if aliases is None:
         known = ", ".join(tracker.models()) or "none yet"
@@ -131,7 +132,7 @@ def _state(line: VersionLine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """What a rollback left. before: the version that was champion, None = none. folder: holds the champion's bundle.
+    """The result of a rollback. before: the former champion or None. folder: the champion's bundle.
 
     despite: the gates that the version failed.
     """
@@ -146,15 +147,17 @@ class RolledBack:
 
 def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
               is_despite_gates: bool = False) -> RolledBack:
-    """Make a version the champion, publish its bundle, and record it in a run of MLflow (`kind` = rollback).
+    """Make a version the champion, publish its bundle, record it in a run (`kind` = rollback).
 
-    The version that is left gets the tag `rolled_back` with the reason; the one that is taken loses it, and its alias
-    `challenger`. The decision is written down first: killed at any moment after that, or where a step fails, this call
-    again or the next command that opens the store finishes it. The same call after it was done returns what it left.
-    is_despite_gates: a version that failed gates is taken, too, and the run names them.
+    The former champion gets the tag `rolled_back` with the reason; the new one loses it, and its
+    alias `challenger`. The order is written to disk first: if this call is killed or fails after
+    that, the same call or the next command that opens the store finishes it. The same call after
+    that returns the same result. is_despite_gates: a version that failed gates is accepted, too,
+    and the run names them.
 
-    ValueError: no such model or version, no reason, the version failed gates, or is champion already. BundleError: its
-    artifacts are gone, not what was registered, or cannot be served; nothing has changed then.
+    ValueError: no such model or version, no reason, the version failed gates, or is champion
+    already. BundleError: its artifacts are gone, differ from the registered ones, or cannot be
+    served; then nothing has changed.
     """
     reason = " ".join(why.split())
     if not reason or len(reason) > _WHY_LIMIT:
@@ -162,9 +165,9 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
     with store_lock(store):
         finish_orders(store, tracker, lambda _: None)
         version = find_version(tracker, ModelUri(name, None, to))
-        left_over = pending_rollback(store, name)
-        if left_over is not None and left_over.to == version:
-            carry_out_rollback(store, tracker, left_over)  # its error says why it cannot be finished
+        interrupted = pending_rollback(store, name)
+        if interrupted is not None and interrupted.to == version:
+            carry_out_rollback(store, tracker, interrupted)  # its error says why it cannot be finished
         before = tracker.version_of(name, CHAMPION)
         if before == version:
             done = _done(tracker, store, name, version, reason)
@@ -174,20 +177,20 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
         tags = tracker.version_tags(name, version)
         failed = failures(tags)
         if failed and not is_despite_gates:
-            found = "; ".join(f"{gate} ({words})" for gate, words in failed.items())
-            raise ValueError(f"to must be a version that passed its gates, got {version}, which failed {found}; "
+            findings = "; ".join(f"{gate} ({words})" for gate, words in failed.items())
+            raise ValueError(f"to must be a version that passed its gates, got {version}, which failed {findings}; "
                              "--despite-gates makes it the champion all the same")
         with fetched(tracker, store, name, version) as folder:
-            held = BundleBytes.read(folder)
+            bundle = BundleBytes.read(folder)
             (load_usage if (folder / USAGE_FILES[0]).is_file() else load_bundle)(folder)
-        held.check(tags.get(BUNDLE_TAG, held.sha256), f"{name} version {version}")
-        order = RollbackOrder(name, version, held.sha256, before, reason, ", ".join(failed), uuid.uuid4().hex)
-        run = carry_out_rollback(store, tracker, order, held)
+        bundle.check(tags.get(BUNDLE_TAG, bundle.sha256), f"{name} version {version}")
+        order = RollbackOrder(name, version, bundle.sha256, before, reason, ", ".join(failed), uuid.uuid4().hex)
+        run = carry_out_rollback(store, tracker, order, bundle)
     return RolledBack(name, before, version, store / BUNDLES / name, run, tuple(failed))
 
 
 def _done(tracker: Tracker, store: Path, name: str, version: int, why: str) -> RolledBack | None:
-    """What the model's latest rollback left, if it was this one; None if it was another, or there was none."""
+    """The result of the model's latest rollback, if it was this one; else None."""
     for run in tracker.finished("kind", ROLLBACK):
         if run.tags.get("model") == name:
             if (run.tags.get("to"), run.tags.get("why")) != (str(version), why):
@@ -199,7 +202,7 @@ def _done(tracker: Tracker, store: Path, name: str, version: int, why: str) -> R
 
 
 def reason_left(tracker: Tracker, name: str, sha256: str) -> str | None:
-    """Why a version of these bytes was rolled back from, and which; None where none was.
+    """Why a version of these bytes was rolled back, and which; None if none was.
 
     sha256: of the bundle's manifest.
     """
@@ -211,10 +214,10 @@ def reason_left(tracker: Tracker, name: str, sha256: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JudgedOn:
-    """The requests that judged a version, and what counted as long-lived.
+    """The test data of a version, and the threshold of "long-lived".
 
-    trace: its name. data_hash: of its content. window: which of its requests, in words. threshold_s: of "long-lived";
-    None = there is no such measure.
+    trace: its name. data_hash: of its content. window: the part of its requests, in words.
+    threshold_s: None = there is no such measure.
     """
 
     trace: str
@@ -234,7 +237,7 @@ class JudgedOn:
 
 
 def keyed(key: str, scores: Mapping[str, float]) -> dict[str, float]:
-    """Measures under names that only measures of the same key share; MLflow shows those of a key as a section.
+    """Measures under names with the key; MLflow shows those of one key as a section.
 
     >>> keyed("synthetic-0a1b2c3d", {"ages.ibs": 0.07})
     {'synthetic-0a1b2c3d/ages.ibs': 0.07}
@@ -243,7 +246,7 @@ def keyed(key: str, scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def unkeyed(metrics: Mapping[str, float]) -> dict[str, float]:
-    """A run's metrics by their names alone.
+    """A run's metrics by their names without the key.
 
     >>> unkeyed({"synthetic-0a1b2c3d/ages.ibs": 0.07, "fit_s": 2.0})
     {'ages.ibs': 0.07, 'fit_s': 2.0}
@@ -252,26 +255,27 @@ def unkeyed(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def other_than(tags: Mapping[str, str], before: Mapping[int, Mapping[str, str]], champion: int | None) -> str | None:
-    """The version whose measures these are not comparable with, in words; None where they are, or there is none.
+    """The version with measures that are not comparable with these, in words; None if they are, or
+    there is none.
 
-    tags: of what is to be registered. before: the tags of the versions so far; the champion among them is looked at,
-    without one the newest.
+    tags: of the new version. before: the tags of the versions so far; the champion is compared, or
+    else the newest.
 
     >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, 3)
     'version 3, then champion, which a-2 judged'
     >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, None)
     """
-    looked_at = champion if champion in before else max(before, default=None)
-    if looked_at is None:
+    reference = champion if champion in before else max(before, default=None)
+    if reference is None:
         return None
-    other = before[looked_at].get(JUDGED_TAG, "something unknown")
+    other = before[reference].get(JUDGED_TAG, "something unknown")
     if tags.get(JUDGED_TAG) == other:
         return None
-    return f"version {looked_at}{', then champion,' if looked_at == champion else ','} which {other} judged"
+    return f"version {reference}{', then champion,' if reference == champion else ','} which {other} judged"
 
 
 def failures(tags: Mapping[str, str]) -> dict[str, str]:
-    """What was found of each gate that a version failed, by the gate's name.
+    """The finding of each gate that a version failed, by the gate's name.
 
     >>> failures({"gate.size": "passed: 1 MB", "gate.accuracy": "FAILED: worse", "trace": "a"})
     {'accuracy': 'worse'}
@@ -286,16 +290,16 @@ def failed_gates(tags: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def status_lines(settings: StoreSettings, tracker: Tracker) -> list[str]:
-    """Lines of a title and a text; nothing is changed. TrackingError where the tracking store does not answer."""
+    """Lines of a title and a text. TrackingError if the tracking store does not answer."""
     store = settings.store
-    found = [("store", str(store.absolute())), ("tracking", str(settings.mlflow_uri))]
+    pairs = [("store", str(store.absolute())), ("tracking", str(settings.mlflow_uri))]
     for name in tracker.models():
-        found += _model(store, tracker, name)
+        pairs += _model(store, tracker, name)
     if not tracker.models():
-        found.append(("champion", "none: no model is registered yet"))
+        pairs.append(("champion", "none: no model is registered yet"))
     runs = [run for run in tracker.run_records() if run.parent is None]
-    found.append(("last run", _run(runs[0]) if runs else "none"))
-    return [f"{title:<{_TITLE}}{text}" for title, text in (*found, ("disk", _disk(store)))]
+    pairs.append(("last run", _run(runs[0]) if runs else "none"))
+    return [f"{title:<{_TITLE}}{text}" for title, text in (*pairs, ("disk", _disk(store)))]
 
 
 def _model(store: Path, tracker: Tracker, name: str) -> list[tuple[str, str]]:

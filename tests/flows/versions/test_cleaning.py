@@ -91,12 +91,12 @@ def test_versions_that_may_be_needed_stay_and_the_others_say_what_became_of_them
     assert states["1"].startswith("passed; artifacts removed 20") and states["2"] == "passed"
     with pytest.raises(OSError, match="artifacts of made version 1 must be there, got none: `sojourn clean` removed"):
         roll_back(four, store, NAME, 1, "x")
-    assert plan_cleaning(store, four, ONE).found == ()
+    assert plan_cleaning(store, four, ONE).items == ()
 
 
 def test_more_runs_or_days_keep_more(store: Path, four: Tracker) -> None:
     for kept in (retention(2, 0.0, 1, 90.0), retention(1, 1.0, 1, 90.0)):
-        artifacts = {each.run.tags.get("mlflow.runName") for each in plan_cleaning(store, four, kept).found if each.run}
+        artifacts = {each.run.tags.get("mlflow.runName") for each in plan_cleaning(store, four, kept).items if each.run}
         assert artifacts == set(), kept  # of four, two passed and two are the newest; all ended today
 
 
@@ -111,7 +111,7 @@ def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: T
         runs.append(run)
     with four.run("cut off", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as failed:
         four.end(failed, "FAILED")
-    going = {each.run.run_id for each in clean(store, four, ONE).found if each.run is not None}
+    going = {each.run.run_id for each in clean(store, four, ONE).items if each.run is not None}
     assert runs[2] not in going and running not in going  # the latest that finished is read by `sojourn results`
     assert {runs[0], runs[1]} <= going
     assert len(four.comparisons()) == 1
@@ -134,7 +134,7 @@ def test_old_caches_go_unless_another_process_uses_the_store(store: Path, tracke
     _cached(store)
     with another_process(store):
         waiting = plan_cleaning(store, tracker, ONE)
-        assert (waiting.found, waiting.waiting) == (
+        assert (waiting.items, waiting.waiting) == (
             (), ("caches and databases wait: another process uses the store",))
     assert clean(store, tracker, ONE).n_bytes == 3_000
     left = {str(path.relative_to(store)) for part in ("features", "traces") for path in (store / part).iterdir()}
@@ -184,7 +184,7 @@ def test_traces_and_features_in_parts_go_whole(store: Path, tracker: Tracker, mo
         made.append((ingested.folder, files[0].parent))
         for folder in made[-1]:
             os.utime(folder, (seed, seed))
-    planned = {each.place for each in plan_cleaning(store, tracker, ONE).found}
+    planned = {each.place for each in plan_cleaning(store, tracker, ONE).items}
     assert planned == {str(folder) for folder in made[0]}
     assert clean(store, tracker, ONE).failed == ()
     assert [folder.exists() for folder in (*made[0], *made[1])] == [False, False, True, True]
@@ -298,6 +298,6 @@ def test_killed_before_any_change_of_a_file_the_next_one_finishes(four: Tracker,
             break
     assert k > 10
     assert _held(four, store) == {1: False, 2: True, 3: False, 4: True}
-    assert plan_cleaning(store, four, ONE).found == ()
+    assert plan_cleaning(store, four, ONE).items == ()
     assert not [run for run in MlflowClient(four.uri.plain).search_runs([four._experiment])
                 if run.data.tags.get(CLEANED_TAG) == "begun"]
