@@ -18,7 +18,7 @@ from sojourn import __version__
 from sojourn.flows.compare.cells import CellResult
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.placement.workloads import TraceSpec, t_half_width
-from sojourn.flows.reports.comparison_report import FoundComparison
+from sojourn.flows.reports.comparison_report import ComparisonDocument
 from sojourn.flows.reports.figures import draw_gains
 from sojourn.flows.reports.section import Section
 from sojourn.flows.tracking.tracker import COMPARISON, Tracker, whole_trace
@@ -153,7 +153,7 @@ def as_document(preset: str | None, trace: TraceSpec, summary: pd.DataFrame,
     return {**_origin(preset or "", about, trace), "workloads": workloads}
 
 
-def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable[TraceSpec], found: FoundComparison,
+def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable[TraceSpec], found: ComparisonDocument,
                    summary: pd.DataFrame, tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
     """Log a comparison. params: all its settings. traces: that were replayed. tables: CSV artifacts by name, `cells`
     among them. is_whole: no cell failed; else the run is marked as failed.
@@ -192,7 +192,7 @@ def log_sections(tracker: Tracker, preset: str | None, params: Mapping[str, Any]
         _log_found(tracker, run, params, found, tables, figures)
 
 
-def _log_found(tracker: Tracker, run: str, params: Mapping[str, Any], found: FoundComparison,
+def _log_found(tracker: Tracker, run: str, params: Mapping[str, Any], found: ComparisonDocument,
                tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure]) -> None:
     tracker.log(run, params)
     for stem, figure in figures.items():
@@ -208,11 +208,11 @@ def _origin(name: str, about: str, trace: TraceSpec) -> dict[str, Any]:
             "code_version": __version__}
 
 
-def _run_name(found: FoundComparison) -> str:
+def _run_name(found: ComparisonDocument) -> str:
     return f"compare {found['trace']} {found['name']}".rstrip()
 
 
-def _tags(found: FoundComparison) -> dict[str, str]:
+def _tags(found: ComparisonDocument) -> dict[str, str]:
     return {"kind": COMPARISON, "trace": found["trace"], "comparison": found["name"],
             "data_hash": found["data_hash"][:12], "code_version": found["code_version"]}
 

@@ -1,4 +1,4 @@
-"""What a monitor knows of logged decisions: how they ended, figures by week, and alarms of a drift.
+"""A monitor of logged decisions: their outcomes, figures by week, and alarms of a drift.
 
 May import: `outside`, `store`, `versions` and what lies below them.
 """

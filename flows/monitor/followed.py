@@ -1,6 +1,6 @@
-"""Decisions with their outcomes: joined by id, never by guess; what cannot be joined is counted.
+"""Decisions with their outcomes, joined by id only; decisions that cannot be joined are counted.
 
-Logged curves are one table, whichever versions answered. Outcomes come from the decision log itself or from a trace.
+Logged curves are one table for all versions. Outcomes come from the log itself or from a trace.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ COUNTS: Mapping[str, str] = {
     "missing": "missing files of the log, between others of their process",
     "later": "records from after the time of the check, not read",
 }
-"""What is counted, in words."""
+"""The counts, in words."""
 Handle = tuple[int, int]
 """Token and number of an admission."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LoggedKind:
-    """n_numbers: how many numbers the log holds of a curve. table: the curves from them, float64 (n, n_numbers)."""
+    """n_numbers: numbers of a curve in the log. table: the curves from them, (n, n_numbers)."""
 
     n_numbers: Callable[[LoggedModel], int]
     table: Callable[[LoggedModel, np.ndarray], CurveTable]
@@ -86,17 +86,17 @@ _LOGGED_KINDS: Mapping[str, _LoggedKind] = MappingProxyType({
 
 
 def logged_table(model: LoggedModel, curves: np.ndarray) -> CurveTable:
-    """The curves that a version served, from what the log holds of them, float64 (n, k); ValueError for another k."""
+    """The curves that a version served, from the log, float64 (n, k); ValueError for another k."""
     kind = _LOGGED_KINDS.get(model.kind)
-    n_own = None if kind is None else kind.n_numbers(model)
-    if kind is None or curves.shape[1] != n_own:
-        raise ValueError(f"curves of version {model.version} must have {n_own} numbers, got {curves.shape[1]}")
+    n_numbers = None if kind is None else kind.n_numbers(model)
+    if kind is None or curves.shape[1] != n_numbers:
+        raise ValueError(f"curves of version {model.version} must have {n_numbers} numbers, got {curves.shape[1]}")
     return kind.table(model, curves)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedTable:
-    """A `CurveTable` of rows of several tables. table, row: int64 (n,), whose row each one is."""
+    """A `CurveTable` of rows of several tables. table, row: int64 (n,), the table and row of each."""
 
     tables: tuple[CurveTable, ...]
     table: np.ndarray
@@ -109,18 +109,18 @@ class JoinedTable:
         return JoinedTable(self.tables, self.table[idx], self.row[idx])
 
     def remaining(self, uptime_s: np.ndarray | float) -> np.ndarray:
-        return self._asked(lambda table, at: table.remaining(_of(uptime_s, at)))
+        return self._answers(lambda table, at: table.remaining(_of(uptime_s, at)))
 
     def quantile(self, q: float, uptime_s: np.ndarray | float) -> np.ndarray:
-        return self._asked(lambda table, at: table.quantile(q, _of(uptime_s, at)))
+        return self._answers(lambda table, at: table.quantile(q, _of(uptime_s, at)))
 
     def survival(self, horizon_s: np.ndarray | float, uptime_s: np.ndarray | float) -> np.ndarray:
-        return self._asked(lambda table, at: table.survival(_of(horizon_s, at), _of(uptime_s, at)))
+        return self._answers(lambda table, at: table.survival(_of(horizon_s, at), _of(uptime_s, at)))
 
     def held_uptimes(self) -> np.ndarray:
         return np.unique(np.concatenate([table.held_uptimes() for table in self.tables]))
 
-    def _asked(self, ask: Callable[[CurveTable, np.ndarray], np.ndarray]) -> np.ndarray:
+    def _answers(self, ask: Callable[[CurveTable, np.ndarray], np.ndarray]) -> np.ndarray:
         answers = np.empty(len(self))
         for place, table in enumerate(self.tables):
             at = np.flatnonzero(self.table == place)
@@ -135,14 +135,14 @@ def _of(values: np.ndarray | float, at: np.ndarray) -> np.ndarray | float:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """n decisions with what was known of them. Times in seconds on the predictor's clock.
+    """n decisions with their outcomes. Times in seconds on the predictor's clock.
 
-    arrival_s: int64 (n,), of the decision; begin_s, end_s: when the request began, and ended or was last heard of;
-    watch_s: from when it was under observation. owner: int64 (n,), codes of the coarsest key of owners
-    that tells at least 20 apart, below 0 = unknown. is_unknown: bool (n,), the
-    model had not seen the owner. models: versions; table: their curves; features: by version, of the rows in `block`.
-    shadow: curves of the shadow for those rows that it answered, with their rows; None where there are none.
-    losses: what the log does not hold, the earliest first.
+    arrival_s: int64 (n,), of the decision; begin_s, end_s: when the request began, and ended or was
+    last known to run; watch_s: begin of the observation. owner: int64 (n,), codes of the coarsest
+    owner key with at least 20 values, below 0 = unknown. is_unknown: bool (n,), the model had not
+    seen the owner. models: versions; table: their curves; features: by version, of the rows of its
+    block. shadow: rows that the shadow answered, and its curves; None if there are none. losses:
+    missing records of the log, the earliest first.
     """
 
     arrival_s: np.ndarray
@@ -165,7 +165,7 @@ class Followed:
         return len(self.arrival_s)
 
     def examples(self) -> Examples:
-        """The rows as measures take them; features are left out."""
+        """The rows for measures, without features."""
         lifetime_s = np.maximum(self.end_s - self.begin_s, 1).astype(np.float64)
         entry_s = np.maximum(self.watch_s - self.begin_s, 0).astype(np.float64)
         return Examples(np.zeros((len(self), 0)), (self.owner,), lifetime_s, self.is_event, entry_s, self.arrival_s,
@@ -174,10 +174,11 @@ class Followed:
 
 def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
            outcomes: Mapping[str, Outcome] | None = None) -> Followed:
-    """Join a log, read up to `as_of_s`, with outcomes: those given, by request id, else the ends in the log itself.
+    """Join a log, read up to `as_of_s`, with `outcomes` by request id, or else with its own ends.
 
-    versions: of the registered model; decisions of others are left out. ValueError where the log's own ends tell of
-    requests that waited before they began: of one that has not ended, the log cannot know whether it runs.
+    versions: of the registered model; decisions of others are left out. ValueError if the log's
+    ends show requests that waited before they began: for one that has not ended, the log does not
+    show whether it runs.
     """
     counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     counts["decisions"] = sum(map(len, log.decisions)) + log.n_unnamed
@@ -190,10 +191,9 @@ def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
                          "some, and of those that have not ended it does not know whether they run")
     withdrawn = {(token, number) for token, number, _ in log.withdrawals.tolist()}
     ends = LoggedEnds.of(log)
-    found = _rows(blocks, counts, withdrawn)
-    taken, told = [], []
+    places, joined = [], []
     heard = _heard(log, blocks, as_of_s)
-    for place, row, handles in found:
+    for place, row, handles in _rows(blocks, counts, withdrawn):
         block = blocks[place]
         if outcomes is None:
             outcome = _logged_outcome(block, row, handles, ends, heard, counts)
@@ -202,10 +202,10 @@ def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
             if outcome is not None:
                 counts["contradicted"] += _is_contradicted(outcome, handles, ends)
         if outcome is not None:
-            taken.append((place, row))
-            told.append(outcome)
-    counts["followed"], counts["ended"] = len(taken), sum(one.is_event for one in told)
-    return _followed(log, blocks, taken, told, counts)
+            places.append((place, row))
+            joined.append(outcome)
+    counts["followed"], counts["ended"] = len(places), sum(one.is_event for one in joined)
+    return _followed(log, blocks, places, joined, counts)
 
 
 def _admitted_s(blocks: list[DecisionBlock], log: DecisionLog) -> np.ndarray:
@@ -218,11 +218,11 @@ def _admitted_s(blocks: list[DecisionBlock], log: DecisionLog) -> np.ndarray:
 
 def _rows(blocks: list[DecisionBlock], counts: Counter[str],
           withdrawn: set[Handle]) -> list[tuple[int, int, list[Handle]]]:
-    """Block, row and handles of each request that was decided: of several decisions of one id, the earliest."""
+    """Block, row and handles of each decided request; of several decisions, the earliest."""
     order = sorted((int(now_s), place, row) for place, block in enumerate(blocks)
                    for row, now_s in enumerate(block.now_s.tolist()))
     by_id: dict[str, list[Handle]] = {}
-    kept = []
+    rows = []
     for _, place, row in order:
         block = blocks[place]
         handle = (int(block.token[row]), int(block.number[row]))
@@ -240,28 +240,28 @@ def _rows(blocks: list[DecisionBlock], counts: Counter[str],
         if block.arrival_s[row] < block.model.training.get("to_s", -np.inf):
             counts["trained_on"] += 1
             continue
-        kept.append((place, row, handles))
-    return kept
+        rows.append((place, row, handles))
+    return rows
 
 
 def _heard(log: DecisionLog, blocks: list[DecisionBlock], as_of_s: int) -> dict[Handle, tuple[float, float]]:
-    found: dict[Handle, tuple[float, float]] = {}
+    known_to_s: dict[Handle, tuple[float, float]] = {}
     for block in blocks:
         handles = list(zip(block.token.tolist(), block.number.tolist(), strict=True))
         heard, whole = heard_to_s(log, block.session, block.now_s, handles, as_of_s)
-        found.update(zip(handles, zip(heard.tolist(), whole.tolist(), strict=True), strict=True))
-    return found
+        known_to_s.update(zip(handles, zip(heard.tolist(), whole.tolist(), strict=True), strict=True))
+    return known_to_s
 
 
 def _logged_outcome(block: DecisionBlock, row: int, handles: list[Handle], ends: LoggedEnds,
                     heard: Mapping[Handle, tuple[float, float]], counts: Counter[str]) -> Outcome | None:
-    own = {ends.ends[handle] for handle in handles if handle in ends.ends}
-    if len(own) > 1 or not ends.conflicting.isdisjoint(handles):
+    outcomes = {ends.ends[handle] for handle in handles if handle in ends.ends}
+    if len(outcomes) > 1 or not ends.conflicting.isdisjoint(handles):
         counts["conflicting"] += 1
         return None
     begin_s = int(block.arrival_s[row])
     whole_s = max(heard[handle][1] for handle in handles)
-    end_s = max(next(iter(own))[0], begin_s) if own else None
+    end_s = max(next(iter(outcomes))[0], begin_s) if outcomes else None
     if end_s is not None and end_s <= whole_s:
         return Outcome(begin_s, end_s, True)
     counts["cut"] += whole_s < math.inf
@@ -285,21 +285,21 @@ def _given_outcome(block: DecisionBlock, row: int, outcomes: Mapping[str, Outcom
 
 
 def _is_contradicted(outcome: Outcome, handles: list[Handle], ends: LoggedEnds) -> bool:
-    """Whether the log tells of another end, or of one where there is none by then."""
-    own = {ends.ends[handle][0] for handle in handles if handle in ends.ends}
-    return any(end_s != outcome.end_s if outcome.is_event else end_s <= outcome.end_s for end_s in own)
+    """Whether the log has another end, or one before the outcome's time of an open request."""
+    ends_s = {ends.ends[handle][0] for handle in handles if handle in ends.ends}
+    return any(end_s != outcome.end_s if outcome.is_event else end_s <= outcome.end_s for end_s in ends_s)
 
 
-def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[int, int]], told: list[Outcome],
+def _followed(log: DecisionLog, blocks: list[DecisionBlock], places: list[tuple[int, int]], outcomes: list[Outcome],
               counts: Counter[str]) -> Followed:
-    place = np.array([place for place, _ in taken], np.int64)
-    row = np.array([row for _, row in taken], np.int64)
+    place = np.array([place for place, _ in places], np.int64)
+    row = np.array([row for _, row in places], np.int64)
 
     def column(values: list[np.ndarray], kind: type) -> np.ndarray:
-        found: np.ndarray = np.empty(len(taken), kind)
+        values_of: np.ndarray = np.empty(len(places), kind)
         for idx, each in enumerate(values):
-            found[place == idx] = each[row[place == idx]]
-        return found
+            values_of[place == idx] = each[row[place == idx]]
+        return values_of
 
     arrival_s = column([block.arrival_s for block in blocks], np.int64)
     now_s = column([block.now_s for block in blocks], np.int64)
@@ -309,23 +309,23 @@ def _followed(log: DecisionLog, blocks: list[DecisionBlock], taken: list[tuple[i
                                 for names, owners in zip(block.unknown, block.owner, strict=True)], bool)
                       for block in blocks], bool)
     phase_s = column([np.full(len(block), block.model.phase_s) for block in blocks], np.int64)
-    begin_s = np.array([one.begin_s for one in told], np.int64)
-    end_s = np.array([one.end_s for one in told], np.int64)
+    begin_s = np.array([one.begin_s for one in outcomes], np.int64)
+    end_s = np.array([one.end_s for one in outcomes], np.int64)
     watch_s = np.maximum(begin_s, now_s)
     n_keys = min((len(owners) for owners in owner), default=0)
     codes = coarsest_owner([pd.factorize(np.array([owners[place] for owners in owner], object))[0]
-                            for place in range(n_keys)], len(taken))
+                            for place in range(n_keys)], len(places))
     tables = tuple(logged_table(block.model, block.curves) for block in blocks)
-    is_kept = end_s > watch_s
-    is_kept |= (end_s == watch_s) & (watch_s == begin_s)  # a request of less than a second counts as one
-    kept = np.flatnonzero(is_kept)
-    handles = [(int(blocks[p].token[r]), int(blocks[p].number[r])) for p, r in zip(place[kept], row[kept], strict=True)]
+    is_used = end_s > watch_s
+    is_used |= (end_s == watch_s) & (watch_s == begin_s)  # a request of less than a second counts as one
+    used = np.flatnonzero(is_used)
+    handles = [(int(blocks[p].token[r]), int(blocks[p].number[r])) for p, r in zip(place[used], row[used], strict=True)]
     shadow, shadow_versions = _shadow(log, handles)
     return Followed(
-        arrival_s[kept], begin_s[kept], np.minimum(watch_s, end_s)[kept], end_s[kept],
-        np.array([one.is_event for one in told], bool)[kept], codes[kept], unknown[kept],
-        ((arrival_s + phase_s) // WEEK_S)[kept], tuple(block.model for block in blocks),
-        JoinedTable(tables, place[kept], row[kept]), tuple(block.features for block in blocks), shadow, shadow_versions,
+        arrival_s[used], begin_s[used], np.minimum(watch_s, end_s)[used], end_s[used],
+        np.array([one.is_event for one in outcomes], bool)[used], codes[used], unknown[used],
+        ((arrival_s + phase_s) // WEEK_S)[used], tuple(block.model for block in blocks),
+        JoinedTable(tables, place[used], row[used]), tuple(block.features for block in blocks), shadow, shadow_versions,
         dict(counts), tuple(sorted((loss for one in log.sessions for loss in one.losses),
                                    key=lambda loss: (loss.from_s, loss.heard_s))),
     )  # fmt: skip
@@ -351,7 +351,7 @@ def _shadow(log: DecisionLog, handles: list[Handle]) -> tuple[tuple[np.ndarray, 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of one request. begin_s: when it began to run; end_s: its end, or up to when it was followed."""
+    """The outcome of one request. begin_s: of its run; end_s: its end, or that of observation."""
 
     begin_s: int
     end_s: int
@@ -359,7 +359,7 @@ class Outcome:
 
 
 def traced_outcomes(trace: Trace, as_of_s: int) -> dict[str, Outcome]:
-    """By request id, those of known begin that had begun; what ended after `as_of_s` still ran then."""
+    """Outcomes by request id, of requests with a known begin by `as_of_s`; later ends still ran."""
     known_to_s = min(as_of_s, trace.horizon_s)
     is_known = trace.is_start_known() & (trace.start_s() <= known_to_s)
     ids = trace.requests["request_id"].astype(str).tolist()
@@ -370,7 +370,7 @@ def traced_outcomes(trace: Trace, as_of_s: int) -> dict[str, Outcome]:
 
 @dataclass(frozen=True, slots=True)
 class LoggedEnds:
-    """Ends by handle. conflicting: handles of which the log tells two different ends: none of them is believed."""
+    """Ends by handle. conflicting: handles with two different ends in the log; neither is used."""
 
     ends: dict[Handle, tuple[int, int]]
     conflicting: frozenset[Handle]

@@ -1,6 +1,6 @@
-"""The job of a monitor: it joins logged decisions with outcomes, looks for a drift, reports, and acts on an alarm.
+"""The monitor's job: join logged decisions with outcomes, detect drift, report, act on an alarm.
 
-A record in the store says what was done about an alarm, so that no alarm is acted upon twice, whatever is killed."""
+A record in the store has each alarm's action, so that even a killed check causes no second one."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ from sojourn.publishing import whole_file
 from sojourn.serving.decisions import DecisionLog, read_log
 
 MONITOR = "monitor"
-"""Folder of the store; a folder a model in it."""
+"""Folder of the store, with a folder per model."""
 REPORT, RECORD, LOCK = "report.html", "alarms.json", "monitor.lock"
 FORMAT_VERSION = 1
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 N_TRIES_MAX = 2
-"""An action that was cut off is tried so often in all."""
+"""The most tries of an interrupted action."""
 ALARM, FOLLOW_UP, AGE = "alarm", "follow-up", "age"
-"""Why something was done: an alarm, some days after one, or because the model was old."""
+"""Reasons of an action: an alarm, some days after one, or an old model."""
 N_VERSION_DIGITS = 12
 EVENT = "sojourn.monitor.alarm"
 _REASONS = {FOLLOW_UP: "This check starts a retrain some days after an alarm, when more is known of what changed.",
             AGE: "This check starts a retrain because the data of the model in force ended long ago."}
 _THRESHOLD_S = 3_600
-"""Long-lived where no version says what it was trained with."""
+"""The threshold of "long-lived" if no version has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActedAlarm:
-    """One alarm that was acted upon, or another retraining. day: of the alarm, or on which it was due; action: in
+    """One action on an alarm, or another retraining. day: of the alarm, or the due day; action: in
     words; state: begun, done or failed.
 
-    n_before: alarms of earlier days that the same check found. reason: alarm, follow-up or age.
+    n_before: alarms of earlier days in the same check. reason: alarm, follow-up or age.
     """
 
     day: int
@@ -74,13 +74,13 @@ class ActedAlarm:
 
 
 def monitor_folder(store: Path, name: str) -> Path:
-    """Where a model's report and record lie."""
+    """The folder of a model's report and record."""
     return store / MONITOR / name
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; BlockingIOError naming the process of another check of the model that is under way."""
+    """Hold the folder's lock; BlockingIOError names the process of another running check."""
     def refused(holder: str) -> Exception:
         return BlockingIOError(f"one check of {folder.name} must be under way at a time, got another one by {holder}")
 
@@ -89,7 +89,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def read_record(folder: Path) -> list[ActedAlarm]:
-    """What was done so far, the earliest first; ValueError where the file is another's or damaged."""
+    """The actions so far, the earliest first; ValueError if the file is another's or damaged."""
     try:
         document: Any = json.loads((folder / RECORD).read_bytes())
     except FileNotFoundError:
@@ -114,10 +114,10 @@ def write_record(folder: Path, acted: list[ActedAlarm]) -> None:
 
 
 def to_act_on(day: int, acted: list[ActedAlarm], refractory_days: int, now_day: int) -> ActedAlarm | None:
-    """The record of an alarm that is to be acted upon now; None where it is old, or was acted upon.
+    """The record of an action on an alarm due now; None if the alarm is old, or had its action.
 
-    An alarm within `refractory_days` of one that was acted upon is the same drift, whose cure takes time to show. One
-    that was cut off is taken up again, once.
+    An alarm within `refractory_days` of one with an action is the same drift, as a retraining takes
+    time to show. An interrupted action is repeated once.
 
     >>> to_act_on(100, [], 14, 101), to_act_on(100, [ActedAlarm(95, "retrain", DONE, 1)], 14, 101)
     (ActedAlarm(day=100, action='', state='begun', n_tries=1, note='', n_before=0, reason='alarm'), None)
@@ -130,10 +130,11 @@ def to_act_on(day: int, acted: list[ActedAlarm], refractory_days: int, now_day: 
 
 def to_follow_up(acted: list[ActedAlarm], follow_up_days: tuple[int, ...], refractory_days: int,
                  now_day: int) -> ActedAlarm | None:
-    """The record of a further retraining that is due now; None where there is none.
+    """The record of a further retraining that is due now; None if there is none.
 
-    It is due so many days after the last alarm that was acted upon: on the alarm's day little was known of what
-    changed. Of several the latest counts. One that is more than `refractory_days` late is left out.
+    It is due some days after the last alarm with an action, since little was known of the change on
+    the alarm's day. Of several the latest counts. One that is more than `refractory_days` late is
+    left out.
 
     >>> done = [ActedAlarm(100, "retrain", DONE, 1)]
     >>> to_follow_up(done, (7, 28), 14, 106), to_follow_up(done, (7, 28), 14, 109).day
@@ -148,10 +149,10 @@ def to_follow_up(acted: list[ActedAlarm], follow_up_days: tuple[int, ...], refra
 
 
 def to_renew(acted: list[ActedAlarm], max_age_days: int, trained_day: int, now_day: int) -> ActedAlarm | None:
-    """The record of a retraining that is due because the model in force is old; None where it is not.
+    """The record of a retraining that is due because the served model is old; None if it is not.
 
-    Its age counts from `trained_day`, the end of its data, or from the last retraining that was begun, if that is
-    later: what a gate kept out is not tried again at each check.
+    Its age counts from `trained_day`, the end of its data, or from the begin of the last
+    retraining, if that is later: after a failed gate not every check retrains.
 
     >>> to_renew([], 56, 40, 95), to_renew([], 56, 40, 96).day
     (None, 96)
@@ -163,7 +164,7 @@ def to_renew(acted: list[ActedAlarm], max_age_days: int, trained_day: int, now_d
 
 
 def _again(last: ActedAlarm) -> ActedAlarm | None:
-    """One that was cut off is taken up again, once."""
+    """A second try of an interrupted action; None after that."""
     if last.state != BEGUN or last.n_tries >= N_TRIES_MAX:
         return None
     return replace(last, n_tries=last.n_tries + 1, note="")
@@ -171,9 +172,9 @@ def _again(last: ActedAlarm) -> ActedAlarm | None:
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """What a check found. as_of_s: its time; action: what was done about an alarm, "" = nothing.
+    """The result of a check. as_of_s: its time; action: on an alarm, "" = none.
 
-    is_open: the last alarm is fresh, and the version that answered then is still the one that its alias names.
+    is_open: the last alarm is fresh, and its alias still points at the version that answered then.
     """
 
     as_of_s: int
@@ -188,7 +189,7 @@ class Monitored:
 
 @store_flow("monitor")
 def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
-    """Check a registered model's logged decisions as they were known at one time; report, and act on a fresh alarm."""
+    """Check a model's logged decisions as known at one time; report, and act on a fresh alarm."""
     versions = _versions(tracker, config)
     folder = monitor_folder(config.store, config.model_name)
     with alone(folder):
@@ -231,7 +232,7 @@ def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
 
 
 def _versions(tracker: Tracker, config: MonitorConfig) -> frozenset[str]:
-    """The bundles' versions of a registered model; ValueError where there is none, or its alias points nowhere."""
+    """A model's bundles; ValueError if there is none, or its alias points nowhere."""
     aliases = tracker.aliases(config.model_name)
     if aliases is None:
         known = ", ".join(tracker.models()) or "none yet"
@@ -246,7 +247,7 @@ def _versions(tracker: Tracker, config: MonitorConfig) -> frozenset[str]:
 
 
 def _log(config: MonitorConfig) -> tuple[DecisionLog, int]:
-    """The log as it was known at the time of the check, and that time."""
+    """The log as known at the time of the check, and that time."""
     if not config.log.is_dir():
         raise FileNotFoundError(f"log must be a folder that a predictor logs to, got {str(config.log)!r}")
     log = read_log(config.log) if config.as_of_s is None else read_log(config.log, config.as_of_s)
@@ -269,14 +270,14 @@ def _outcomes(config: MonitorConfig, as_of_s: int) -> dict[str, Outcome] | None:
 def _check_joined(config: MonitorConfig, log: DecisionLog, followed: Followed) -> None:
     counts = followed.counts
     if counts["foreign"] == counts["decisions"]:
-        found = ", ".join(block.model.version for block in log.decisions) or "versions without a model"
-        raise ValueError(f"log must be of {config.model_name}, got decisions of {found} alone")
+        versions = ", ".join(block.model.version for block in log.decisions) or "versions without a model"
+        raise ValueError(f"log must be of {config.model_name}, got decisions of {versions} alone")
     if config.trace is not None and counts["unnamed"] and not counts["followed"]:
         raise ValueError("decisions must name a request_id to be joined with outcomes of a file, got "
                          f"{counts['unnamed']} without one: give it to Predictor.admit, or leave --outcomes out")
     if len(followed) == 0:
-        told = ", ".join(f"{name} {number}" for name, number in counts.items() if number)
-        raise ValueError(f"log must hold decisions that can be followed, got {told}")
+        numbers = ", ".join(f"{name} {number}" for name, number in counts.items() if number)
+        raise ValueError(f"log must hold decisions that can be followed, got {numbers}")
 
 
 def _threshold_s(config: MonitorConfig, followed: Followed) -> int:
@@ -286,14 +287,14 @@ def _threshold_s(config: MonitorConfig, followed: Followed) -> int:
 
 
 def _trained_day(followed: Followed) -> int:
-    """The day on which the data of the version that answered last ended; the log's first day where that is unknown."""
+    """The last day of the data of the version that answered last, or else the log's first day."""
     return int(followed.models[-1].training.get("to_s", followed.watch_s.min()) // DAY_S)
 
 
 def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm], as_of_s: int,
          trained_day: int) -> ActedAlarm | None:
-    """The record of what is to be done now: about an alarm, or else, where there is a way to retrain, some days after
-    one or because the model is old."""
+    """The record of the action that is due now: on an alarm, or, if retraining is configured, some
+    days after one or because the model is old."""
     now_day = as_of_s // DAY_S
     if check is not None and check.alarms:
         due = to_act_on(check.alarms[-1].day, acted, config.refractory_days, now_day)
@@ -308,35 +309,34 @@ def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm
 
 
 def _alarm_of(check: DriftCheck | None, due: ActedAlarm) -> Alarm | None:
-    """The alarm that is acted upon; None where the reason is another."""
     if check is None or not check.alarms or due.reason != ALARM:
         return None
     return min(check.alarms, key=lambda alarm: abs(alarm.day - due.day))
 
 
 def _answer(tracker: Tracker, config: MonitorConfig, log: DecisionLog, alarm: Alarm) -> str:
-    """What was put in the place of the version that answered at an alarm; "" if that is still what the alias names."""
+    """The replacement of the version at an alarm, in words; "" if the alias still points at it."""
     until_s = (alarm.day + 1) * DAY_S
     versions = {record.version: record for record in tracker.version_records(config.model_name)}
-    own = {record.tags.get(BUNDLE_TAG, "")[:N_VERSION_DIGITS]: number for number, record in sorted(versions.items())}
+    version_of = {record.tags.get(BUNDLE_TAG, "")[:N_VERSION_DIGITS]: number
+                  for number, record in sorted(versions.items())}
     decided = [(int(block.now_s[block.now_s < until_s].max()), block.model.version) for block in log.decisions
-               if block.model.version in own and (block.now_s < until_s).any()]
+               if block.model.version in version_of and (block.now_s < until_s).any()]
     now = versions.get((tracker.aliases(config.model_name) or {}).get(config.alias, -1))
     if now is None or not decided:
         return ""
     before = max(decided)[1]
     if now.tags.get(BUNDLE_TAG, "")[:N_VERSION_DIGITS] == before:
         return ""
-    if now.version < own[before]:
-        why = versions[own[before]].tags.get(LEFT_TAG, "")
-        return f"version {own[before]} was rolled back to version {now.version}{f' ({why})' if why else ''}"
+    if now.version < version_of[before]:
+        why = versions[version_of[before]].tags.get(LEFT_TAG, "")
+        return f"version {version_of[before]} was rolled back to version {now.version}{f' ({why})' if why else ''}"
     registered = datetime.fromtimestamp(now.created_ms / 1_000, UTC)
     return f"version {now.version}, registered {registered:%Y-%m-%d %H:%M} UTC, has become {config.alias}"
 
 
 def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[ActedAlarm], answer: str, is_fresh: bool,
             clock: Clock) -> str:
-    """What to do about an alarm, the same on the page and on the terminal."""
     if due is not None and due.reason != ALARM:
         return f"nothing about this alarm. {_REASONS[due.reason]}"
     if answer:
@@ -380,10 +380,10 @@ def _log_check(tracker: Tracker, run: str, config: MonitorConfig, weeks: Sequenc
 
 
 def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: ActedAlarm, alarm: Alarm | None) -> str:
-    """Tell Prefect of an alarm, and retrain where that is asked for. The record is written before and after.
+    """Send an alarm to Prefect, and retrain if configured. The record is written before and after.
 
-    A check that is killed in between leaves `begun`: the next one tries once more. Prefect knows event and flow run by
-    ids made of model and alarm, so that neither is there twice.
+    A check that is killed in between leaves `begun`: the next one tries once more. The ids of event
+    and flow run are made of model and alarm, so Prefect has neither twice.
     """
     action = ("retrain by deployment " + config.retrain_deployment if config.retrain_deployment else
               "retrain within the check" if config.retrain_config else "event only")

@@ -1,7 +1,7 @@
-"""Figures of a model's decisions by week of arrival, as far as they can be judged; and alarms of a drift: a detector
-reads the days of a log, and each alarm says since when and by how much.
+"""Figures of a model's decisions by week of arrival, as far as they are known; alarms of a drift.
 
-The page shows what moved, since when, by how many standard errors, and what to do."""
+A detector reads the days of a log; each alarm has the begin and size of the change. The page shows
+the change, its begin, its size in standard errors, and the advice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ N_ENDS_MIN = 50
 """A week with fewer observed ends is not judged."""
 N_DRAWS = 100
 BEFORE_DAYS, N_BEFORE_MIN = 28, 500
-"""Owner features are compared with the decisions of so many days before a week, at least so many."""
+"""Owner features are compared with decisions of these days before a week, if they are so many."""
 N_FEATURES_SHOWN = 3
 MEASURES: Mapping[str, str] = {
     "mae_log10": "MAE of log10 lifetime over observed ends, median against observed; lower is better",
@@ -65,20 +65,20 @@ MEASURES: Mapping[str, str] = {
     "shadow_gain": "the champion's less the shadow's; above 0 = the shadow is better",
     "shadow_gain_low": "2.5 % of that difference", "shadow_gain_high": "97.5 % of it",
 }  # fmt: skip
-"""What a week has, in words; a measure that cannot be known is left out."""
+"""The measures of a week, in words; a measure that is not known is left out."""
 _LOG_AGES_S = np.unique(np.rint(np.geomspace(30.0, 400.0 * DAY_S, 40)))
-"""Ages at which curves are read where the model has no edges of its own, and beyond its last one."""
+"""Ages at which curves are read if the model has no edges, and beyond its last edge."""
 _AGAINST = {OWN: "before", NEW_OWNERS: "share"}
 BANDS = ("in the first hour", "from 1 h to 1 d", "after the first day")
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """One week. number: whole weeks since the first Monday of the clock. from_s: its Monday 00:00, s on the clock.
+    """One week. number: whole weeks since the clock's first Monday. from_s: its Monday 00:00.
 
-    wait: why it is not judged yet, "" where it is: its accuracy then is left out of `scores`. judged_s: from when each
-    of its requests could be followed for the threshold. moved: features with the
-    largest stability indices, largest first. is_partly_lost: records of it are missing from the log.
+    wait: why it is not judged yet, so that `scores` lacks its accuracy; "" = it is judged.
+    judged_s: from then on each of its requests could be followed for the threshold. moved: features
+    with the largest stability indices, largest first. is_partly_lost: the log lacks some records.
     """
 
     number: int
@@ -104,8 +104,8 @@ def weeks_of(followed: Followed, exits: DailyExits | None, as_of_s: int, thresho
 def _week(followed: Followed, rows: Examples, number: int, from_s: int, exits: DailyExits | None, as_of_s: int,
           threshold_s: int, seed: int) -> Week:
     at = np.flatnonzero(followed.week == number)
-    own = rows.take(at)
-    n_ended = int(own.is_event.sum())
+    week = rows.take(at)
+    n_ended = int(week.is_event.sum())
     judged_s = from_s + WEEK_S + threshold_s
     wait = f"before second {judged_s}" if as_of_s < judged_s else ""
     if not wait and n_ended < N_ENDS_MIN:
@@ -116,26 +116,26 @@ def _week(followed: Followed, rows: Examples, number: int, from_s: int, exits: D
     if moved:
         scores["psi_max"] = moved[0][1]
     if not wait:
-        scores |= _accuracy(followed, own, at, threshold_s, seed) | _shadow(followed, rows, at, seed)
+        scores |= _accuracy(followed, week, at, threshold_s, seed) | _shadow(followed, rows, at, seed)
     known = {name: value for name, value in scores.items() if math.isfinite(value)}
     return Week(number, from_s, len(at), n_ended, wait, judged_s, known, tuple(moved[:N_FEATURES_SHOWN]),
                 any(loss.heard_s >= from_s and loss.from_s < from_s + WEEK_S for loss in followed.losses))
 
 
-def _accuracy(followed: Followed, own: Examples, at: np.ndarray, threshold_s: int, seed: int) -> dict[str, float]:
+def _accuracy(followed: Followed, week: Examples, at: np.ndarray, threshold_s: int, seed: int) -> dict[str, float]:
     table = followed.table.take(at)
-    parts = parts_by_age(table, own)
-    found = score_model(table, own, threshold_s, parts)
-    scores = {name: found.get(source, math.nan) for name, source in (
+    parts = parts_by_age(table, week)
+    measures = score_model(table, week, threshold_s, parts)
+    scores = {name: measures.get(source, math.nan) for name, source in (
         ("mae_log10", "creation.mae_log10_lifetime"), ("mae_log10_ipcw", "creation.mae_log10_lifetime_ipcw"),
         ("ap_long", "creation.ap_long"), ("ibs", "ages.ibs"))}
-    brier = BrierOverAges.of_parts(parts, len(own))
-    low, high = interval([brier.score(weight) for weight in OwnerDraws(own.keys[0], N_DRAWS, seed=seed)])
-    cover = Pit.of(table, own, np.random.default_rng(seed)).distribution(np.array([0.5, 0.9]))
+    brier = BrierOverAges.of_parts(parts, len(week))
+    low, high = interval([brier.score(weight) for weight in OwnerDraws(week.keys[0], N_DRAWS, seed=seed)])
+    cover = Pit.of(table, week, np.random.default_rng(seed)).distribution(np.array([0.5, 0.9]))
     scores |= {"ibs_low": low, "ibs_high": high, "cover_50": float(cover[0]), "cover_90": float(cover[1])}
     reference = _reference(followed)
     if reference is not None:
-        scores["lifetime_distance"] = lifetime_distance(own, reference["lifetime"])
+        scores["lifetime_distance"] = lifetime_distance(week, reference["lifetime"])
     return scores
 
 
@@ -146,17 +146,18 @@ def _shadow(followed: Followed, rows: Examples, at: np.ndarray, seed: int) -> di
     both = np.flatnonzero(np.isin(answered, at))
     if len(both) == 0:
         return {}
-    own = rows.take(answered[both])
-    shadow = BrierOverAges.of(curves.take(both), own)
-    champion = BrierOverAges.of(followed.table.take(answered[both]), own)
-    gains = [champion.score(weight) - shadow.score(weight) for weight in OwnerDraws(own.keys[0], N_DRAWS, seed=seed)]
+    both_rows = rows.take(answered[both])
+    shadow = BrierOverAges.of(curves.take(both), both_rows)
+    champion = BrierOverAges.of(followed.table.take(answered[both]), both_rows)
+    draws = OwnerDraws(both_rows.keys[0], N_DRAWS, seed=seed)
+    gains = [champion.score(weight) - shadow.score(weight) for weight in draws]
     low, high = interval(gains)
     return {"shadow_ibs": shadow.score(), "shadow_gain": champion.score() - shadow.score(), "shadow_gain_low": low,
             "shadow_gain_high": high}
 
 
 def lifetime_distance(rows: Examples, reference: Mapping[str, list[float | None]]) -> float:
-    """The largest |S(age) - S of the training rows(age)| over the reference's ages that both were followed to."""
+    """The largest |S(age) - S of the training rows(age)| over ages that both were followed to."""
     seen = KaplanMeier.of(rows.lifetime_s, rows.is_event, np.minimum(rows.entry_s, np.nextafter(rows.lifetime_s, 0.0)))
     then = np.array([math.nan if value is None else value for value in reference["survival"]])
     gaps = np.abs(seen.survival_at(np.array(reference["ages_s"], np.float64)) - then)
@@ -164,16 +165,16 @@ def lifetime_distance(rows: Examples, reference: Mapping[str, list[float | None]
 
 
 def _reference(followed: Followed) -> Mapping[str, dict[str, list[float | None]]] | None:
-    """Of the version that answered last; None where its bundle has none."""
+    """The reference of the version that answered last; None if its bundle has none."""
     return followed.models[-1].reference if followed.models else None
 
 
 def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
-    """Whether a feature keeps its distribution where requests do: not what adds up with time, nor part of a week.
+    """Whether a feature's distribution is stable if the requests' is; not so for sums over time.
 
-    Counts of what an owner has run and the longest of its lifetimes rise for ever; means of a whole category settle, so
-    that a change far too small to matter leaves all of its training values; the time since an owner's last request
-    follows the traffic; a weekday is not spread over a week that has only begun.
+    Counts of an owner's requests and its longest lifetime always rise. Means of a whole category
+    settle, so even a very small change leaves the range of their training values. The time since an
+    owner's last request follows the traffic. A weekday is not uniform in part of a week.
 
     >>> [is_comparable(name, ("user",)) for name in ("cpu_cores", "user:last", "user:longest", "user:ended")]
     [True, True, False, False]
@@ -187,19 +188,20 @@ def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
 
 
 def _moved(followed: Followed, at: np.ndarray) -> list[tuple[str, float]]:
-    """Features by their stability index against the rows that their own version was trained on, largest first.
+    """Features by their stability index against the training rows of their version, largest first.
 
-    What a feature says of an owner grows with the time that the history has run. So its index is the smaller one of
-    that and of the one against the decisions of the 28 days before the week; it is left out where these are few.
+    A feature of an owner changes with the length of the history. So its index is the smaller one of
+    that and of the one against the decisions of the 28 days before the week; it is left out if
+    these are few.
     """
     sums: dict[str, float] = {}
     for place, model in enumerate(followed.models):
-        is_own = followed.table.table == place
-        rows = followed.table.row[at][is_own[at]]
+        is_of_version = followed.table.table == place
+        rows = followed.table.row[at][is_of_version[at]]
         if model.reference is None or len(rows) == 0:
             continue
         from_s = int(followed.week[at[0]]) * WEEK_S - model.phase_s
-        is_before = is_own & (followed.arrival_s < from_s) & (followed.arrival_s >= from_s - BEFORE_DAYS * DAY_S)
+        is_before = is_of_version & (followed.arrival_s < from_s) & (followed.arrival_s >= from_s - BEFORE_DAYS * DAY_S)
         before = followed.table.row[is_before]
         for idx, name in enumerate(model.features):
             reference = model.reference["features"].get(name)
@@ -228,12 +230,14 @@ def _exits(exits: DailyExits | None, from_s: int) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One alarm. day: number of the day on the clock that raised it; since_day: from when exits left the expected ones.
+    """One alarm. day: number of the day on the clock that raised it; since_day: the first day with
+    other exits than expected.
 
-    since_low_day, since_high_day: the first and last day that may be it, see `change_point`.
-    where: at which ages, in words. observed, expected: exits from `since_day` to `day`, at these ages; z: their
-    difference in standard errors. against: `predicted` = what the curves say; `before` = the same owners' rate of the
-    28 days before; `share` = requests of new owners, instead of exits, against their usual share.
+    since_low_day, since_high_day: the first and last possible day of the change, see
+    `change_point`. where: the ages, in words. observed, expected: exits from `since_day` to `day`,
+    at these ages; z: their difference in standard errors. against: `predicted` = by the curves;
+    `before` = the same owners' rate of the 28 days before; `share` = requests of new owners,
+    instead of exits, against their usual share.
     """
 
     day: int
@@ -254,7 +258,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class DriftCheck:
-    """exits: by day; scores: float64 (D,), how near an alarm the detector was after each day, 1 = alarm."""
+    """exits: by day; scores: float64 (D,), the detector's score after each day, 1 = alarm."""
 
     exits: DailyExits
     scores: np.ndarray
@@ -262,7 +266,7 @@ class DriftCheck:
 
 
 def watched_requests(followed: Followed) -> WatchedRequests:
-    """The decisions as detectors take them; curves are read at the edges of hazard models, which is exact there."""
+    """The decisions for detectors; curves are read at hazard models' edges: exact there."""
     edges = [np.array(model.edges) for model in followed.models if model.edges]
     ages_s = np.unique(np.concatenate([[0.0], *edges, _LOG_AGES_S]))
     cluster = np.where(followed.owner < 0, np.arange(len(followed)) + followed.owner.max(initial=0) + 1, followed.owner)
@@ -271,7 +275,7 @@ def watched_requests(followed: Followed) -> WatchedRequests:
 
 
 def check_drift(followed: Followed, as_of_s: int, detector: str) -> DriftCheck | None:
-    """Run the days that were over at `as_of_s` through a detector of `DETECTORS`; None where there is no whole day."""
+    """Run the whole days at `as_of_s` through a detector of `DETECTORS`; None without any."""
     if len(followed) == 0:
         return None
     first, last = int(followed.watch_s.min() // DAY_S), as_of_s // DAY_S - 1
@@ -282,8 +286,8 @@ def check_drift(followed: Followed, as_of_s: int, detector: str) -> DriftCheck |
 
 
 def owner_days(followed: Followed, first: int, last: int) -> tuple[list[DriftDay], list[DriftDay]]:
-    """Exits against the owners' own rate before, and requests of new owners, of the days `first` .. `last`; of
-    requests whose owner is known."""
+    """Exits against the owners' earlier rate, and requests of new owners, of the days `first` ..
+    `last`; only requests with a known owner."""
     known = np.flatnonzero(followed.owner >= 0)
     begin_s, watch_s, end_s, owner = (each[known] for each in (followed.begin_s, followed.watch_s, followed.end_s,
                                                                followed.owner))
@@ -307,8 +311,8 @@ def drift_alarms(exits: DailyExits, detector: str, own: Sequence[DriftDay],
 
 
 def _alarm(exits: DailyExits, place: int, series: int | str | None, of_owners: Sequence[DriftDay] | None) -> Alarm:
-    """What an alarm of a day says, from all days up to it; of an alarm of owners from the last 28, which the day is
-    compared with."""
+    """The alarm of a day, from all days up to it; an alarm of owners from the last 28, with which
+    the day is compared."""
     band = series if isinstance(series, int) else None
     bands = slice(None) if band is None else slice(band, band + 1)
     low = 0 if of_owners is None else max(place + 1 - REFERENCE_DAYS, 0)
@@ -334,14 +338,14 @@ _BLUE, _GREY, _RED, _GREEN = "#2a6f97", "#8c8c8c", "#b23a48", "#1b7f79"
 _ALWAYS = ("exits", "exits_expected", "exits_z", "psi_max", "unknown_owner")
 _ACCURACY = ("ibs", "mae_log10", "mae_log10_ipcw", "ap_long", "cover_50", "cover_90", "lifetime_distance")
 NEAR_SCORE = 0.5
-"""From here on a detector moves towards an alarm."""
+"""From this score on a detector moves towards an alarm."""
 FAR_Z = 3.0
-"""Weeks whose exits are further from the expected ones, in standard errors, are named."""
+"""Weeks with exits further from the expected ones, in standard errors, are listed."""
 Clock = Callable[[float], str]
 
 
 def clock_text(is_dated: bool) -> Clock:
-    """How a second on the predictor's clock is written: in UTC if it is a Unix second, else as a day and hour.
+    """A second on the predictor's clock as text: in UTC if it is a Unix second, else day and hour.
 
     >>> clock_text(False)(90_000), clock_text(True)(1_793_532_600)
     ('day 1, 01:00', '2026-11-01 11:30 UTC')
@@ -358,7 +362,7 @@ def clock_text(is_dated: bool) -> Clock:
 
 
 def alarm_text(alarm: Alarm, clock: Clock) -> str:
-    """What moved, since when and by how many standard errors."""
+    """The change, its begin, and its size in standard errors."""
     low, high = (clock(day * DAY_S) for day in (alarm.since_low_day, alarm.since_high_day))
     between = "" if low == high else f" (between {low} and {high})"
     way = "earlier" if alarm.ratio > 1.0 else "later"
@@ -373,22 +377,21 @@ def alarm_text(alarm: Alarm, clock: Clock) -> str:
 
 
 def loss_text(losses: Sequence[Loss], clock: Clock) -> list[str]:
-    """What is missing from the log, how much of it and from when; nothing where it is whole."""
+    """The log's kinds of missing records, their numbers and first times; [] if it is whole."""
     if not losses:
         return []
-    told = []
+    parts = []
     for what, words in LOSS_WORDS.items():
-        own = [loss for loss in losses if loss.what == what]
-        known_s = [loss.from_s for loss in own if math.isfinite(loss.from_s)]
+        of_kind = [loss for loss in losses if loss.what == what]
+        known_s = [loss.from_s for loss in of_kind if math.isfinite(loss.from_s)]
         since = f" from {clock(min(known_s))} on" if known_s else ""
-        if own:
-            told.append(f"{words}: {sum(loss.n for loss in own):,}{since}")
-    return [f"The log is not whole: {'; '.join(told)}. What ran when records were lost is followed up to the loss "
+        if of_kind:
+            parts.append(f"{words}: {sum(loss.n for loss in of_kind):,}{since}")
+    return [f"The log is not whole: {'; '.join(parts)}. What ran when records were lost is followed up to the loss "
             "only."]
 
 
 def _calm_text(scores: np.ndarray) -> str:
-    """What no alarm means, by how near one the detector is."""
     stands = f"No alarm. The detector stands at {scores[-1]:.0%} of one, at most {scores.max():.0%} so far"
     if scores[-1] >= NEAR_SCORE:
         return f"{stands}: moving towards an alarm. What to do: look at the weeks' exits z."
@@ -425,7 +428,7 @@ def verdict(check: DriftCheck | None, weeks: Sequence[Week], done: str, clock: C
 
 def monitor_page(name: str, about: str, lines: Sequence[str], weeks: Sequence[Week], check: DriftCheck | None,
                  counts: Mapping[str, int], clock: Clock, losses: Sequence[Loss] = ()) -> str:
-    """The page, with its pictures in it; it asks for nothing outside."""
+    """The page with its pictures, without outside resources."""
     shadow = any("shadow_ibs" in week.scores for week in weeks)
     sections = [
         _table("Weeks", weeks, clock, _ALWAYS, "Every week, however fresh. Ends need not be waited for here."),
@@ -452,12 +455,12 @@ def monitor_page(name: str, about: str, lines: Sequence[str], weeks: Sequence[We
         figures["Exits-against-expected"] = exits_figure(check, clock)
     if any(not week.wait for week in weeks):
         figures["Accuracy-by-week"] = accuracy_figure(weeks)
-    told = " ".join([*lines, *loss_text(losses, clock), about])
-    return section_page(f"Monitor of {name}", told, sections, pngs(figures))
+    text = " ".join([*lines, *loss_text(losses, clock), about])
+    return section_page(f"Monitor of {name}", text, sections, pngs(figures))
 
 
 def exits_figure(check: DriftCheck, clock: Clock) -> Figure:
-    """Observed over expected exits by day with two standard errors, and how near an alarm the detector was."""
+    """Observed over expected exits by day with two standard errors, and the detector's score."""
     from matplotlib.figure import Figure
 
     days = check.exits.first_day + np.arange(len(check.exits))
@@ -492,7 +495,7 @@ def exits_figure(check: DriftCheck, clock: Clock) -> Figure:
 
 
 def accuracy_figure(weeks: Sequence[Week]) -> Figure:
-    """Brier score with its interval, and coverage, of the weeks that are judged."""
+    """Brier score with its interval, and coverage, of the judged weeks."""
     from matplotlib.figure import Figure
 
     judged = [week for week in weeks if not week.wait]

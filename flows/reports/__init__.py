@@ -1,4 +1,4 @@
-"""Figures, tables, model cards and pages. They run nothing.
+"""Figures, tables and pages of results. This room runs nothing.
 
 May import: `stages` and what lies below it.
 """

@@ -1,5 +1,5 @@
-"""Comparisons as tables: on the terminal, and as the sections "Placement" of a trace's results page. A bundle's
-label is the last parts of its folder, as many as distinguish it."""
+"""Comparisons as tables, on the terminal and as the sections "Placement" of a trace's results page.
+A bundle's label is as many last parts of its folder as identify it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.simulator.experiments import caveats, is_rejecting_more
 from sojourn.simulator.measures import COLUMNS, Column, interval_text, number_text, signed_text
 
-FoundComparison = Mapping[str, Any]
+ComparisonDocument = Mapping[str, Any]
 """A comparison as logged: `flows.compare.tables.as_document`."""
 _Columns = tuple[tuple[str, str, Column], ...]
 """Title, name in a summary, how it is shown."""
 _STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
 _MAX_LETTERS = 32
-"""Of the longest policy and predictor, beside all columns and an interval on a line of 120."""
+"""The most letters of policy and predictor together, beside all columns, on a line of 120."""
 _BUNDLE = "bundle:"
 
 
@@ -50,7 +50,7 @@ _DEBT = _columns("debt")
 
 
 def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table | Section]:
-    """Tables a workload and load: gains, further measures, and placement debt where it is known.
+    """Tables per workload and load: gains, further measures, and placement debt if it is known.
 
     description: of each.
     """
@@ -68,16 +68,17 @@ def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, flo
     return tables
 
 
-def comparison_markdown(found: FoundComparison) -> list[str]:
-    """A section of a trace's page. What a grid's columns mean stands once, on the index; an evaluation's own here."""
-    lines = [f"## {comparison_title(found)}", "",
-             f"{found['about']}Data {found['data_hash'][:12]}, version {found['code_version']}.", ""]
-    for part in found["workloads"]:
+def comparison_markdown(comparison: ComparisonDocument) -> list[str]:
+    """A section of a trace's page. The index explains columns of grids; legends explain those of
+    evaluations."""
+    lines = [f"## {comparison_title(comparison)}", "",
+             f"{comparison['about']}Data {comparison['data_hash'][:12]}, version {comparison['code_version']}.", ""]
+    for part in comparison["workloads"]:
         n_seeds = max(row["n_seeds"] for row in part["rows"])
         lines += [f"{part['description']}; load {part['load']:g}, seeds: {n_seeds}.", "",
                   *_markdown_table(part["rows"]), "", *_debt_table(part["rows"]),
                   *_paragraph(caveats(pd.DataFrame(part["rows"])))]
-    sections = found.get("sections", ())
+    sections = comparison.get("sections", ())
     for legend in dict.fromkeys(section.get("legend", "") for section in sections):
         lines += _paragraph([legend] if legend else [])
     for section in sections:
@@ -86,9 +87,9 @@ def comparison_markdown(found: FoundComparison) -> list[str]:
     return lines
 
 
-def comparison_title(found: FoundComparison) -> str:
+def comparison_title(comparison: ComparisonDocument) -> str:
     """The section's heading."""
-    return f"Placement on {found['trace']}{', ' * bool(found['name'])}{found['name']}"
+    return f"Placement on {comparison['trace']}{', ' * bool(comparison['name'])}{comparison['name']}"
 
 
 def _paragraph(sentences: Sequence[str]) -> list[str]:
@@ -104,7 +105,7 @@ def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _debt_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Placement debt, a table of its own: beside the gains a line would be too wide to read."""
+    """Placement debt as a separate table: beside the gains a line would be too wide."""
     known = _known(_DEBT, rows)
     if not known:
         return []
@@ -126,24 +127,23 @@ def _section(title: str, columns: _Columns, words: Sequence[str], rows: Sequence
 
 
 def _known(columns: _Columns, rows: Sequence[Mapping[Any, Any]]) -> _Columns:
-    """Of the measures that not every workload has, those that some row knows."""
     return tuple(column for column in columns if any(_text(row, column[1], column[2]) != "-" for row in rows))
 
 
 def gain_interval(row: Mapping[str, Any]) -> str:
-    """The gain's 95 % interval; "-" where there is none."""
+    """The gain's 95 % interval; "-" if there is none."""
     low, high = row["gain_low_pp"], row["gain_high_pp"]
     return "-" if low is None or row["policy"] == "best-fit" else interval_text(low, high)
 
 
 def _text(row: Mapping[Any, Any], name: str, column: Column) -> str:
-    """A figure; "-" if it is not known, as in comparisons that were logged before there was such a figure."""
+    """A figure; "-" if it is not known, as in comparisons logged by an older version."""
     value = row.get(name)
     return column.text(math.nan if value is None else value)
 
 
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
-    """Policies x predictors with their gains in empty hosts, and below it what must be held against them."""
+    """Policies x predictors with their gains in empty hosts, and caveats below."""
     has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
     table = Table(title="Placement", title_justify="left", caption_justify="left",
                   caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
@@ -175,7 +175,7 @@ def _number(value: float, digits: int = 1) -> str:
 
 
 def short_labels(predictors: Iterable[str]) -> dict[str, str]:
-    """Label by predictor, of those that are bundles: `bundle:` and the shortest end of the folder that no other has.
+    """Label by predictor, for bundles: `bundle:` and the folder's shortest unique end.
 
     >>> short_labels(["km", "bundle:/data/a/lifetime", "one-shot:bundle:/data/a/lifetime", "bundle:/data/b/lifetime"])
     {'bundle:/data/a/lifetime': 'bundle:a/lifetime', 'one-shot:bundle:/data/a/lifetime': 'one-shot:bundle:a/lifetime', \
@@ -198,7 +198,7 @@ def shortened(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def folder_lines(summary: pd.DataFrame) -> list[str]:
-    """One line a shortened label: which folder it is."""
+    """One line per shortened label with its folder."""
     short = short_labels(dict.fromkeys(summary["predictor"]))
     pairs = {label.partition(_BUNDLE)[2]: text.partition(_BUNDLE)[2] for text, label in short.items()}
     return [f"{_BUNDLE}{end} is the folder {folder}" for end, folder in pairs.items() if end != folder]

@@ -1,6 +1,4 @@
-"""Pictures of a run and of one request's lifetime curve, in matplotlib: logged to MLflow, saved, shown in the README.
-
-Labels stand on the lines, each in its line's colour: no legend to look up."""
+"""Pictures of a run and of a request's lifetime curve, by matplotlib, for MLflow, files, README."""
 
 from __future__ import annotations
 
@@ -24,15 +22,15 @@ if TYPE_CHECKING:
 _PALETTE = ("#8c8c8c", "#d98c3f", "#7b6bb0", "#3b6fb5", "#1b7f79", "#c2a21c", "#76a03a", "#b5483a", "#c765a5",
             "#7a5236", "#2b2b2b")  # fmt: skip
 COLOURS: Mapping[str, str] = dict(zip(LIFETIME_MODELS, _PALETTE, strict=False))
-"""By family; later families have matplotlib's own colours."""
+"""By family; later families have matplotlib's colours."""
 _STYLES: Mapping[str, Mapping[str, Any]] = {"hazard": {"linewidth": 3.0}, "mixture": {"linestyle": "--"}}
-"""What differs from a plain line, by family: a mixture that is all hazard lies on its line, and both are to be seen."""
+"""Line styles by family: a mixture that is all hazard lies on the hazard's line; both must show."""
 _GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
 _N_PLACES = 41
 _LINE_HEIGHT = 0.055
-"""Of a label, as a share of a panel of about 3 inches."""
+"""Height of a label, as a share of a panel of about 3 inches."""
 _APART = 0.16
-"""Labels keep so far from each other, as a share of the panel, as long as there is room."""
+"""Distance of labels, as a share of the panel, if there is room."""
 TICKS_S = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d",
            604_800: "7 d", 2_592_000: "30 d", 15_552_000: "180 d", 94_608_000: "3 y"}  # fmt: skip
 FINE_TICKS_S = {1: "1 s", 2: "2 s", 5: "5 s", 10: "10 s", 30: "30 s", 60: "1 min", 120: "2 min", 300: "5 min",
@@ -45,7 +43,7 @@ _N_POINTS = 600
 
 
 def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> Figure:
-    """Two panels: errors at absolute ages (what a scheduler meets), and F1 by share of the own lifetime."""
+    """Two panels: errors at absolute ages (as in a scheduler); F1 by share of each lifetime."""
     figure, (left, right) = two_panels()
     draw_errors_by_age(left, scores)
     draw_f1_by_share(right, scores, threshold_s)
@@ -113,7 +111,7 @@ def search_figure(values: Sequence[float | None]) -> Figure:
 
 
 def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) -> None:
-    """MAE of log10 remaining at creation and at each absolute age, one line a family."""
+    """MAE of log10 remaining at creation and at each absolute age, one line per family."""
     labels = ["creation", *(time_label(age_s) for age_s in AGES_S)]
     keys = ["creation.mae_log10_lifetime", *(f"age_{label}.mae_log10_remaining" for label in labels[1:])]
     for family, values in scores.items():
@@ -130,7 +128,7 @@ def draw_errors_by_age(axes: Axes, scores: Mapping[str, Mapping[str, float]]) ->
 
 
 def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> None:
-    """F1 of "outlives the threshold" at shares of each request's own lifetime (LAVA, figure 9)."""
+    """F1 of "outlives the threshold" at shares of each request's lifetime (LAVA, figure 9)."""
     name = time_label(threshold_s)
     for family, values in scores.items():
         keys = [(share, f"share_{round(100 * share):02d}.f1_long") for share in UPTIME_SHARES]
@@ -146,7 +144,7 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
 
 
 def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
-    """Gain in empty hosts over best-fit per policy and predictor, and what the bound leaves."""
+    """Gain in empty hosts over best-fit per policy and predictor."""
     rows = simulation[simulation["policy"] != "best-fit"].iloc[::-1]
     labels = [policy if not predictor else f"{policy} · {predictor}"
               for policy, predictor in zip(rows["policy"], rows["predictor"], strict=True)]
@@ -177,7 +175,7 @@ def two_panels() -> tuple[Figure, tuple[Axes, Axes]]:
 
 
 def legend(axes: Axes) -> None:
-    """A legend, or that nothing could be measured: a test window without an observed end has no errors."""
+    """A legend, or a note that there are no errors, as in a test window without an observed end."""
     if axes.lines:
         axes.legend(frameon=False)
     else:
@@ -186,7 +184,7 @@ def legend(axes: Axes) -> None:
 
 
 def legend_beside(figure: Figure, axes: Axes) -> None:
-    """One legend beside the panels: with eleven families it would hide lines; or that nothing could be measured."""
+    """One legend beside the panels, where it hides no lines; or a note as in `legend`."""
     if axes.lines:
         figure.legend(*axes.get_legend_handles_labels(), frameon=False, loc="outside right center")
     else:
@@ -200,9 +198,9 @@ def plain(axes: Axes) -> None:
 
 
 def label_lines(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], colours: Mapping[str, str]) -> None:
-    """Write each name on its line where the others are far away. lines: by name, points (x, y) with x rising.
+    """Write each name on its line, far from other lines. lines: name -> points (x, y), x rising.
 
-    Limits of the axes must stand. A line without points has no label.
+    Limits of the axes must be set. A line without points has no label.
     """
     drawn = {name: np.array(points) for name, points in lines.items() if len(points)}
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
@@ -210,16 +208,16 @@ def label_lines(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], 
     heights = {name: np.interp(places, points[:, 0], points[:, 1], np.nan, np.nan) for name, points in drawn.items()}
     taken: list[tuple[float, float]] = []
     for name, points in drawn.items():
-        own = heights[name]
+        height = heights[name]
         others = np.array([each for other, each in heights.items() if other != name]).reshape(-1, _N_PLACES)
-        gaps = np.abs(others - own) / (top - bottom)
+        gaps = np.abs(others - height) / (top - bottom)
         room = np.where(np.isnan(gaps), 1.0, gaps).min(axis=0, initial=1.0)
         for x, y in taken:
-            away = np.hypot((places - x) / (right - left), (own - y) / (top - bottom))
+            away = np.hypot((places - x) / (right - left), (height - y) / (top - bottom))
             room = np.where(away < _APART, room - 1.0, room)
-        room = np.where(np.isnan(own), -np.inf, room)
+        room = np.where(np.isnan(height), -np.inf, room)
         at = int(room.argmax())
-        x, y = (places[at], own[at]) if np.isfinite(room[at]) else points[-1]
+        x, y = (places[at], height[at]) if np.isfinite(room[at]) else points[-1]
         taken.append((x, y))
         axes.text(x, y, name, color=colours.get(name, "#444444"), fontsize=8.5, fontweight="bold", ha="center",
                   va="center", clip_on=True, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75,
@@ -227,9 +225,9 @@ def label_lines(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], 
 
 
 def label_ends(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], colours: Mapping[str, str]) -> None:
-    """Write each name to the right of its line's last point, moved up or down where two would overlap.
+    """Write each name to the right of its line's last point, moved up or down if two would overlap.
 
-    Limits of the axes must stand, with room at the right. A line without points has no label.
+    Limits of the axes must be set, with room at the right. A line without points has no label.
     """
     ends = sorted((points[-1][1], points[-1][0], name) for name, points in lines.items() if points)
     bottom, top = axes.get_ylim()
@@ -249,8 +247,8 @@ def label_ends(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], c
 def curve_figure(curve: LifetimeCurve, title: str) -> Figure:
     """Mean and median remaining time with the 10-90 % band against uptime, both axes logarithmic.
 
-    From 1 min (1 s where the median at creation is below 10 min) to the uptime that 1 in 100 outlives. Times
-    below 1 s are drawn at 1 s.
+    From 1 min (1 s if the median at creation is below 10 min) to the uptime that 1 in 100 outlives.
+    Times below 1 s are drawn at 1 s.
     """
     from matplotlib.figure import Figure
 
@@ -271,10 +269,10 @@ def curve_figure(curve: LifetimeCurve, title: str) -> Figure:
     axes.set_xlim(first_s, last_s)
     axes.set_ylim(max(low.min() / 1.5, 1.0), max(high.max(), mean.max()) * 1.5)
     for axis, (least, most) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        kept = {time_s: label for time_s, label in TICKS_S.items() if least <= time_s <= most}
-        if len(kept) < 4:
-            kept = {time_s: label for time_s, label in FINE_TICKS_S.items() if least <= time_s <= most}
-        axis.set_ticks(list(kept), list(kept.values()))
+        ticks = {time_s: label for time_s, label in TICKS_S.items() if least <= time_s <= most}
+        if len(ticks) < 4:
+            ticks = {time_s: label for time_s, label in FINE_TICKS_S.items() if least <= time_s <= most}
+        axis.set_ticks(list(ticks), list(ticks.values()))
         axis.set_ticks([], minor=True)
     axes.set_xlabel("uptime: how long it has been running")
     axes.set_ylabel("remaining time")

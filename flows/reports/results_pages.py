@@ -1,4 +1,4 @@
-"""Results as Markdown: an index with one row a trace, and one page a trace; generated from logged runs, never typed."""
+"""Results as Markdown, from logged runs: an index with a row per trace, and a page per trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.flows.reports.comparison_report import (
     MEASURE_WORDS,
     PLACED_WORDS,
     USAGE_WORDS,
-    FoundComparison,
+    ComparisonDocument,
     comparison_markdown,
     comparison_title,
     gain_interval,
@@ -27,7 +27,7 @@ from sojourn.flows.reports.study_report import (
     DISTRIBUTION_WORDS,
     REFRESH,
     REFRESH_WORDS,
-    Found,
+    StudyDocument,
     baseline_rows,
     study_markdown,
 )  # fmt: skip
@@ -59,25 +59,27 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
 }
 
 
-def results_pages(studies: Sequence[Found], comparisons: Sequence[FoundComparison], folder: str) -> dict[str, str]:
+def results_pages(studies: Sequence[StudyDocument], comparisons: Sequence[ComparisonDocument],
+                  folder: str) -> dict[str, str]:
     """Text by file name: "" is the index, which links to the others as files in `folder`, beside it."""
-    by_trace: dict[str, tuple[list[Found], list[FoundComparison]]] = {}
+    by_trace: dict[str, tuple[list[StudyDocument], list[ComparisonDocument]]] = {}
     for study in studies:
         by_trace.setdefault(str(study["trace"]), ([], []))[0].append(study)
-    for compared in sorted(comparisons, key=lambda found: str(found["name"])):
-        by_trace.setdefault(str(compared["trace"]), ([], []))[1].append(compared)
+    for comparison in sorted(comparisons, key=lambda each: str(each["name"])):
+        by_trace.setdefault(str(comparison["trace"]), ([], []))[1].append(comparison)
     pages: dict[str, str] = {}
     rows = []
-    for trace, (own, compared_with) in sorted(by_trace.items()):
+    for trace, (studies_of, comparisons_of) in sorted(by_trace.items()):
         name = page_name(trace, pages)
-        pages[name] = _page(trace, own, compared_with, folder)
+        pages[name] = _page(trace, studies_of, comparisons_of, folder)
         link = f"{folder}/{name}"
-        rows.append((f"[{trace}]({link})", *_study_cells(own, link), *_gain_cells(compared_with, link)))
+        rows.append((f"[{trace}]({link})", *_study_cells(studies_of, link), *_gain_cells(comparisons_of, link)))
     return {"": _index(rows), **pages}
 
 
-def write_results(file: Path, studies: Sequence[Found], comparisons: Sequence[FoundComparison]) -> list[Path]:
-    """Write the index to `file`, and the pages into the folder beside it that has its name; returns what was written.
+def write_results(file: Path, studies: Sequence[StudyDocument],
+                  comparisons: Sequence[ComparisonDocument]) -> list[Path]:
+    """Write the index to `file`, the pages into the folder of its name; the written files.
 
     file: must end in `.md`. Other files in that folder stay.
     """
@@ -93,7 +95,7 @@ def write_results(file: Path, studies: Sequence[Found], comparisons: Sequence[Fo
 
 
 def page_name(trace: str, taken: Mapping[str, Any]) -> str:
-    """A trace's file name, of letters, digits and dashes; one that is taken gets a number.
+    """A trace's file name, of letters, digits and dashes; a name in use gets a number.
 
     >>> page_name("CEA-Curie-2011-2.1-cln.swf.gz", {}), page_name("a b", {"a-b.md": ""})
     ('cea-curie-2011-2-1-cln-swf-gz.md', 'a-b-2.md')
@@ -104,7 +106,7 @@ def page_name(trace: str, taken: Mapping[str, Any]) -> str:
 
 
 def anchor(heading: str) -> str:
-    """The link to a heading, as GitHub makes it.
+    """The link to a heading in GitHub's form.
 
     >>> anchor("Placement on a_1, ab-pool")
     'placement-on-a_1-ab-pool'
@@ -123,26 +125,26 @@ def _index(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _page(trace: str, studies: Sequence[Found], comparisons: Sequence[FoundComparison], folder: str) -> str:
-    headings = [*("Study" for _ in studies), *(comparison_title(found) for found in comparisons)]
+def _page(trace: str, studies: Sequence[StudyDocument], comparisons: Sequence[ComparisonDocument], folder: str) -> str:
+    headings = [*("Study" for _ in studies), *(comparison_title(comparison) for comparison in comparisons)]
     lines = [f"# {trace}", "", f"[All traces](../{folder}.md). [What the columns mean](../{folder}.md#columns).", "",
              *(f"- [{heading}](#{anchor(heading)})" for heading in headings), ""]
     for study in studies:
         lines += study_markdown(study)
-    for found in comparisons:
-        lines += comparison_markdown(found)
+    for comparison in comparisons:
+        lines += comparison_markdown(comparison)
     return "\n".join(lines)
 
 
-def _study_cells(studies: Sequence[Found], link: str) -> tuple[str, ...]:
+def _study_cells(studies: Sequence[StudyDocument], link: str) -> tuple[str, ...]:
     """Requests, chosen family, and its three main measures against the best baseline."""
     if not studies:
         return ("-",) * 5
-    found = studies[0]
-    rows = {row[0]: row for row in baseline_rows(found)}
-    long = f"AP > {time_label(found['threshold_s'])}"
+    study = studies[0]
+    rows = {row[0]: row for row in baseline_rows(study)}
+    long = f"AP > {time_label(study['threshold_s'])}"
     brier = next((name for name in ("Brier ages", "IBS") if name in rows), "IBS")
-    return (f"{found['n_past'] + found['n_test']:,}", f"[{found['chosen']}]({link}#study)",
+    return (f"{study['n_past'] + study['n_test']:,}", f"[{study['chosen']}]({link}#study)",
             *(_difference(rows.get(name)) for name in (brier, long, "MAE lifetime")))
 
 
@@ -155,10 +157,10 @@ def _difference(row: Sequence[str] | None) -> str:
             else f"**{difference}** [{interval}], {verdict} than {name}")
 
 
-def _gain_cells(comparisons: Sequence[FoundComparison], link: str) -> tuple[str, str]:
-    """The largest gain with a learnt predictor and with perfect lifetimes, of the comparison with most of the first."""
-    tables = [(f"{link}#{anchor(comparison_title(found))}", _comparable(part["rows"]))
-              for found in comparisons for part in found["workloads"]]
+def _gain_cells(comparisons: Sequence[ComparisonDocument], link: str) -> tuple[str, str]:
+    """The largest gains, learnt and with perfect lifetimes, of the comparison with most learnt."""
+    tables = [(f"{link}#{anchor(comparison_title(comparison))}", _comparable(part["rows"]))
+              for comparison in comparisons for part in comparison["workloads"]]
     if not tables:
         return "-", "-"
     target, rows = max(tables, key=lambda table: (len(_learnt(table[1])), len(table[1])))
@@ -166,7 +168,7 @@ def _gain_cells(comparisons: Sequence[FoundComparison], link: str) -> tuple[str,
 
 
 def _comparable(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows with a predictor that reject no more than best-fit does."""
+    """Rows with a predictor that reject no more than best-fit."""
     is_more = is_rejecting_more(pd.DataFrame(rows))
     return [row for row, more in zip(rows, is_more, strict=True) if row["predictor"] and not more]
 

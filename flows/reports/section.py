@@ -1,5 +1,6 @@
-"""A section of results: a table on the terminal at any width, in Markdown, and on an HTML page that loads nothing from
-elsewhere. Sections of plans: a schedule as a picture, planners side by side, today's migrations with their reasons.
+"""A section of results is a table on the terminal, in Markdown, and on an HTML page without outside
+resources. Sections of plans: a schedule as a picture, planners side by side, today's migrations
+with their reasons.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _BETWEEN = 3
 """Characters that rich adds to each column."""
 _WORD_MAX = 24
-"""Longer words of names may be broken."""
+"""Longer words in names may be broken."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _GREEN, _GREY, _RED = "#1b7f79", "#8c8c8c", "#b5483a"
 _MAX_NAMES = 40
@@ -53,9 +54,9 @@ COLUMNS = ("request_id", "from_host", "to_host", "frees_host", "n_together", "pr
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of an evaluation, ready for rich's `print(section, crop=False)`: the first n_text columns are words.
+    """One table of an evaluation, for rich's `print(section, crop=False)`. n_text: columns of words.
 
-    caption: what was replayed. legend: what the columns mean.
+    caption: the data, in words. legend: the meaning of the columns.
     """
 
     title: str
@@ -69,9 +70,10 @@ class Section:
         yield self.table(options.max_width)
 
     def table(self, width: int) -> Table:
-        """For a terminal of so many columns. Where that is too narrow, intervals take two lines, then names do.
+        """For a terminal of `width` columns. If that is too narrow, intervals take two lines, then
+        names do.
 
-        Figures, and words of names up to _WORD_MAX, are never cut: a table that is still too wide runs over the edge.
+        Figures, and words of names up to _WORD_MAX, are never cut: a wide table passes the edge.
         """
         caption = f"{self.caption} {self.legend}".strip()
         widths = self._widths(width)
@@ -84,7 +86,6 @@ class Section:
         return table
 
     def _widths(self, width: int) -> list[int]:
-        """The characters of each column."""
         columns = list(zip(self.titles, *self.rows, strict=True))
         words = [max((len(word) for text in column for word in text.split()), default=1) for column in columns]
         whole = [max(map(len, (*title.split(), *cells))) for title, *cells in columns]
@@ -99,13 +100,13 @@ class Section:
 
 
 def markdown_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], n_text: int = 1) -> list[str]:
-    """A table; after its first `n_text` columns the others are set flush right."""
+    """A table; the columns after the first `n_text` are flush right."""
     return ["| " + " | ".join(titles) + " |", "|" + "---|" * n_text + "---:|" * (len(titles) - n_text),
             *("| " + " | ".join(row) + " |" for row in rows)]
 
 
 def section_page(title: str, about: str, sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
-    """The page. pictures: PNG by file name. The style is that of a comparison's page; there is no script.
+    """The page. pictures: PNG by file name. It has the style of a comparison's page, and no script.
 
     >>> page = section_page("A & B", "", [Section("T", "c", ("rule", "n"), (("<i>", "1"),), 1)], {"a.png": b"x"})
     >>> "A &amp; B" in page, "<td>1</td>" in page, "&lt;i&gt;" in page, "data:image/png;base64,eA==" in page
@@ -126,12 +127,12 @@ def section_page(title: str, about: str, sections: Sequence[Section], pictures: 
 
 def pngs(figures: Mapping[str, Figure]) -> dict[str, bytes]:
     """Pictures as PNG by file name."""
-    found = {}
+    contents = {}
     for name, figure in figures.items():
         with io.BytesIO() as stream:
             figure.savefig(stream, dpi=110, format="png")
-            found[f"{name}.png"] = stream.getvalue()
-    return found
+            contents[f"{name}.png"] = stream.getvalue()
+    return contents
 
 
 def _table(section: Section) -> str:
@@ -210,17 +211,17 @@ def _usage(axes: Axes, instance: Instance, schedule: Schedule, runs: Runs, scale
     plain(axes)
 
 
-def plan_row(schedule: Schedule, found: Executed, against: Executed) -> dict[str, Any]:
+def plan_row(schedule: Schedule, observed: Executed, against: Executed) -> dict[str, Any]:
     """One planner's figures: means over runs; `against_pp` with half of its 95 % t-interval over runs."""
-    difference = found.reduction_pct - against.reduction_pct
+    difference = observed.reduction_pct - against.reduction_pct
     return {
         "planner": schedule.planner, "status": schedule.status, "planned_peak": float(schedule.peak[0]),
-        "observed_peak": float(found.peak[:, 0].mean()), "reduction_pct": float(found.reduction_pct.mean()),
+        "observed_peak": float(observed.peak[:, 0].mean()), "reduction_pct": float(observed.reduction_pct.mean()),
         "against_pp": float(difference.mean()), "against_half_pp": float(t_half_width(difference[:, None])[0]),
-        "under_pct": float(found.under_pct.mean()), "over_pct": float(found.over_pct.mean()),
-        "late_s": float(found.late_s.mean()), "late_pct": float(found.late_pct.mean()), "gap_pct": schedule.gap_pct,
-        "alpha": np.nan if schedule.alpha is None else schedule.alpha, "seconds": schedule.seconds,
-        "reason": schedule.reason}
+        "under_pct": float(observed.under_pct.mean()), "over_pct": float(observed.over_pct.mean()),
+        "late_s": float(observed.late_s.mean()), "late_pct": float(observed.late_pct.mean()),
+        "gap_pct": schedule.gap_pct, "alpha": np.nan if schedule.alpha is None else schedule.alpha,
+        "seconds": schedule.seconds, "reason": schedule.reason}
 
 
 def plan_section(rows: pd.DataFrame, title: str, against: str, caption: str) -> Section:
@@ -232,7 +233,7 @@ def plan_section(rows: pd.DataFrame, title: str, against: str, caption: str) -> 
 
 
 def jobs_section(table: pd.DataFrame, planner: str) -> Section:
-    """The schedule, a row a job; `flows.plan.schedule_table` says what the columns mean. Times: h:mm:ss."""
+    """The schedule, a row per job; columns: see `flows.plan.schedule_table`. Times: h:mm:ss."""
     columns = [name for name in table.columns if name.endswith("_s")]
     cells = tuple((str(row["name"]), *(_clock(row[name]) for name in columns)) for row in table.to_dict("records"))
     titles = ("job", *(name.removesuffix("_s").replace("_", " ") for name in columns))
@@ -257,21 +258,21 @@ def _paired(row: Mapping[Any, Any]) -> str:
 
 
 def migrations_table(pool: Snapshot, groups: Sequence[MigrationGroup]) -> pd.DataFrame:
-    """One row a migration, the first to go first; COLUMNS. frees_host: is empty once all `n_together` have left and
-    the rest has ended; the chances, % a day from now, when it is likely empty and the gain are of them together.
-    """
+    """One row per migration in their order, with COLUMNS. frees_host is empty once all `n_together`
+    have left and its other requests have ended. The chances (% a day from now), the time when it is
+    likely empty and the gain are of all of them together."""
     rows, left_s = [], pool.view.remaining_s()
-    for group, own in zip(groups, worth(pool.view, groups, pool.ended), strict=True):
+    for group, gain in zip(groups, worth(pool.view, groups, pool.ended), strict=True):
         source = pool.host_ids[group.source]
         rows += [(pool.request_ids[position], source, pool.host_ids[target], source, len(group),
-                  left_s[position] / 3_600, 100 * own.chance, 100 * own.chance_without, own.likely_s / 3_600,
-                  own.gain_h)
+                  left_s[position] / 3_600, 100 * gain.chance, 100 * gain.chance_without, gain.likely_s / 3_600,
+                  gain.gain_h)
                  for position, target in zip(group.requests, group.targets, strict=True)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def print_migrations(table: pd.DataFrame, minutes: int, n_at_once: int) -> None:
-    """Print the list. minutes: how long a migration takes. n_at_once: how many go at a time."""
+    """Print the list. minutes: length of a migration. n_at_once: how many go at a time."""
     shown = Table(title="Migrations that free hosts, in this order", title_justify="left", caption_justify="left",
                   caption="Sure: chance that the host is empty a day from now, with all its migrations and without "
                           "them. Likely empty after: when they are done and it is first as likely empty as not; a "
@@ -293,7 +294,7 @@ def print_migrations(table: pd.DataFrame, minutes: int, n_at_once: int) -> None:
 
 
 def nothing_words(pool: Snapshot, budget: int) -> str:
-    """Why there is nothing to migrate."""
+    """The reason why there are no migrations."""
     n = len(pool.request_ids)
     if budget == 0:
         return "no migrations: the budget is 0"

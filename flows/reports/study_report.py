@@ -26,7 +26,7 @@ HIGHER, LOWER = "higher", "lower"
 _AIMS: Mapping[str, Callable[[float], float]] = {
     HIGHER: lambda value: -value, LOWER: lambda value: value, "80 %": lambda value: abs(value - 0.8),
 }  # fmt: skip
-Found = Mapping[str, Any]
+StudyDocument = Mapping[str, Any]
 """A study as logged: `flows.study.study.Study` as JSON."""
 _BRIER, CLASSES = "ages.ibs", "classes"
 BASELINE_WORDS = (
@@ -38,9 +38,9 @@ _N_WEEK_MIN = 50
 """A week with fewer requests is not drawn."""
 _RIGHT: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.8, "linestyle": ":"}
 _NEAR = 0.1
-"""A panel shows at least this much around what is right, so that a good model's lines look flat."""
+"""A panel shows at least this much around the right value, so that a good model's lines look flat."""
 _ROOM = 1.35
-"""Width of a panel by week, as a multiple of its weeks: names stand at the right of their lines."""
+"""Width of a panel by week, as a multiple of its weeks, for names at the right of the lines."""
 _N_MARKED = 15
 """Lines of fewer points than this have markers."""
 TITLE = "Calibration by age"
@@ -66,7 +66,7 @@ ACCURACY_WORDS, DISTRIBUTION_WORDS = _words("accuracy"), _words("distribution")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A measure as a column. title: two lines. aim: which value is better, a key of `_AIMS`; "" = none is."""
+    """A measure as a column. title: two lines. aim: the better value, a key of `_AIMS`; "" = none."""
 
     title: str
     key: str
@@ -79,129 +79,129 @@ class Column:
         return self.title.replace("\n", " ").strip()
 
 
-def columns_of(found: Found, table: str) -> list[Column]:
-    """A table's columns at the study's threshold; no measure that it was logged without, before there was one."""
-    name = time_label(found["threshold_s"])
-    is_logged = {key for values in found["scores"].values() for key in values}
+def columns_of(study: StudyDocument, table: str) -> list[Column]:
+    """A table's columns at the study's threshold, without measures that an older study lacks."""
+    name = time_label(study["threshold_s"])
+    is_logged = {key for values in study["scores"].values() for key in values}
     return [Column(measure.title.format(long=name), key, measure.better, measure.digits)
             for key, measure in MEASURES.items()
-            if measure.table == table and measure.is_shown(found["threshold_s"])
+            if measure.table == table and measure.is_shown(study["threshold_s"])
             and (key in is_logged or (measure.of is None and key != _BRIER and table != CLASSES))]
 
 
-def study_tables(found: Found) -> list[Table]:
+def study_tables(study: StudyDocument) -> list[Table]:
     """Families x measures twice, their calibration by age, and the chosen family against the baselines."""
-    tables = [_family_table(found, columns_of(found, "accuracy"), _title(found),
-                            "\n".join([*ACCURACY_WORDS, f"* {_chosen(found)}"])),
-              _family_table(found, columns_of(found, "distribution"), "Distribution and owners",
+    tables = [_family_table(study, columns_of(study, "accuracy"), _title(study),
+                            "\n".join([*ACCURACY_WORDS, f"* {_chosen(study)}"])),
+              _family_table(study, columns_of(study, "distribution"), "Distribution and owners",
                             "\n".join(DISTRIBUTION_WORDS))]
-    if (by_age := calibration_table(found)) is not None:
+    if (by_age := calibration_table(study)) is not None:
         tables.append(by_age)
-    refreshed = refresh_table(*_refreshed(found), found.get("refresh_said", ""))
+    refreshed = refresh_table(*_refreshed(study), study.get("refresh_said", ""))
     tables += [] if refreshed is None else [refreshed]
-    tables += [_family_table(found, columns, title, "\n".join(_words(CLASSES)))
-               for title, columns in _class_columns(found)]
-    if found["differences"]:
-        table = Table(title=f"{found['chosen']} against the baselines", title_justify="left",
-                      caption=_pair_words(found), caption_justify="left")
+    tables += [_family_table(study, columns, title, "\n".join(_words(CLASSES)))
+               for title, columns in _class_columns(study)]
+    if study["differences"]:
+        table = Table(title=f"{study['chosen']} against the baselines", title_justify="left",
+                      caption=_pair_words(study), caption_justify="left")
         table.add_column("measure", no_wrap=True)
-        for title in (found["chosen"], "95 % interval", "best baseline", "difference", "95 % interval", "verdict"):
+        for title in (study["chosen"], "95 % interval", "best baseline", "difference", "95 % interval", "verdict"):
             table.add_column(title, justify="left" if title in ("best baseline", "verdict") else "right", no_wrap=True)
-        for row in baseline_rows(found):
+        for row in baseline_rows(study):
             table.add_row(*row)
         tables.append(table)
     return tables
 
 
-def study_markdown(found: Found) -> list[str]:
-    """The section of a trace's page. What the columns mean stands on the index (`flows.reports.results_pages`)."""
+def study_markdown(study: StudyDocument) -> list[str]:
+    """The section of a trace's page. The index explains the columns
+    (`flows.reports.results_pages`)."""
     lines = ["## Study", "",
-             f"- Requests: {found['n_past']:,} before second {found['test_from_s']:,}, {found['n_test']:,} after it.",
-             f"- Chosen family (marked \\*): {_chosen(found)}",
-             f"- Data {found['data_hash'][:12]}, version {found['code_version']}.", ""]
-    for title, columns in (("Accuracy", columns_of(found, "accuracy")),
-                           ("Distribution and owners", columns_of(found, "distribution"))):
-        lines += _family_markdown(found, title, columns)
-    lines += calibration_markdown(found)
-    lines += refresh_markdown(*_refreshed(found))
-    for title, columns in _class_columns(found):
-        lines += _family_markdown(found, title, columns)
-    if found["differences"]:
-        lines += [f"### {found['chosen']} against the baselines", "",
-                  *markdown_rows(["measure", found["chosen"], "95 % interval", "best baseline", "difference",
-                                  "95 % interval", "verdict"], baseline_rows(found)), ""]
-    seconds = ", ".join(f"{family} {fit_s:.1f}" for family, fit_s in found["fit_s"].items())
-    said = found.get("refresh_said", "")
+             f"- Requests: {study['n_past']:,} before second {study['test_from_s']:,}, {study['n_test']:,} after it.",
+             f"- Chosen family (marked \\*): {_chosen(study)}",
+             f"- Data {study['data_hash'][:12]}, version {study['code_version']}.", ""]
+    for title, columns in (("Accuracy", columns_of(study, "accuracy")),
+                           ("Distribution and owners", columns_of(study, "distribution"))):
+        lines += _family_markdown(study, title, columns)
+    lines += calibration_markdown(study)
+    lines += refresh_markdown(*_refreshed(study))
+    for title, columns in _class_columns(study):
+        lines += _family_markdown(study, title, columns)
+    if study["differences"]:
+        lines += [f"### {study['chosen']} against the baselines", "",
+                  *markdown_rows(["measure", study["chosen"], "95 % interval", "best baseline", "difference",
+                                  "95 % interval", "verdict"], baseline_rows(study)), ""]
+    seconds = ", ".join(f"{family} {fit_s:.1f}" for family, fit_s in study["fit_s"].items())
+    said = study.get("refresh_said", "")
     notes = [*([f"- Running requests, on the validation window: {said}."] if said else []),
              f"- Seconds to fit: {seconds}.",
-             *(f"- {name} left out: {reason}" for name, reason in found["refused"].items()),
-             *(f"- {note}" for note in found.get("notes", ())),
+             *(f"- {name} left out: {reason}" for name, reason in study["refused"].items()),
+             *(f"- {note}" for note in study.get("notes", ())),
              *(f"- {column} may not be known at creation: {reason}"
-               for column, reason in found.get("suspects", {}).items())]
+               for column, reason in study.get("suspects", {}).items())]
     return [*lines, "### Notes", "", *notes, ""]
 
 
-def _refreshed(found: Found) -> tuple[Sequence[Mapping[str, Any]], Sequence[int]]:
-    """Of a study that is older than refresh: nothing."""
-    return found.get("refreshed", ()), found.get("refresh_ages_s", ())
+def _refreshed(study: StudyDocument) -> tuple[Sequence[Mapping[str, Any]], Sequence[int]]:
+    """Gains and ages of new predictions; empty for an older study."""
+    return study.get("refreshed", ()), study.get("refresh_ages_s", ())
 
 
-def _class_columns(found: Found) -> list[tuple[str, list[Column]]]:
-    """Title and columns of the tables of classes, one for each scheduler whose classes the trace shows."""
-    columns = columns_of(found, CLASSES)
+def _class_columns(study: StudyDocument) -> list[tuple[str, list[Column]]]:
+    """Title and columns of the tables of classes, one for each scheduler with classes."""
+    columns = columns_of(study, CLASSES)
     schedulers = dict.fromkeys(column.key.partition(".")[0] for column in columns)
     return [(f"Classes of {name.upper()}", [column for column in columns if column.key.startswith(f"{name}.")])
             for name in schedulers]
 
 
-def _family_markdown(found: Found, title: str, columns: Sequence[Column]) -> list[str]:
-    cells = [[_marked(found, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
-             for family, row in _cells(found, columns)]
+def _family_markdown(study: StudyDocument, title: str, columns: Sequence[Column]) -> list[str]:
+    cells = [[_marked(study, family), *(f"**{text}**" if is_best else text for text, is_best in row)]
+             for family, row in _cells(study, columns)]
     return [f"### {title}", "", *markdown_rows(["family", *(column.plain for column in columns)], cells), ""]
 
 
-def _family_table(found: Found, columns: Sequence[Column], title: str, caption: str) -> Table:
+def _family_table(study: StudyDocument, columns: Sequence[Column], title: str, caption: str) -> Table:
     table = Table(title=title, title_justify="left", caption_justify="left", caption=caption)
     table.add_column("family", no_wrap=True)
     for column in columns:
         table.add_column(column.title, justify="right", no_wrap=True)
-    for family, cells in _cells(found, columns):
-        table.add_row(_marked(found, family), *(f"[bold]{text}[/]" if is_best else text for text, is_best in cells))
+    for family, cells in _cells(study, columns):
+        table.add_row(_marked(study, family), *(f"[bold]{text}[/]" if is_best else text for text, is_best in cells))
     return table
 
 
-def _marked(found: Found, family: str) -> str:
-    return f"{family} *" if family == found["chosen"] else family
+def _marked(study: StudyDocument, family: str) -> str:
+    return f"{family} *" if family == study["chosen"] else family
 
 
-def _title(found: Found) -> str:
-    return f"{found['trace']}: {found['n_test']:,} later requests"
+def _title(study: StudyDocument) -> str:
+    return f"{study['trace']}: {study['n_test']:,} later requests"
 
 
-def _chosen(found: Found) -> str:
-    """What was chosen, and why; of a study that is older than the rule, by what score."""
-    by = "Brier score over ages" if _has_brier(found) else "integrated Brier score (IBS)"
-    said = found.get("said") or f"{found['chosen']}, by the {by} on the validation window."
-    served = {found["chosen"], found.get("choice", {}).get("rival")}
-    return said if found["best_of_all"] in served else (
-        f"{said} Of all families {found['best_of_all']} was best there; it cannot be served.")
+def _chosen(study: StudyDocument) -> str:
+    """The choice with its reason; for an older study, with its score."""
+    by = "Brier score over ages" if _has_brier(study) else "integrated Brier score (IBS)"
+    said = study.get("said") or f"{study['chosen']}, by the {by} on the validation window."
+    served = {study["chosen"], study.get("choice", {}).get("rival")}
+    return said if study["best_of_all"] in served else (
+        f"{said} Of all families {study['best_of_all']} was best there; it cannot be served.")
 
 
-def _has_brier(found: Found) -> bool:
-    """Whether it was logged after that measure was added."""
-    return any(_BRIER in values for values in found["scores"].values())
+def _has_brier(study: StudyDocument) -> bool:
+    return any(_BRIER in values for values in study["scores"].values())
 
 
-def _pair_words(found: Found) -> str:
-    drawn = (f"{found['n_owners']:,} owners, drawn with replacement" if found["n_owners"]
+def _pair_words(study: StudyDocument) -> str:
+    drawn = (f"{study['n_owners']:,} owners, drawn with replacement" if study["n_owners"]
              else "requests, drawn with replacement: there are too few owners")
     return "\n".join([f"Intervals: bootstrap of {drawn}.", *BASELINE_WORDS])
 
 
-def _cells(found: Found, columns: Sequence[Column]) -> list[tuple[str, list[tuple[str, bool]]]]:
+def _cells(study: StudyDocument, columns: Sequence[Column]) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Each family's cells as text and whether it is the column's best; the best on the validation window first."""
-    order = sorted(found["scores"], key=lambda family: found["validation"][family])
-    scores: Mapping[str, Mapping[str, float]] = {family: found["scores"][family] for family in order}
+    order = sorted(study["scores"], key=lambda family: study["validation"][family])
+    scores: Mapping[str, Mapping[str, float]] = {family: study["scores"][family] for family in order}
     best = {}
     for column in columns:
         values = [values[column.key] for values in scores.values() if column.key in values]
@@ -212,21 +212,21 @@ def _cells(found: Found, columns: Sequence[Column]) -> list[tuple[str, list[tupl
                       for column in columns]) for family, values in scores.items()]
 
 
-def baseline_rows(found: Found) -> list[list[str]]:
+def baseline_rows(study: StudyDocument) -> list[list[str]]:
     """Rows: measure, value, interval, best baseline and its value, difference, interval, verdict."""
-    chosen, rows = found["chosen"], []
+    chosen, rows = study["chosen"], []
     columns = [column for table in ("accuracy", "distribution", "calibration by age")
-               for column in columns_of(found, table)]
+               for column in columns_of(study, table)]
     for column in (column for column in columns if MEASURES[column.key].is_paired):
-        rivals = {family: found["scores"][family][column.key] for family, values in found["differences"].items()
+        rivals = {family: study["scores"][family][column.key] for family, values in study["differences"].items()
                   if column.key in values}
         if not rivals:
             continue
         aim = _AIMS[column.aim]
         rival = min(rivals, key=lambda family: aim(rivals[family]))
-        difference, low, high = found["differences"][rival][column.key]
-        rows.append([column.plain, f"{found['scores'][chosen][column.key]:.3f}",
-                     _interval(found["intervals"][chosen][column.key]), f"{rival} {rivals[rival]:.3f}",
+        difference, low, high = study["differences"][rival][column.key]
+        rows.append([column.plain, f"{study['scores'][chosen][column.key]:.3f}",
+                     _interval(study["intervals"][chosen][column.key]), f"{rival} {rivals[rival]:.3f}",
                      signed_text(difference, 3), _interval((low, high), "+"), _verdict(low, high, column.aim)])
     return rows
 
@@ -242,19 +242,19 @@ def _verdict(low: float | None, high: float | None, aim: str) -> str:
     return "better" if (low > 0.0) == (aim == HIGHER) else "worse"
 
 
-def weeks_figure(found: Mapping[str, Any]) -> Figure:
+def weeks_figure(study: Mapping[str, Any]) -> Figure:
     """F1 of "outlives the threshold" and error of the lifetime, by week after training (LAVA, figure 10)."""
     from matplotlib.ticker import MaxNLocator
 
     figure, (left, right) = two_panels()
     for axes, key, title in (
-        (left, "f1", f"F1 of “outlives {time_label(found['threshold_s'])}” (higher = better)"),
+        (left, "f1", f"F1 of “outlives {time_label(study['threshold_s'])}” (higher = better)"),
         (right, "mae", "error, mean |log10 lifetime| (lower = better)"),
     ):
-        for family, weeks in found["weeks"].items():
+        for family, weeks in study["weeks"].items():
             points = [(week + 1, value) for week, n, value in zip(weeks["week"], weeks["n"], weeks[key], strict=True)
                       if value is not None and n >= _N_WEEK_MIN]
-            draw_line(axes, family, points, found["chosen"])
+            draw_line(axes, family, points, study["chosen"])
         axes.set_xlabel("week after training, by arrival")
         axes.set_ylabel(title)
         axes.set_ylim(bottom=0)
@@ -273,17 +273,17 @@ def draw_line(axes: Axes, family: str, points: list[tuple[float, float]], chosen
                   linewidth=2.6 if family == chosen else 1.4, linestyle="--" if how else "-")
 
 
-def calibration_figure(found: Found) -> Figure:
-    """Observed against predicted share that outlives the threshold, and the distribution of PIT values at creation."""
+def calibration_figure(study: StudyDocument) -> Figure:
+    """Observed against predicted share that outlives the threshold; PIT at creation."""
     figure, (left, right) = two_panels()
-    for family, points in found["calibration"].items():
-        draw_line(left, family, _pairs(points["predicted"], points["observed"]), found["chosen"], marker="o")
-        draw_line(right, family, _pairs(points["pit"], points["creation.pit_share"]), found["chosen"])
+    for family, points in study["calibration"].items():
+        draw_line(left, family, _pairs(points["predicted"], points["observed"]), study["chosen"], marker="o")
+        draw_line(right, family, _pairs(points["pit"], points["creation.pit_share"]), study["chosen"])
     for axes in (left, right):
         axes.plot((0, 1), (0, 1), label="a right model", **_RIGHT)
         plain(axes)
     legend_beside(figure, right)
-    name = time_label(found["threshold_s"])
+    name = time_label(study["threshold_s"])
     left.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
     left.set_ylabel("observed share (Kaplan-Meier)")
     left.set_title("Are predicted shares what happens?", loc="left")
@@ -293,11 +293,11 @@ def calibration_figure(found: Found) -> Figure:
     return figure
 
 
-def age_figure(found: Found) -> Figure:
-    """A panel an age: how far the share that ends by each predicted quantile is from the quantile, a line a family.
+def age_figure(study: StudyDocument) -> Figure:
+    """A panel per age: the share that ends by each predicted quantile, less it, a line per family.
 
-    Families with fewer than N_ENDS_MIN observed ends at an age are not drawn there. The panels share their scale. The
-    chosen family is also drawn as recalibrated online.
+    Families with fewer than N_ENDS_MIN observed ends at an age are not drawn there. The panels
+    share their scale. The chosen family is also drawn with online recalibration.
     """
     from matplotlib.figure import Figure
 
@@ -306,47 +306,47 @@ def age_figure(found: Found) -> Figure:
         prefix = age_prefix(age_s)
         lines[age_s] = {
             family: [(point, share - point) for point, share in _pairs(points["pit"], points[f"{prefix}.pit_share"])]
-            for family, points in found["calibration"].items()
-            if found["scores"][family].get(f"{prefix}.n_ends", 0.0) >= N_ENDS_MIN and f"{prefix}.pit_share" in points}
-        own = found["calibration"][found["chosen"]]
-        if found["chosen"] in lines[age_s] and f"online.{prefix}.pit_share" in own:
-            lines[age_s][f"{found['chosen']}, online"] = [
-                (point, share - point) for point, share in _pairs(own["pit"], own[f"online.{prefix}.pit_share"])]
-    widest = max((abs(gap) for own in lines.values() for points in own.values() for _, gap in points), default=0.0)
+            for family, points in study["calibration"].items()
+            if study["scores"][family].get(f"{prefix}.n_ends", 0.0) >= N_ENDS_MIN and f"{prefix}.pit_share" in points}
+        chosen = study["calibration"][study["chosen"]]
+        if study["chosen"] in lines[age_s] and f"online.{prefix}.pit_share" in chosen:
+            lines[age_s][f"{study['chosen']}, online"] = [
+                (point, share - point) for point, share in _pairs(chosen["pit"], chosen[f"online.{prefix}.pit_share"])]
+    widest = max((abs(gap) for panel in lines.values() for points in panel.values() for _, gap in points), default=0.0)
     figure = Figure(figsize=(12, 8), layout="constrained")
-    for place, (age_s, own) in enumerate(lines.items(), 1):
+    for place, (age_s, panel) in enumerate(lines.items(), 1):
         axes = figure.add_subplot(2, 2, place)
         axes.set_xlim(0, 1)
         axes.set_ylim(-1.08 * max(widest, _NEAR), 1.08 * max(widest, _NEAR))
         axes.axhline(0.0, **_RIGHT)
-        _draw(axes, own, found["chosen"], label_lines)
-        n_ends = found["scores"][found["chosen"]].get(f"{age_prefix(age_s)}.n_ends", 0.0)
+        _draw(axes, panel, study["chosen"], label_lines)
+        n_ends = study["scores"][study["chosen"]].get(f"{age_prefix(age_s)}.n_ends", 0.0)
         name = f"at {time_label(age_s)}" if age_s else "at creation"
         axes.set_title(f"{name}: {n_ends:,.0f} ends", loc="left")
         axes.set_xlabel("predicted quantile")
         axes.set_ylabel("share that ended by it, minus it")
-    figure.suptitle(f"{found['trace']}: coverage of predicted quantiles by age. 0 = right; above = ends come earlier "
+    figure.suptitle(f"{study['trace']}: coverage of predicted quantiles by age. 0 = right; above = ends come earlier "
                     "than predicted, below = later", fontsize=11, x=0.02, ha="left", color="#444444")
     return figure
 
 
-def coverage_weeks_figure(found: Found) -> Figure:
+def coverage_weeks_figure(study: StudyDocument) -> Figure:
     """Coverage of the 10, 50 and 90 % quantiles by week of arrival, at creation (above) and at 1 h, a line a family."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
     figure = Figure(figsize=(13, 7.5), layout="constrained")
-    n_weeks = max((len(weeks["week"]) for weeks in found["weeks"].values()), default=1)
+    n_weeks = max((len(weeks["week"]) for weeks in study["weeks"].values()), default=1)
     for column, percent in enumerate(PERCENTS):
-        lines = {age_s: _by_week(found, f"{age_prefix(age_s)}.coverage_{percent}") for age_s in WEEKLY_AGES_S}
-        values = [value for own in lines.values() for points in own.values() for _, value in points]
+        lines = {age_s: _by_week(study, f"{age_prefix(age_s)}.coverage_{percent}") for age_s in WEEKLY_AGES_S}
+        values = [value for panel in lines.values() for points in panel.values() for _, value in points]
         low, high = min([*values, percent / 100 - _NEAR]), max([*values, percent / 100 + _NEAR])
         for row, age_s in enumerate(WEEKLY_AGES_S):
             axes = figure.add_subplot(len(WEEKLY_AGES_S), len(PERCENTS), row * len(PERCENTS) + column + 1)
             axes.set_xlim(1 - 0.04 * n_weeks, n_weeks * _ROOM)
             axes.set_ylim(max(low - 0.03, -0.02), min(high + 0.03, 1.02))
             axes.axhline(percent / 100, **_RIGHT)
-            _draw(axes, lines[age_s], found["chosen"], label_ends)
+            _draw(axes, lines[age_s], study["chosen"], label_ends)
             axes.set_xticks(range(1, n_weeks + 1, 1 + n_weeks // 8))
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
             axes.set_title(f"{percent} % quantile {f'at {time_label(age_s)}' if age_s else 'at creation'}", loc="left")
@@ -354,24 +354,24 @@ def coverage_weeks_figure(found: Found) -> Figure:
                 axes.set_xlabel("week after training, by arrival")
             if column == 0:
                 axes.set_ylabel("ended by the quantile")
-    figure.suptitle(f"{found['trace']}: coverage by week, weeks of at least {N_ENDS_MIN} ends. Dotted: a right model",
+    figure.suptitle(f"{study['trace']}: coverage by week, weeks of at least {N_ENDS_MIN} ends. Dotted: a right model",
                     fontsize=11, x=0.02, ha="left", color="#444444")
     return figure
 
 
-def _by_week(found: Found, name: str) -> dict[str, list[tuple[float, float]]]:
+def _by_week(study: StudyDocument, name: str) -> dict[str, list[tuple[float, float]]]:
     return {family: [(week + 1, value) for week, value in _pairs(weeks["week"], weeks[name])]
-            for family, weeks in found["weeks"].items() if name in weeks}
+            for family, weeks in study["weeks"].items() if name in weeks}
 
 
 def _draw(axes: Axes, lines: Mapping[str, list[tuple[float, float]]], chosen: str,
           label: Callable[[Axes, Mapping[str, Sequence[tuple[float, float]]], Mapping[str, str]], None]) -> None:
-    """Lines with their names at them, or that there are too few ends. One below the chosen one is not drawn."""
+    """Lines with names, or a note of too few ends; without lines equal to the chosen one."""
     hidden = [name for name, points in lines.items() if name != chosen and points == lines.get(chosen)]
     lines = {name: points for name, points in lines.items() if name not in hidden}
     for family, points in lines.items():
         draw_line(axes, family, points, chosen, marker="o" if len(points) < _N_MARKED else "")
-    label(axes, lines, {name: COLOURS[own] for name in lines if (own := name.partition(", ")[0]) in COLOURS})
+    label(axes, lines, {name: COLOURS[base] for name in lines if (base := name.partition(", ")[0]) in COLOURS})
     if not any(lines.values()):
         axes.text(0.5, 0.75, f"fewer than {N_ENDS_MIN} ends", ha="center", transform=axes.transAxes, color="#444444")
     plain(axes)
@@ -381,24 +381,24 @@ def _pairs(x: Sequence[float | None], y: Sequence[float | None]) -> list[tuple[f
     return [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
 
 
-def calibration_rows(found: Found) -> list[list[str]]:
-    """A row a family and age: family, age, ends, then each figure with its interval; the best on validation first. Then
-    the same recalibrated online, where the study has that, with the intervals of the chosen family.
+def calibration_rows(study: StudyDocument) -> list[list[str]]:
+    """A row per family and age: family, age, ends, then each figure with its interval; the best on
+    validation first. Rows with online recalibration follow, if the study has them, with the
+    intervals of the chosen family.
 
-    None of a study that is older than these measures, none of an age that no request outlived.
+    No rows for an older study, or for an age that no request outlived.
     """
     rows = []
-    for family in sorted(found["scores"], key=lambda name: found["validation"][name]):
-        name = f"{family} *" if family == found["chosen"] else family
-        rows += _rows_of(name, found["scores"][family], found["intervals"].get(family, {}))
-        online_intervals = found.get("online_intervals", {}) if family == found["chosen"] else {}
-        rows += _rows_of(f"{family}, online", found.get("online", {}).get(family, {}), online_intervals)
+    for family in sorted(study["scores"], key=lambda name: study["validation"][name]):
+        name = f"{family} *" if family == study["chosen"] else family
+        rows += _rows_of(name, study["scores"][family], study["intervals"].get(family, {}))
+        online_intervals = study.get("online_intervals", {}) if family == study["chosen"] else {}
+        rows += _rows_of(f"{family}, online", study.get("online", {}).get(family, {}), online_intervals)
     return rows
 
 
 def _rows_of(family: str, scores: Mapping[str, float],
              intervals: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
-    """A row an age that some request outlived."""
     rows = []
     for prefix, age in _AGES.items():
         if f"{prefix}.n_ends" not in scores:
@@ -415,7 +415,7 @@ def _rows_of(family: str, scores: Mapping[str, float],
 
 
 def _cell(value: float | None, ends: Sequence[float | None] | None, scale: float, digits: int, mark: str) -> str:
-    if value is None or math.isnan(value):  # nobody was followed that far
+    if value is None or math.isnan(value):  # no request was followed that far
         return "-"
     low, high = ends or (None, None)
     wide = digits if scale == 1.0 else 0  # of %, whole ones: the line must fit into 120 columns
@@ -423,9 +423,9 @@ def _cell(value: float | None, ends: Sequence[float | None] | None, scale: float
     return f"{scale * value:.{digits}f}{mark}{interval}"
 
 
-def calibration_table(found: Found) -> Table | None:
-    """For the terminal; None of a study that is older than these measures."""
-    rows = calibration_rows(found)
+def calibration_table(study: StudyDocument) -> Table | None:
+    """For the terminal; None for an older study without these measures."""
+    rows = calibration_rows(study)
     if not rows:
         return None
     table = Table(title=TITLE, title_justify="left", caption="\n".join(CALIBRATION_WORDS), caption_justify="left")
@@ -437,23 +437,23 @@ def calibration_table(found: Found) -> Table | None:
     return table
 
 
-def calibration_markdown(found: Found) -> list[str]:
-    """The same on a page, and the chosen family's calibration by week of arrival; nothing of an older study."""
-    rows = calibration_rows(found)
+def calibration_markdown(study: StudyDocument) -> list[str]:
+    """The same on a page, and the choice's calibration by week of arrival; [] for older studies."""
+    rows = calibration_rows(study)
     if not rows:
         return []
     lines = [f"### {TITLE}", "", *markdown_rows(_TITLES, rows, n_text=2), ""]
-    of_weeks = {found["chosen"]: found["weeks"].get(found["chosen"], {}),
-                f"{found['chosen']}, recalibrated online,": found.get("online_weeks", {})}
+    of_weeks = {study["chosen"]: study["weeks"].get(study["chosen"], {}),
+                f"{study['chosen']}, recalibrated online,": study.get("online_weeks", {})}
     titles = ["week", *(f"{title} at {_AGES[age_prefix(age_s)]}" for age_s in WEEKLY_AGES_S for title in _TITLES[2:])]
     for name, weeks in of_weeks.items():
-        if own := week_rows({"week": of_weeks[found["chosen"]].get("week", ()), **weeks}):
-            lines += [f"### Calibration of {name} by week of arrival", "", *markdown_rows(titles, own), ""]
+        if rows := week_rows({"week": of_weeks[study["chosen"]].get("week", ()), **weeks}):
+            lines += [f"### Calibration of {name} by week of arrival", "", *markdown_rows(titles, rows), ""]
     return lines
 
 
 def week_rows(weeks: Mapping[str, Sequence[float | None]]) -> list[list[str]]:
-    """A row a week after training, from 1: ends, PIT deviation and coverage (%) at creation, and the same at 1 h."""
+    """A row per week after training, from 1: ends, PIT deviation, coverage (%), at 0 and 1 h."""
     prefixes = [age_prefix(age_s) for age_s in WEEKLY_AGES_S]
     if f"{prefixes[0]}.n_ends" not in weeks:
         return []
@@ -481,7 +481,7 @@ _REFRESH_TITLES = ("age", "requests", "Brier held", "refreshed", "+-", "MAE held
 
 
 def refresh_rows(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[list[str]]:
-    """A row an age. gains: `AgeGain.document()` of the test window. ages_s: those that are served."""
+    """A row per age. gains: `AgeGain.document()` of the test window. ages_s: the served ages."""
     return [[time_label(gain["age_s"]), f"{gain['n']:,}", *(_text(gain[name]) for name in (
         "held", "refreshed", "error", "mae_held", "mae_refreshed")), "yes" if gain["age_s"] in ages_s else "no"]
         for gain in gains]
@@ -491,12 +491,12 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def refresh_table(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int], said: str) -> Table | None:
-    """For the terminal; None where there is nothing to show. said: what was chosen on the validation window."""
+def refresh_table(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int], choice: str) -> Table | None:
+    """For the terminal; None without gains. choice: on the validation window, in words."""
     if not gains:
         return None
     table = Table(title=f"{REFRESH}, test window", title_justify="left", caption_justify="left",
-                  caption="\n".join((*REFRESH_WORDS, f"Validation: {said}")))
+                  caption="\n".join((*REFRESH_WORDS, f"Validation: {choice}")))
     for title in _REFRESH_TITLES:
         table.add_column(title, justify="left" if title in ("age", "served") else "right", no_wrap=True)
     for row in refresh_rows(gains, ages_s):
@@ -505,5 +505,5 @@ def refresh_table(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int], sai
 
 
 def refresh_markdown(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[str]:
-    """The same on a page; nothing of a study without it."""
+    """The same on a page; [] for a study without it."""
     return [f"### {REFRESH}", "", *markdown_rows(_REFRESH_TITLES, refresh_rows(gains, ages_s)), ""] if gains else []

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
 from sojourn.flows.reports.results_pages import results_pages, write_results
-from sojourn.flows.reports.study_report import Found, study_markdown, study_tables
+from sojourn.flows.reports.study_report import StudyDocument, study_markdown, study_tables
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.tracking.tracker import STUDY, Tracker
 from sojourn.models.lifetime import AgeGain
@@ -33,7 +33,7 @@ FOUND = {
 }  # fmt: skip
 
 
-def _page(found: Found) -> str:
+def _page(found: StudyDocument) -> str:
     return "\n".join(study_markdown(found))
 
 
