@@ -76,9 +76,11 @@ def publish(source: Path, target: Path) -> None:
 
 def rewrite(folder: Path, name: str, content: bytes) -> None:
     """Put other content into a bundle with a manifest that vouches for it."""
+    (folder / name).unlink(missing_ok=True)  # a file that is cut and written again waits for the disk
     (folder / name).write_bytes(content)
     manifest = json.loads((folder / "MANIFEST.json").read_bytes())
     manifest["sha256"][name] = hashlib.sha256(content).hexdigest()
+    (folder / "MANIFEST.json").unlink()
     (folder / "MANIFEST.json").write_text(json.dumps(manifest))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from inspect import get_annotations
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from mutations import TOML_VALUES
+from mutations import TOML_VALUES, renewed
 from sojourn.features.readers._parts import Declaration
 from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.cli import app
@@ -41,6 +42,21 @@ def refusal(kind: type[TraceSettings], file: Path, capsys: pytest.CaptureFixture
     return capsys.readouterr().err
 
 
+def tried(kind: type[TraceSettings]) -> list[tuple[str, str]]:
+    """Settings with values: every value of those that no kind before this one has, of the others every sixth.
+
+    Which of them these are changes from setting to setting, so that the rules of a whole kind meet all values too.
+    """
+    before = {_declared(other, name) for other in KINDS[:KINDS.index(kind)] for name in other.model_fields}
+    return [(name, value) for at, name in enumerate(kind.model_fields)
+            for value in (TOML_VALUES[at % 6::6] if _declared(kind, name) in before else TOML_VALUES)]
+
+
+def _declared(kind: type[TraceSettings], name: str) -> tuple[type, str]:
+    """A setting by the class that declares it."""
+    return next(each for each in kind.__mro__ if name in get_annotations(each)), name
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_every_value_of_every_setting_is_read_or_refused(kind: type[TraceSettings], tmp_path: Path,
@@ -51,17 +67,16 @@ def test_every_value_of_every_setting_is_read_or_refused(kind: type[TraceSetting
                MonitorConfig: {"model_name": '"m"', "log": '"log"'}}
     needed = of_kind.get(kind, {})
     n_read = n_refused = 0
-    for name in kind.model_fields:
-        for value in TOML_VALUES:
-            lines = {**needed, name: value}
-            file.write_bytes("".join(f"{key} = {each}\n" for key, each in lines.items()).encode("latin-1"))
-            told = refusal(kind, file, capsys)
-            n_read, n_refused = n_read + (not told), n_refused + bool(told)
-            if told:
-                what = f"{name} = {value[:20]}: {told[:300]}"
-                assert told.startswith("error: ") and told.count("\n") == 1 and len(told) < 3_100, what
-                assert str(file) in told or name in told, what
-    assert n_read > 40 < n_refused
+    for name, value in tried(kind):
+        lines = {**needed, name: value}
+        renewed(file, "".join(f"{key} = {each}\n" for key, each in lines.items()).encode("latin-1"))
+        told = refusal(kind, file, capsys)
+        n_read, n_refused = n_read + (not told), n_refused + bool(told)
+        if told:
+            what = f"{name} = {value[:20]}: {told[:300]}"
+            assert told.startswith("error: ") and told.count("\n") == 1 and len(told) < 3_100, what
+            assert str(file) in told or name in told, what
+    assert n_read > 10 < n_refused
 
 
 MAP = {"columns": '{arrival="start",departure="end",request_id="id"}', "units": "{}", "timezone": '"UTC"',
@@ -83,7 +98,7 @@ def test_every_value_of_a_map_of_columns_is_read_or_refused(whole: Mapping[str, 
         for value in TOML_VALUES:
             table, _, key = name.partition(".")
             lines = {**whole, table: f"{{{key} = {value}}}" if key else value}
-            file.write_bytes("".join(f"{each} = {lines[each]}\n" for each in lines).encode("latin-1"))
+            renewed(file, "".join(f"{each} = {lines[each]}\n" for each in lines).encode("latin-1"))
             try:
                 _map(file) if is_map else Declaration.read(file, is_sql=True)
                 n_read += 1
