@@ -6,14 +6,12 @@ import asyncio
 import importlib
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,18 +21,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from made_bundles import make
+from scheduled_runs import own_environment, version_1, wait_for
 from sojourn.flows.cli import app
-from sojourn.flows.retrain.judge import candidate_folder
-from sojourn.flows.retrain.promote import Judged, promote
-from sojourn.flows.schedule.deployment import JOBS, POOL, deployment_file, next_times, settings_document
+from sojourn.flows.schedule.deployment import JOBS, deployment_file, next_times, settings_document
 from sojourn.flows.schedule.run import _FLOWS, _carry_out, run_on_schedule, scheduled_retrain
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
-from sojourn.flows.settings.store import TrackingUri
-from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.tracker import Tracker
-from sojourn.flows.versions.promotion import BundleBytes
 from sojourn.flows.workers.prefect import prefect_server
 from sojourn.serving import Predictor
 
@@ -205,12 +197,6 @@ SERVER = prefect_server.__module__.encode()
 SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
 
 
-def own_environment(**more: str) -> dict[str, str]:
-    """The environment without what other tests of the session may have set for Prefect, MLflow or Sojourn."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW", "SOJOURN"))}
-    return {**kept, "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "600", **more}
-
-
 @contextmanager
 def scheduled(folder: Path) -> Iterator[subprocess.Popen[str]]:
     environment = own_environment(PREFECT_HOME=str(folder / "prefect"))
@@ -237,16 +223,6 @@ def run_of(process: subprocess.Popen[str]) -> int | None:
     return None
 
 
-def wait_for(what: Callable[[], object], limit_s: float) -> object:
-    ends_s = time.monotonic() + limit_s
-    while time.monotonic() < ends_s:
-        found = what()
-        if found:
-            return found
-        time.sleep(0.2)
-    raise AssertionError("nothing came")
-
-
 @pytest.mark.slow
 def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_store: Callable[[Path], Path],
                                                                           tmp_path: Path) -> None:
@@ -262,7 +238,7 @@ def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_st
         return [run.info.run_id for run in found if "mlflow.parentRunId" not in run.data.tags]
 
     champion = store / "bundles" / "m"
-    before = _champion(store, tmp_path)
+    before = version_1(store, tmp_path)
     with scheduled(tmp_path) as process:
         wait_for(lambda: run_of(process), 180)
         settings = load_config(tmp_path / "run.toml", store=store)
@@ -278,87 +254,3 @@ def test_a_scheduled_run_executes_and_the_one_after_a_killed_one_finishes(new_st
         assert database.execute("SELECT paused FROM deployment").fetchall() == [(1,)]
     text = (tmp_path / "out.txt").read_text()
     assert "stopped" in text and "Traceback" not in text
-
-
-@pytest.mark.slow
-def test_a_worker_of_a_pool_is_killed_and_the_next_run_finishes(new_store: Callable[[Path], Path], tmp_path: Path,
-                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deployment of the printed file, each 20 s, on a process work pool; the worker and its run get SIGKILL.
-
-    The worker has the limit of one run here, not the deployment: Prefect's server holds the place of a killed run among
-    the deployment's for 300 s, which no setting shortens.
-    """
-    from mlflow import MlflowClient
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    from sojourn.flows.workers.prefect import prefect_server
-
-    store = new_store(tmp_path / "store")
-    before = _champion(store, tmp_path)
-    client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
-    for name in set(os.environ) - set(own_environment()):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    monkeypatch.setenv("PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS", "2")
-    document = yaml.safe_load(deployment_file(RetrainConfig(
-        store=store, n_requests=2_000, is_simulated=False, n_draws=0, n_threads=1, model_name="m"), "* * * * *"))
-    document["deployments"][0] |= {"schedules": [{"interval": 20}], "concurrency_limit": None}
-    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(document))
-
-    def runs(status: str) -> list[str]:
-        names = [found.experiment_id for found in client.search_experiments()]
-        found = client.search_runs(names, f"attributes.status = '{status}'")
-        return [run.info.run_id for run in found if "mlflow.parentRunId" not in run.data.tags]
-
-    looks = []
-
-    def looked(what: Callable[[], object]) -> object:
-        looks.append(Predictor.load(store / "bundles" / "m").version == before)
-        return what()
-
-    # a server of its own also where the session has one already, which makes no runs of schedules
-    with temporary_settings(restore_defaults={PREFECT_API_URL}), prefect_server(
-            tmp_path, is_scheduling=True) as url, ExitStack() as stack:
-        environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "1"}
-        command = [sys.executable, "-m", "prefect", "--no-prompt"]
-        for arguments in (["work-pool", "create", POOL, "--type", "process"], ["deploy", "--all"]):
-            subprocess.run([*command, *arguments], env=environment, cwd=tmp_path, check=True, capture_output=True)
-
-        def worker() -> subprocess.Popen[bytes]:
-            process = subprocess.Popen([*command, "worker", "start", "--pool", POOL, "--limit", "1"], env=environment,
-                                       cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                       start_new_session=True)
-            stack.callback(_kill_all, process)
-            return process
-
-        first = worker()
-        wait_for(lambda: looked(lambda: runs("RUNNING")), 240)  # it is half-way
-        _kill_all(first)
-        assert runs("FINISHED") == []
-        worker()
-        wait_for(lambda: looked(lambda: runs("KILLED") and runs("FINISHED")), 240)
-    looks += [Predictor.load(store / "bundles" / "m").version == before for _ in range(100 - len(looks))]
-    assert all(looks) and len(looks) >= 100
-
-
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a worker and to the runs that it began, which lead sessions of their own."""
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        children = psutil.Process(process.pid).children(recursive=True)
-        for each in (psutil.Process(process.pid), *children):
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
-    process.wait()
-
-
-def _champion(store: Path, folder: Path) -> str:
-    """Version 1 of the model, which no run of two thousand requests without a simulation replaces."""
-    made = make(folder / "made")
-    tracker = Tracker(TrackingUri.of_file(store / "mlflow.db"), store / "artifacts")
-    run = tracker.start("made", {"mlflow.parentRunId": "none"})
-    own = Path(shutil.copytree(made.folders["hazard"], candidate_folder(store, "m", run)))
-    source = log_bundle(tracker, run, own, made.encoder, made.request(0))
-    promote.fn(tracker, store, Judged("m", run, source, BundleBytes.read(own).sha256, None, ()), "card\n", {})
-    return Predictor.load(store / "bundles" / "m").version
