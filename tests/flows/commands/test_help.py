@@ -84,6 +84,23 @@ def test_a_default_in_words_is_the_one_of_the_settings() -> None:
         assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text, (command, name)
 
 
+BY_HAND = {("admit", "trace"), ("annotate", "trace"), ("plan", "jobs"), ("search", "horizon_s"),
+           ("train-usage", "trace")}
+"""Arguments, and options of other things: of several traces, or of usage series."""
+
+
+def test_an_option_of_a_setting_has_the_text_of_the_setting() -> None:
+    n_options = 0
+    for command, parameter in ALL:
+        kind = SETTINGS.get(command)
+        field = None if kind is None else kind.model_fields.get(parameter.name)
+        if field is not None and (command, parameter.name) not in BY_HAND:
+            text = " ".join((field.description or "").split()).partition("`")[0]  # help names options there
+            assert parameter.help.startswith(text[:12]), (command, parameter.name, parameter.help, text)
+            n_options += 1
+    assert n_options > 150
+
+
 def test_every_option_of_the_extender_has_a_line_and_a_default(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         extend(["--help"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sojourn.features.readers import READERS
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
+from sojourn.flows.settings.store import Group, load_settings
 from sojourn.models import LIFETIME_MODELS
 from sojourn.models.lifetime import TRAINED
 
@@ -76,3 +80,23 @@ def test_registered_name_of_a_file() -> None:
     assert RetrainConfig().registered_name == "sojourn-lifetime"
     named = RetrainConfig(trace=Path("a/CEA-Curie.swf.gz"), reader="swf")
     assert named.registered_name == "sojourn-lifetime-cea-curie-swf-gz"
+
+
+@pytest.mark.parametrize(("kind", "name", "value", "words"), [
+    (RetrainConfig, "recipe", "none-such", "recipe must be one of azure-flavors, "),
+    (CompareConfig, "recipe", "none-such", "recipe must be one of azure-flavors, "),
+    (CompareConfig, "host_mem_gib", 8.0, "host_cpu_cores and host_mem_gib must be given together, got None and 8.0"),
+])
+def test_a_rule_is_one_for_flag_file_and_variable(
+        kind: type[Group], name: str, value: object, words: str, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"{name} = {json.dumps(value)}\n")
+    flags: dict[str, Any] = {name: value}
+    with pytest.raises(ValueError, match=words):
+        load_settings(kind, **flags)
+    with pytest.raises(ValueError, match=words):
+        load_settings(kind, file)
+    monkeypatch.setenv(f"SOJOURN_{name.upper()}", str(value))
+    with pytest.raises(ValueError, match=words):
+        load_settings(kind)
