@@ -24,8 +24,8 @@ from sojourn.features.readers import read_trace
 from sojourn.features.split import known_at, split_by_time
 from sojourn.features.trace import Trace
 from sojourn.flows.console import Report, console, stage
-from sojourn.flows.placement.job_table import LEVELS
 from sojourn.flows.placement.workloads import t_half_width
+from sojourn.flows.plan import LEVELS
 from sojourn.flows.reports.figures import plain
 from sojourn.flows.reports.section import plan_row
 from sojourn.flows.settings.store import StoreSettings, load_settings

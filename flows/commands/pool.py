@@ -145,8 +145,7 @@ def plan(
     """Plan a day of recurring jobs: start times that keep the peak low although durations and usage are uncertain."""
     settings = load_settings(PlanConfig, jobs=jobs, **flags)
     from sojourn.flows.console import stage
-    from sojourn.flows.placement.job_table import ModelDurations, read_jobs
-    from sojourn.flows.plan import PlanTask, log_plan, plan_day
+    from sojourn.flows.plan import ModelDurations, PlanTask, log_plan, plan_day, read_jobs
     from sojourn.flows.versions.promotion import open_store
     from sojourn.simulator.planning import rest_of_day
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutations import EDITS, Edits, mutated, mutated_tables
-from sojourn.flows.placement import job_table
-from sojourn.flows.placement.job_table import read_jobs
+from sojourn.flows import plan as planning
+from sojourn.flows.plan import read_jobs
 from sojourn.simulator.planning import PlanSettings, planner, rest_of_day
 
 HEAD = "name,requested_start_s,flexibility_s,deadline_s,durations_s,cpu_cores,parents\n"
@@ -162,13 +162,13 @@ def test_a_job_that_runs_since_before_the_day_has_a_start_below_0(tmp_path: Path
 
 def test_a_start_is_read_once_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[str, str]] = []
-    whole = job_table._number
+    whole = planning._number
 
     def counted(name: str, title: str, value: object, least: float) -> float:
         read.append((name, title))
         return whole(name, title, value, least)
 
-    monkeypatch.setattr(job_table, "_number", counted)
+    monkeypatch.setattr(planning, "_number", counted)
     read_jobs(table(tmp_path, "a,0,0,600,4000,2,,-3500", "b,0,60,600,90,2,,5", head=HEAD_AGAIN))
     assert [name for name, title in read if title == "started_s"] == ["a", "b"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from made_bundles import make
-from sojourn.flows.placement.job_table import LEVELS, ModelDurations, read_jobs
+from sojourn.flows.plan import LEVELS, ModelDurations, read_jobs
 from sojourn.models.curve_table import HazardTable
 from sojourn.serving import Predictor
 from sojourn.simulator.planning import Instance, RecurringJob
