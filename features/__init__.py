@@ -1,4 +1,4 @@
-"""What is known: readers, the Trace, feature rows and owner history."""
+"""Data: readers, the Trace, feature rows and owner history."""
 
 from sojourn.features.trace import Roles, Trace
 

@@ -1,4 +1,4 @@
-"""Compiled loop over a trace's rows in the order of decision: what an owner's ended requests say at each of them."""
+"""Compiled loop over a trace's rows in the order of decision: features of the owner's ended requests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from sojourn.serving.kernel import kernel
 @kernel
 def fill_habits(codes, decided_s, end_s, is_event, by_end, log_lifetime, window, instant_log10, counts_log1p,
                 longer_log10, habits):
-    """Write `OwnerState.ended_part` as it stands at each row into habits, float64 (n, 9).
+    """Write `OwnerState.ended_part` at each row to habits, float64 (n, 9).
 
-    codes: int64 (n,) from 0, -1 = none. by_end: rows that ended, in the order of their ends. counts_log1p: float64
-    (window + 1,). longer_log10: of the three shares. The order of ends is that of `creation.replayed_rows`.
+    codes: int64 (n,) from 0, -1 = none. by_end: ended rows, in the order of their ends.
+    counts_log1p: float64 (window + 1,). longer_log10: of the three shares. The order of ends is
+    that of `creation.replayed_rows`.
     """
     n = len(codes)
     n_codes = codes.max() + 1 if n else 0
@@ -26,13 +27,13 @@ def fill_habits(codes, decided_s, end_s, is_event, by_end, log_lifetime, window,
     position = 0
     for row in range(n + 1):
         while row < n and position < len(by_end) and end_s[by_end[position]] <= decided_s[row]:
-            ended = by_end[position]
+            row_ended = by_end[position]
             position += 1
-            if ended < row and not is_done[ended]:
-                is_done[ended] = True
-                if codes[ended] >= 0:
-                    recent[codes[ended], n_ended[codes[ended]] % window] = log_lifetime[ended]
-                    n_ended[codes[ended]] += 1
+            if row_ended < row and not is_done[row_ended]:
+                is_done[row_ended] = True
+                if codes[row_ended] >= 0:
+                    recent[codes[row_ended], n_ended[codes[row_ended]] % window] = log_lifetime[row_ended]
+                    n_ended[codes[row_ended]] += 1
         if row == n:
             break
         code = codes[row]
@@ -68,7 +69,7 @@ def fill_habits(codes, decided_s, end_s, is_event, by_end, log_lifetime, window,
                 habits[row, 5] = longest
                 for at in range(3):
                     habits[row, 6 + at] = longer[at] / n_rest
-        if is_event[row] and end_s[row] <= decided_s[row]:  # ended within the second of its own decision
+        if is_event[row] and end_s[row] <= decided_s[row]:  # ended within the second of its decision
             is_done[row] = True
             if code >= 0:
                 recent[code, n_ended[code] % window] = log_lifetime[row]

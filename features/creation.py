@@ -1,6 +1,7 @@
-"""Creation-time feature rows: what was known of each request at the moment it was asked for.
+"""Feature rows of requests, with data known at the time of the prediction.
 
-Uptime augmentation: one example becomes several, at shares of its lifetime (LAVA, section 3) or at fixed ages.
+Uptime augmentation gives several rows for one example, at shares of its lifetime (LAVA, section 3)
+or at fixed ages.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _PROGRESS_EVERY = 4_096
 class FeatureRows:
     """One row per request whose start is known, in the order of decision.
 
-    features: float64 (n, n_features); NaN = not known. names: their names.
-    keys: for each history key an int64 code per row, shape (n,), -1 where missing, the same in every trace.
-    key_names: their names.
-    decided_s: int64 (n,), when the prediction was asked for; arrival_s: when the request began to run.
+    features: float64 (n, n_features); NaN = not known. names: of the features. keys: for each
+    history key an int64 code per row, shape (n,), -1 where missing, the same in every trace.
+    key_names: of the keys. decided_s: int64 (n,), time of the prediction; arrival_s: when the
+    request began to run.
     lifetime_s: int64 (n,), to the departure or the horizon. is_event: bool (n,), departure observed.
-    idx_request: int64 (n,), the row of `trace.requests`. begin_s: when the trace's observation began: who arrived
-    before it is in the trace only because it still ran then.
+    idx_request: int64 (n,), the row of `trace.requests`. begin_s: start of the trace's observation:
+    earlier arrivals are in the trace only if they still ran then.
     """
 
     features: np.ndarray
@@ -55,24 +56,24 @@ class FeatureRows:
 
     @classmethod
     def joined(cls, parts: Sequence[FeatureRows], order: np.ndarray) -> FeatureRows:
-        """The rows of several, with the same names, one after the other and then at `order` (int64)."""
+        """The rows of several parts with the same names, concatenated and then in `order` (int64)."""
         first = parts[0]
 
-        def joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+        def concatenated(arrays: Iterable[np.ndarray]) -> np.ndarray:
             return np.concatenate(list(arrays))[order]
 
-        keys = tuple(joined(part.keys[idx] for part in parts) for idx in range(len(first.key_names)))
-        labels = (joined(getattr(part, name) for part in parts)
+        keys = tuple(concatenated(part.keys[idx] for part in parts) for idx in range(len(first.key_names)))
+        labels = (concatenated(getattr(part, name) for part in parts)
                   for name in ("decided_s", "arrival_s", "lifetime_s", "is_event", "idx_request"))
-        return cls(joined(part.features for part in parts), first.names, keys, first.key_names, *labels,
+        return cls(concatenated(part.features for part in parts), first.names, keys, first.key_names, *labels,
                    begin_s=first.begin_s)
 
 
 def default_encoder(trace: Trace) -> Encoder:
     """The encoder for a trace's declared roles.
 
-    Numbers: resources and number attributes. History: each owner column, the finest owner with the shape
-    and the numbers, and each category as a target statistic.
+    Numbers: resources and number attributes. History: each owner column, the finest owner with
+    shape and numbers, and each category as a target statistic.
 
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [9], "cpu_cores": [2.0],
     ...                       "mem_gib": [8.0], "user": ["a"]})
@@ -93,30 +94,30 @@ def default_encoder(trace: Trace) -> Encoder:
 def backoff_keys(encoder: Encoder) -> tuple[int, ...]:
     """Positions of the history keys from coarse to fine: categories, then owners."""
     kinds = [key.kind for key in encoder.history.keys]
-    return tuple(idx for wanted in ("category", "owner") for idx, kind in enumerate(kinds) if kind == wanted)
+    return tuple(idx for key_kind in ("category", "owner") for idx, kind in enumerate(kinds) if kind == key_kind)
 
 
 def decision_times(trace: Trace) -> np.ndarray:
-    """When each request's prediction is asked for, int64 seconds (n,).
+    """The time of each request's prediction, int64 seconds (n,).
 
-    The column `submit_s` where the trace has one (a job waits in a queue first), else the arrival; not before the
-    request came under observation.
+    The column `submit_s` if the trace has it (jobs wait in a queue), else the arrival; not before
+    the request came under observation.
     """
     decided_s = trace.requests["submit_s"].to_numpy(np.int64) if "submit_s" in trace.requests else trace.start_s()
     if SEEN_FROM in trace.requests:
-        seen = trace.requests[SEEN_FROM]
-        decided_s = np.where(seen.notna(), np.maximum(decided_s, seen.fillna(0).to_numpy(np.int64)), decided_s)
+        since = trace.requests[SEEN_FROM]
+        decided_s = np.where(since.notna(), np.maximum(decided_s, since.fillna(0).to_numpy(np.int64)), decided_s)
     return decided_s
 
 
 def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None,
                progress: Callable[[int, int], None] | None = None) -> FeatureRows:
-    """Replay the trace through the owner history and encode each request as it is asked for.
+    """Replay the trace through the owner history and encode each request at its prediction.
 
-    Within one second ends come first, then requests in trace order; an end at t is seen by a request at t.
-    Requests with an unknown start have no row and no history; those that go out of observation leave the history as if
-    they had not been. `state` (default: empty) ends as it is
-    after all ends and requests of the trace. progress(done, total) is called now and then.
+    Within one second ends come first, then requests in trace order; a request at t sees an end at
+    t. Requests with an unknown start have no row and no history; requests that leave observation
+    are removed from the history. `state` (default: empty) is updated with all requests and ends.
+    progress(done, total) is called now and then.
     """
     is_known = trace.is_start_known()
     idx_request = np.flatnonzero(is_known)
@@ -146,7 +147,7 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
 
 
 def parsed_requests(requests: pd.DataFrame, encoder: Encoder) -> Iterator[Parsed]:
-    """Each row of a requests table as the live predictor would parse it; ValueError where a column is missing."""
+    """Each row of a requests table, parsed as in the live predictor; ValueError if a column is missing."""
     missing = [name for name in encoder.columns() if name not in requests]
     if missing:
         raise ValueError(f"requests must have each column that the model reads, got none of {', '.join(missing)}")
@@ -163,10 +164,11 @@ def _as_objects(column: pd.Series) -> list[object]:
 def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decided: list[int],
                   arrival: list[int], end: list[int], before: Callable[[int], None],
                   lost: frozenset[int] = frozenset()) -> np.ndarray:
-    """The features of requests in the order of decision, float64 (n, n_features); the history goes on with them.
+    """The features of requests in the order of decision, float64 (n, n_features); updates the history.
 
-    decided, arrival, end: whole seconds (n,); an end that was not observed is the largest int64. before(idx) is called
-    before each request is looked at. lost: those of which `end` is not the end but when they went out of observation.
+    decided, arrival, end: whole seconds (n,); an unobserved end is the largest int64. before(idx)
+    is called before each request. lost: requests whose `end` is not an end, but the time at which
+    they left observation.
     """
     n = len(parsed)
     rows = np.empty((n, len(encoder.feature_names())))
@@ -181,7 +183,7 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
         before(idx)
         rows[idx] = encoder.encode(parsed[idx], now_s, history)
         admissions[idx] = history.admit(parsed[idx].keys, now_s)
-        if end[idx] <= now_s:  # ended within the second of its own decision: seen from the next on
+        if end[idx] <= now_s:  # ended within the second of its decision: later requests see it
             strike_off(history, admissions, idx, arrival, end, lost)
     while position < n and end[by_end[position]] < np.iinfo(np.int64).max:
         strike_off(history, admissions, by_end[position], arrival, end, lost)
@@ -191,8 +193,7 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
 
 def strike_off(history: HistoryState, admissions: list[Receipt | None], idx: int, arrival: list[int],
                end: list[int], lost: frozenset[int]) -> None:
-    """Record the end of one of `replayed_rows`' requests, once it is admitted; one that went out of observation is
-    withdrawn."""
+    """Record the end of an admitted request of `replayed_rows`; withdraw it if it left observation."""
     admission = admissions[idx]
     if admission is not None:
         if idx in lost:
@@ -203,18 +204,18 @@ def strike_off(history: HistoryState, admissions: list[Receipt | None], idx: int
 
 
 def key_codes(keys: list[tuple[str, ...] | None]) -> np.ndarray:
-    """56-bit codes that stand for a key's text in any trace, int64 (n,), -1 where it is missing.
+    """56-bit codes of keys' texts, the same in all traces, int64 (n,), -1 where missing.
 
     >>> key_codes([("ann",), None]).tolist()
     [55862035216343730, -1]
     """
-    found: dict[tuple[str, ...], int] = {}
+    code_of: dict[tuple[str, ...], int] = {}
     codes = np.full(len(keys), -1, np.int64)
     for idx, key in enumerate(keys):
         if key is not None:
-            if key not in found:
-                found[key] = key_code(key)
-            codes[idx] = found[key]
+            if key not in code_of:
+                code_of[key] = key_code(key)
+            codes[idx] = code_of[key]
     return codes
 
 
@@ -228,8 +229,7 @@ def augment_uptime(lifetime_s: np.ndarray, entry_s: np.ndarray,
                    shares: tuple[float, ...] = UPTIME_SHARES) -> tuple[np.ndarray, np.ndarray]:
     """Positions and uptimes of the augmented rows: int64 (m,), float64 (m,) whole seconds.
 
-    lifetime_s, entry_s: float64 (n,). No row is made for an uptime below the entry age, none twice, and none
-    that leaves no time.
+    lifetime_s, entry_s: float64 (n,). Rows have distinct uptimes, at least the entry age and below the lifetime.
 
     >>> idx, uptime_s = augment_uptime(np.array([80.0, 2.0]), np.array([0.0, 0.0]))
     >>> idx.tolist(), uptime_s.tolist()
@@ -240,10 +240,10 @@ def augment_uptime(lifetime_s: np.ndarray, entry_s: np.ndarray,
 
 def augment_landmarks(lifetime_s: np.ndarray, entry_s: np.ndarray,
                       landmarks_s: tuple[int, ...] = LANDMARKS_S) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and uptimes of the rows at fixed uptimes, among those still alive: int64 (m,), float64 (m,) s.
+    """Positions and uptimes of the rows at fixed uptimes, among running examples: int64 (m,), float64 (m,) s.
 
-    lifetime_s, entry_s: float64 (n,). landmarks_s: rising. An uptime that every longer-lived example shares says
-    nothing of the lifetime but that it is longer. No row is made for an uptime below the entry age.
+    lifetime_s, entry_s: float64 (n,). landmarks_s: rising. All longer-lived examples share an
+    uptime, so it does not reveal the lifetime. Rows have uptimes of at least the entry age.
 
     >>> idx, uptime_s = augment_landmarks(np.array([60.0, 700.0]), np.array([0.0, 30.0]))
     >>> idx.tolist(), uptime_s.tolist()
@@ -254,7 +254,7 @@ def augment_landmarks(lifetime_s: np.ndarray, entry_s: np.ndarray,
 
 
 def _kept(uptime_s: np.ndarray, lifetime_s: np.ndarray, entry_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of uptimes (n, k), rising in a row: those under observation, not twice in a row, that leave time."""
+    """The uptimes (n, k), rising in a row, that are distinct, under observation and below the lifetime."""
     is_kept = (uptime_s >= entry_s[:, None]) & (uptime_s < lifetime_s[:, None])
     is_kept[:, 1:] &= uptime_s[:, 1:] > uptime_s[:, :-1]
     idx, column = np.nonzero(is_kept)

@@ -1,4 +1,4 @@
-"""What a trace holds, in a few aligned rows of text."""
+"""The summary of a trace in a few aligned rows of text."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _UNITS_BY_ENDING = {"_cores": "cores", "_gib": "GiB", "_mib": "MiB", "_tib": "Ti
 class TraceSummary:
     """Counts, lifetimes and demand of one trace.
 
-    A lifetime is the time observed: a censored request counts with its time up to the horizon, a request of
-    unknown start with its time from 0. So quantiles are lower bounds where much is censored.
+    A lifetime is the observed time: of a censored request up to the horizon, of a request with
+    unknown start from 0. So quantiles are lower bounds if many requests are censored.
 
-    lifetime_quantiles_s: level -> seconds. long_share, long_core_share: requests that lived 1 h or more,
-    as a share of requests and of core-seconds; censored_core_share: that of the censored. arrivals_per_h,
-    peak_arrivals_per_h: of those from 0 on, mean and largest whole hour. owners: owner column -> number of keys;
-    owner_median, owner_top_share: requests of the middle key, and the share of requests from the tenth of the keys
-    that have most. peak, mean: resource -> the largest and the time-weighted mean amount in use between 0 and the
-    horizon. capacity: resource -> the sum over the hosts, where there is a host table. n_series, n_samples,
+    lifetime_quantiles_s: level -> seconds. long_share, long_core_share: requests that lived 1 h or
+    more, as a share of requests and of core-seconds; censored_core_share: the same of censored
+    ones. arrivals_per_h, peak_arrivals_per_h: mean and maximum of whole hours from 0 on. owners:
+    owner column -> number of keys; owner_median, owner_top_share: requests of the median key, and
+    the share of requests of the largest tenth of the keys. peak, mean: resource -> the largest and
+    the time-weighted mean amount in use between 0 and the
+    horizon. capacity: resource -> the sum over the hosts, if there is a host table. n_series, n_samples,
     mean_cpu_frac: of the usage table.
     """
 
@@ -163,7 +164,7 @@ def describe(trace: Trace) -> TraceSummary:
 def peak_demand(trace: Trace, resource: str) -> float:
     """The largest amount of `resource` in use at one time between the begin and the horizon.
 
-    At one second departures come before arrivals, as the simulator replays them.
+    At one second departures come before arrivals, as in the simulator.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"request_id": [1, 2], "arrival_s": [0, 30], "departure_s": [30, 60],
@@ -203,7 +204,7 @@ def duration_text(seconds: float) -> str:
 
 
 def _unit_text(resource: str) -> str:
-    """The unit of a resource's column with a blank before it; nothing where its name does not end in one.
+    """The unit of a resource's column with a blank before it; "" if its name does not end in one.
 
     >>> [_unit_text(name) for name in ("gpu", "disk_gib", "ports")]
     [' GPUs', ' GiB', '']
@@ -218,5 +219,4 @@ def _share_text(count: int, n: int) -> str:
 
 
 def _amount_text(amount: float) -> str:
-    """Three digits at least, so that machine shares below 1 show too."""
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"

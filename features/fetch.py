@@ -1,4 +1,5 @@
-"""Fetches public traces from their publishers: resumed, checked, and never half-written under their final name."""
+"""Fetches public traces from their publishers: with resume and checks, and never half-written under
+their final name."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ import pooch
 from sojourn.publishing import whole_file
 
 Progress = Callable[[int, int], None]
-"""Called with (bytes so far, bytes in all; 0 = unknown)."""
+"""Called with (bytes so far, total bytes; 0 = unknown)."""
 _BLOCK = 1 << 16
 _WORTH_ANOTHER_TRY = (408, 416, 425, 429)
-"""HTTP statuses below 500 that may pass; 416 means that the part on disk is none of this file."""
+"""HTTP statuses below 500 that may be temporary; 416 means that the part on disk is not of this file."""
 _CC_BY = "CC BY 4.0"
 _AZURE = "https://github.com/Azure/AzurePublicDataset/releases/download"
 _ALIBABA = "https://raw.githubusercontent.com/alibaba/clusterdata/master"
@@ -33,7 +34,7 @@ _ARCHIVE_TERMS = "free for research; name the Parallel Workloads Archive and who
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file of a publisher: name: on disk, as its reader wants it; sha256: hexadecimal, None = not published."""
+    """One file of a publisher. name: on disk, for its reader; sha256: hexadecimal, None = not published."""
 
     name: str
     url: str
@@ -42,7 +43,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicTrace:
-    """The files of one trace, the reader for them, the publisher's terms, and what to know before reading."""
+    """The files of one trace, their reader, the publisher's terms, and notes for users."""
 
     files: tuple[RemoteFile, ...]
     reader: str
@@ -87,14 +88,14 @@ TRACES: Mapping[str, PublicTrace] = MappingProxyType({
     "ricc": _log("l_ricc", "RICC-2010-2"),
     "sdsc-blue": _log("l_sdsc_blue", "SDSC-BLUE-2000-4.2-cln"),
 })
-"""Name -> what its publisher offers; only addresses that the publisher or users of the data name."""
+"""Name -> the publisher's files; only addresses from the publisher or users of the data."""
 
 
 def fetch(name: str, folder: str | Path = "traces", *, progress: Progress | None = None, n_tries: int = 5,
           timeout_s: float = 30.0, wait_s: float = 1.0) -> Path:
-    """The path for the trace's reader, in `folder`/`name`: the file, or the folder where there are several.
+    """The path for the trace's reader, in `folder`/`name`: the file, or the folder if there are several.
 
-    Files that are there and whole are not fetched again. The rest as in `fetch_file`.
+    Whole files on disk are not fetched again. See `fetch_file` for the rest.
 
     >>> fetch("borg")
     Traceback (most recent call last):
@@ -111,15 +112,14 @@ def fetch(name: str, folder: str | Path = "traces", *, progress: Progress | None
 
 def fetch_file(file: RemoteFile, folder: str | Path, *, progress: Progress | None = None, n_tries: int = 5,
                timeout_s: float = 30.0, wait_s: float = 1.0) -> Path:
-    """The path of the whole, checked file; what was fetched of it before (`.part`) is continued, not fetched again.
+    """The path of the whole, checked file; a part of it from before (`.part`) is continued.
 
-    A hash that the publisher does not give is taken from the first fetch, written to `.sha256` beside the file and
-    held against it ever after. A file on disk that does not match is fetched anew.
+    If the publisher gives no hash, that of the first fetch is written to `.sha256` beside the file
+    and checked later. A file on disk that does not match is fetched anew.
 
-    n_tries: tries in all, 1, 2, 4, .. x wait_s seconds apart. timeout_s: the longest silence of the server.
-
-    Raises OSError where the server does not give the whole file (what came stays for the next call) and ValueError
-    where its hash is another.
+    n_tries: number of tries, 1, 2, 4, .. x wait_s seconds apart. timeout_s: the longest silence of
+    the server. Raises OSError if the server does not give the whole file (the part stays for the
+    next call), and ValueError if its hash differs.
     """
     for name, value, least in (("n_tries", n_tries, 1), ("timeout_s", timeout_s, 1e-3), ("wait_s", wait_s, 0)):
         if not value >= least:
@@ -130,10 +130,10 @@ def fetch_file(file: RemoteFile, folder: str | Path, *, progress: Progress | Non
     def download(url: str, target: str, _: object) -> None:
         _download(url, path, Path(target), progress, n_tries, timeout_s, wait_s)
 
-    downloader: Any = download  # pooch's own type for it asks for more than pooch does
-    pooch.get_logger().setLevel("ERROR")  # it would write hints for programmers to the terminal
-    # pooch compares the hash and moves the file to its name; it must not delete what a broken connection left,
-    # so the downloader keeps its own part and hands over a whole file only.
+    downloader: Any = download  # pooch's type requires more than pooch does
+    pooch.get_logger().setLevel("ERROR")  # else it prints hints for programmers
+    # pooch compares the hash and moves the file to its name. It would delete an unfinished file, so
+    # the downloader keeps its own part and gives pooch only a whole file.
     try:
         pooch.retrieve(file.url, known and f"sha256:{known}", file.name, Path(folder), downloader=downloader)
     except ValueError as error:
@@ -146,7 +146,7 @@ def fetch_file(file: RemoteFile, folder: str | Path, *, progress: Progress | Non
 
 def _download(url: str, path: Path, target: Path, progress: Progress | None, n_tries: int, timeout_s: float,
               wait_s: float) -> None:
-    """Bring `url` whole to `target` by way of `path`.part, which outlives a failure."""
+    """Download `url` to `target` through `path`.part, which stays after a failure."""
     part, tag = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.tag")
     with part.open("ab") as sink:
         _lock(sink, part)
@@ -164,7 +164,7 @@ def _download(url: str, path: Path, target: Path, progress: Progress | None, n_t
 
 
 def _try(url: str, sink: BinaryIO, tag: Path, progress: Progress | None, timeout_s: float) -> str:
-    """Continue the file once; what went wrong, or nothing where it is whole."""
+    """Continue the file once; the error, or "" if it is whole."""
     n_bytes = sink.seek(0, os.SEEK_END)
     headers = {"Accept-Encoding": "identity", "User-Agent": "sojourn"}
     if n_bytes and tag.is_file():  # If-Range: a part of an older version is not continued with the new one
@@ -179,7 +179,7 @@ def _try(url: str, sink: BinaryIO, tag: Path, progress: Progress | None, timeout
             raise OSError(f"{tag.name.removesuffix('.part.tag')}: {url} must answer with the file, "
                           f"got {problem}") from error
         if error.code == 416:
-            if n_bytes and extent == f"bytes */{n_bytes}":  # nothing is left to send: the part is the whole file
+            if n_bytes and extent == f"bytes */{n_bytes}":  # nothing remains: the part is the whole file
                 return ""
             sink.truncate(0)
         return problem
@@ -195,7 +195,7 @@ def _try(url: str, sink: BinaryIO, tag: Path, progress: Progress | None, timeout
                 return f"a part from byte {n_before}, which was not asked for"
         while True:
             try:
-                block = response.read1(_BLOCK)  # not read(): what a stall leaves in its buffer would be lost
+                block = response.read1(_BLOCK)  # not read(), which loses its buffer after a timeout
             except (OSError, HTTPException) as error:
                 sink.flush()
                 return _text(error)
@@ -223,7 +223,7 @@ def _extent(response: HTTPResponse, n_asked: int) -> tuple[int, int]:
 
 
 def _remember(response: HTTPResponse, tag: Path) -> None:
-    """Keep the mark by which the server knows this version; without one a part is not continued."""
+    """Store the server's version mark (ETag); without one a part is not continued."""
     etag = response.headers.get("ETag", "")
     mark = etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
     if mark:
@@ -233,7 +233,7 @@ def _remember(response: HTTPResponse, tag: Path) -> None:
 
 
 def _lock(sink: BinaryIO, part: Path) -> None:
-    """Only one process writes a part; a part that another one has just finished is no longer ours to write."""
+    """Only one process writes a part; fail if another process has just finished it."""
     try:
         fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_ours = os.fstat(sink.fileno()).st_ino == part.stat().st_ino
@@ -244,7 +244,6 @@ def _lock(sink: BinaryIO, part: Path) -> None:
 
 
 def _noted(path: Path) -> str | None:
-    """The hash of the first fetch, or None before it."""
     note = path.with_name(f"{path.name}.sha256")
     if not note.is_file():
         return None
@@ -255,7 +254,6 @@ def _noted(path: Path) -> str | None:
 
 
 def _note(path: Path, sha256: str) -> None:
-    """Write the hash as `sha256sum -c` reads it."""
     note = path.with_name(f"{path.name}.sha256")
     with whole_file(note) as fresh:
         fresh.write_text(f"{sha256}  {path.name}\n")

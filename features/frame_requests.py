@@ -1,6 +1,6 @@
-"""A DataFrame with a row a request as the requests of a trace: its times, sizes and names checked.
+"""The requests of a trace from a DataFrame with a row for each request: checked times, sizes and names.
 
-What a column's name says of it.
+Also the normal form of column names, and names that are known only at a request's end.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy as np
 import pandas as pd
 
 FIRST_STAMP_S, LAST_STAMP_S = 5e8, 4.2e9
-"""Unix seconds of our time (1985 to 2103), for all readers: a date beyond them can be none of a request's, and says
-that there is none; numbers below them are on a clock of their own. Pods have a first second of their own."""
+"""Plausible Unix seconds (1985 to 2103), for all readers: a date outside means a missing time;
+smaller numbers are on another clock. Pods have a later first second."""
 MAX_SPAN_S = 3.2e9
 """About 100 years."""
 _MOST_GIB = 1_024.0
-"""Half of all requests with more memory are in another unit."""
+"""A larger median of memory suggests another unit."""
 
 
 def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, duration: str | None,
                    request_id: str | None, amounts: dict[str, str | float], kept: Sequence[str],
                    horizon: Any, roles: Sequence[str] = ()) -> tuple[pd.DataFrame, int, int | None]:
-    """The requests' table, the horizon in seconds, and the Unix second of second 0 where the columns are dated.
+    """The requests' table, the horizon in seconds, and the Unix second of second 0 if the columns have dates.
 
-    amounts: resource -> column or one number for all. kept: columns that are taken over under their names;
-    roles: those of them that a model may see. Times are
-    datetimes (UTC where they have no zone), Unix stamps or seconds on the frame's own clock; second 0 is the first
-    datetime or stamp. Errors name the column, the rule, the value and the row; a UserWarning names a column with a role
-    whose name sounds like what is known only at a request's end.
+    amounts: resource -> column or one number for all. kept: columns that are copied with their
+    names; roles: those of them that a model may see. Times are datetimes (UTC without a zone), Unix
+    stamps or seconds on the frame's clock; second 0 is the first datetime or stamp. Errors have the
+    column, the rule, the value and the row; a UserWarning names a column with a role whose name
+    suggests that it is known only at a request's end.
 
     >>> frame = pd.DataFrame({"start": pd.to_datetime(["2026-11-01 00:00", "2026-11-01 01:00"]), "end": pd.NaT})
     >>> requests, horizon_s, start_unix_s = frame_requests(
@@ -93,15 +93,15 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     columns: dict[str, Any] = {"request_id": ids.to_numpy()}
     for name, at in (("arrival_s", start), ("departure_s", end)):
         columns[name] = pd.Series(np.floor(at) - origin, dtype="Float64").mask(np.isnan(at)).astype("Int64").array
-    for name, given in amounts.items():
-        columns[name] = _amounts(frame, name, given) if isinstance(given, str) else float(given)
+    for name, source in amounts.items():
+        columns[name] = _amounts(frame, name, source) if isinstance(source, str) else float(source)
     for name in kept:
         columns[name] = frame[_named(frame, "a role", name)].array
     return pd.DataFrame(columns), int(np.floor(horizon_at) - origin), int(origin) if is_dated else None
 
 
 def _check_meanings(roles: Sequence[str], kept: Sequence[str]) -> None:
-    """ValueError naming a column that has two roles, or a role and none."""
+    """ValueError for a column with two roles, or with a role and without."""
     twice = [name for name in dict.fromkeys(kept) if kept.count(name) > 1]
     if twice:
         what = "one role" if roles.count(twice[0]) > 1 else "a role or be known only at the end"
@@ -135,19 +135,19 @@ def _times(frame: pd.DataFrame, what: str, column: str) -> tuple[np.ndarray, boo
     if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
         shown = values.dropna().iloc[0]
         raise ValueError(f"{column} must hold datetimes or seconds, got {shown!r} (texts: use pandas.to_datetime)")
-    found = values.to_numpy(np.float64, na_value=np.nan)
-    unit = _unit(found)
+    numbers = values.to_numpy(np.float64, na_value=np.nan)
+    unit = _unit(numbers)
     if unit:
-        return found / unit, True
+        return numbers / unit, True
     if unit is None:
-        shown = f"{np.nanmin(found):.17g} to {np.nanmax(found):.17g}"
+        shown = f"{np.nanmin(numbers):.17g} to {np.nanmax(numbers):.17g}"
         raise ValueError(f"{column} must hold Unix stamps in one unit (s, ms, us or ns, of 1985 to 2103) or seconds "
                          f"below {FIRST_STAMP_S:.0e} from a start of their own, got {shown} (use pandas.to_datetime)")
-    return found, False
+    return numbers, False
 
 
 def _unit(values: np.ndarray) -> float | None:
-    """How many make a second, where all numbers are Unix stamps in one unit; 0 where none is one; None otherwise."""
+    """Units per second, if all numbers are Unix stamps in one unit; 0 if none is one; None otherwise."""
     there = values[np.isfinite(values) & (values != 0)]
     if (np.abs(there) < FIRST_STAMP_S).all() and np.isfinite(values[~np.isnan(values)]).all():
         return 0.0
@@ -156,7 +156,7 @@ def _unit(values: np.ndarray) -> float | None:
 
 
 def _zone_kind(values: pd.Series) -> bool | None:
-    """Whether datetimes have a zone; None for what is none."""
+    """Whether datetimes have a zone; None for other types."""
     if pd.api.types.is_datetime64_any_dtype(values):
         return values.dt.tz is not None if values.notna().any() else None
     first = next((value for value in values if isinstance(value, datetime) and not pd.isna(value)), None)
@@ -173,9 +173,9 @@ def _spans(frame: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def _finite(frame: pd.DataFrame, column: str, values: pd.Series) -> np.ndarray:
-    found = values.to_numpy(np.float64, na_value=np.nan)
-    _refuse_row(frame, column, np.abs(found) > MAX_SPAN_S, f"a number of seconds up to {MAX_SPAN_S:.1e}, 100 years")
-    return found
+    numbers = values.to_numpy(np.float64, na_value=np.nan)
+    _refuse_row(frame, column, np.abs(numbers) > MAX_SPAN_S, f"a number of seconds up to {MAX_SPAN_S:.1e}, 100 years")
+    return numbers
 
 
 def _amounts(frame: pd.DataFrame, what: str, column: str) -> np.ndarray:
@@ -186,16 +186,16 @@ def _amounts(frame: pd.DataFrame, what: str, column: str) -> np.ndarray:
         shown = next(value for value in values if not _is_number(value))
         raise ValueError(f"{column} must hold numbers of {what}, got {shown!r} of type {type(shown).__name__} "
                          "(texts: use pandas.to_numeric)")
-    found = values.to_numpy(np.float64, na_value=np.nan)
-    _refuse_row(frame, column, ~(np.isfinite(found) & (found >= 0)), "finite and at least 0")
-    if what == "mem_gib" and np.median(found) > _MOST_GIB:
-        warnings.warn(f"the median of {column!r} is {np.median(found):,.0f} GiB: is it in MiB? Divide it by 1024",
+    numbers = values.to_numpy(np.float64, na_value=np.nan)
+    _refuse_row(frame, column, ~(np.isfinite(numbers) & (numbers >= 0)), "finite and at least 0")
+    if what == "mem_gib" and np.median(numbers) > _MOST_GIB:
+        warnings.warn(f"the median of {column!r} is {np.median(numbers):,.0f} GiB: is it in MiB? Divide it by 1024",
                       stacklevel=4)
-    return found
+    return numbers
 
 
 def _plain_numbers(values: pd.Series) -> pd.Series:
-    """Python's numbers, as a database's driver gives them, as floats; anything else as it is."""
+    """Numbers as objects, from a database driver, as floats; other columns unchanged."""
     is_number = [value is None or _is_number(value) for value in values]
     return values.astype("float64") if all(is_number) else values
 
@@ -241,7 +241,7 @@ _AT_END = re.compile(
 
 
 def plain_name(column: str) -> str:
-    """A column's name in small letters, words parted by underscores.
+    """A column's name in lower case, words separated by underscores.
 
     >>> plain_name("VM Id"), plain_name("startTime"), plain_name("CPU-Request (m)"), plain_name("memMiB")
     ('vm_id', 'start_time', 'cpu_request_m', 'mem_mib')
@@ -251,7 +251,7 @@ def plain_name(column: str) -> str:
 
 
 def is_end_name(column: str) -> bool:
-    """Whether a column's name says that it is known only at a request's end.
+    """Whether a column's name suggests that it is known only at a request's end.
 
     >>> is_end_name("exit_code"), is_end_name("MaxRSS"), is_end_name("zone"), is_end_name("used_cpu_s")
     (True, True, False, True)

@@ -1,4 +1,4 @@
-"""A trace of two files: the past, which models are fitted on, and a later one, on which they are judged."""
+"""A trace of two files: the past, for fitting models, and a later one, for judging them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import pandas as pd
 from sojourn.features.trace import RESOURCES, SEEN_FROM, SEEN_TO, Trace, moved_times
 
 OVERLAP_MAX = 0.05
-"""A later file of which more requests began before the past's end is refused unless it is asked for."""
+"""The largest share of requests of the later file with a start before the past's end, by default."""
 KNOWN_MIN = 0.1
-"""Told as a doubt: fewer of the later file's requests than this share have an owner that the past knows."""
+"""A doubt is printed if fewer owners of the later file than this share are known in the past."""
 TEST_FROM, LATER_FROM = "test_from_s", "later_from_s"
-"""Keys of a joined trace's `meta`: the past's end, and when the later file's observation begins if that is after it."""
+"""Keys of a joined trace's `meta`: the past's end, and the start of the later file's observation if later."""
 
 
 def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_ids: Collection[str] = (),
                is_overlap_allowed: bool = False) -> tuple[Trace, tuple[str, ...]]:
-    """One trace of both files on the past's clock, and what was done with their requests, a line each.
+    """One trace of both files on the past's clock, and notes on their requests, a line each.
 
-    offset_s: where the later file's begin lies on the past's clock; None where both are dated, which tells it.
-    file_ids: columns of owners whose values, or `request_id`, hold within one file alone: they are kept apart. Owners
-    and categories of other columns are the same in both. is_overlap_allowed: see `OVERLAP_MAX`.
+    offset_s: the later file's begin on the past's clock; None if both have dates. file_ids: owner
+    columns, or `request_id`, whose values are valid within one file only; they stay distinct.
+    Values of other columns mean the same in both. is_overlap_allowed: see `OVERLAP_MAX`.
 
-    Nothing of the later file reaches what is known before the past's end:
+    No data of the later file is known before the past's end:
 
     - A request that runs at the past's end is censored there. The later file's request with the same id, the same
-      owners and the same start (or an unknown one) is the same request and gives it its end; else it is out of
-      observation from the past's end on: it leaves its owner's history without an end.
-    - A request of the later file that was asked for or began earlier than its observation counts from the past's end
-      (or the later file's begin, if that is after it): its prediction is asked for then, and it enters at its age
-      (left truncation). One that had ended by then is left out.
+      owners and the same start (or an unknown one) is the same request and has its end. Else it leaves
+      observation at the past's end, and its owner's history without an end.
+    - A request of the later file that was submitted or began earlier is observed from the past's end on
+      (or from the later file's begin, if later): its prediction is at that time, and it enters at its age
+      (left truncation). One that had ended by then is dropped.
 
-    Raises ValueError where the clocks do not tell the offset, the later file lacks a column or ends before the past,
-    or more of its requests than `OVERLAP_MAX` began before the past's end.
+    Raises ValueError if the clocks do not give the offset, the later file lacks a column or ends
+    before the past, or more of its requests than `OVERLAP_MAX` began before the past's end.
 
     >>> names = ["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"]
     >>> one = Trace(pd.DataFrame([[1, 0, 30, 1.0, 1.0], [2, 50, None, 1.0, 1.0]], columns=names), 100)
@@ -66,23 +66,23 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
                                else (np.empty(0, np.int64), np.empty(0, np.int64)))
     ends = second["departure_s"].to_numpy("float64", na_value=np.inf)[same_second]
     is_open = first["departure_s"].isna().to_numpy()[same_first] & (ends > end_s)
-    ended, at = same_first[is_open], same_second[is_open]
-    first.loc[ended, "departure_s"] = second["departure_s"].iloc[at].to_numpy()
-    first.loc[ended, SEEN_TO] = pd.NA
+    pairs, at = same_first[is_open], same_second[is_open]
+    first.loc[pairs, "departure_s"] = second["departure_s"].iloc[at].to_numpy()
+    first.loc[pairs, SEEN_TO] = pd.NA
     second = second.drop(index=second.index[same_second])
 
-    begun = _decided(second)
-    is_gone = (second["departure_s"] <= from_s).fillna(False).to_numpy(bool) & (begun < from_s)
-    is_early = second["arrival_s"].notna().to_numpy() & (begun < end_s)
+    decided_s = _decided(second)
+    is_gone = (second["departure_s"] <= from_s).fillna(False).to_numpy(bool) & (decided_s < from_s)
+    is_early = second["arrival_s"].notna().to_numpy() & (decided_s < end_s)
     n_early, share = int(is_early.sum()), float(is_early.mean()) if len(second) else 0.0
     if begin_s < end_s and share > OVERLAP_MAX and not is_overlap_allowed:
         raise ValueError(f"test must begin at the trace's end, second {end_s:,}: at most {OVERLAP_MAX:.0%} of its "
                          f"requests may be earlier, got {share:.1%} ({n_early:,}); --allow-overlap takes them at their "
                          "age at that second, and --test-offset says where the file lies")
-    second, begun = second[~is_gone], begun[~is_gone]
+    second, decided_s = second[~is_gone], decided_s[~is_gone]
     second[SEEN_TO] = pd.array([pd.NA] * len(second), "Int64")
-    second[SEEN_FROM] = pd.array(np.where(begun < from_s, from_s, 0), "Int64")
-    second.loc[begun >= from_s, SEEN_FROM] = pd.NA
+    second[SEEN_FROM] = pd.array(np.where(decided_s < from_s, from_s, 0), "Int64")
+    second.loc[decided_s >= from_s, SEEN_FROM] = pd.NA
     second["request_id"] = _ids_apart(first["request_id"], second["request_id"])
     if pd.api.types.is_numeric_dtype(first["request_id"]) != pd.api.types.is_numeric_dtype(second["request_id"]):
         first["request_id"] = first["request_id"].astype(str)
@@ -91,40 +91,39 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
         requests[name] = requests[name].astype("category")
     n_lost = int(first[SEEN_TO].notna().sum())
     lines = (f"the trace's end is second {end_s:,}; the test file begins at second {begin_s:,}",
-             f"requests of the trace that still ran at its end: {len(ended):,} followed in the test file by their id, "
+             f"requests of the trace that still ran at its end: {len(pairs):,} followed in the test file by their id, "
              f"{n_lost:,} not",
              f"requests of the test file: {len(second):,}, of which {int(second[SEEN_FROM].notna().sum()):,} began "
              f"before second {from_s:,} and enter at their age; {int(is_gone.sum()):,} that ended before it left out, "
              f"{len(same_second):,} are the trace's own",
-             *_owners_told(first, second, owners))
+             *_owner_lines(first, second, owners))
     meta = {**past.meta, TEST_FROM: end_s, LATER_FROM: from_s, "later_source": str(later.meta.get("source", "")),
             "known_at_end": sorted({*past.meta.get("known_at_end", ()), *later.meta.get("known_at_end", ())})}
     hosts = past.hosts if later.hosts is None else later.hosts
     return Trace(requests, horizon_s, past.roles, hosts, None, meta), lines
 
 
-def _owners_told(first: pd.DataFrame, second: pd.DataFrame, owners: Sequence[str]) -> list[str]:
-    """A line by the coarsest owner: where few are known, a name may be written otherwise, or it is another cluster."""
+def _owner_lines(first: pd.DataFrame, second: pd.DataFrame, owners: Sequence[str]) -> list[str]:
+    """A line on the coarsest owner: if few are known, names may have another form, or it is another cluster."""
     if not owners or second[owners[0]].notna().sum() == 0:
         return []
-    named = second[owners[0]].dropna()
-    n_known = int((pd.Index(first[owners[0]].dropna().unique()).get_indexer(pd.Index(named)) >= 0).sum())
-    doubt = "check: " if n_known < KNOWN_MIN * len(named) else ""
-    return [f"{doubt}requests of the test file whose {owners[0]} the trace knows: {n_known:,} of {len(named):,}"]
+    owner_names = second[owners[0]].dropna()
+    n_known = int((pd.Index(first[owners[0]].dropna().unique()).get_indexer(pd.Index(owner_names)) >= 0).sum())
+    doubt = "check: " if n_known < KNOWN_MIN * len(owner_names) else ""
+    return [f"{doubt}requests of the test file whose {owners[0]} the trace knows: {n_known:,} of {len(owner_names):,}"]
 
 
 def test_from_s(meta: Mapping[str, Any]) -> int | None:
-    """The past's end of a joined trace, by its meta; None of a trace of one file.
+    """The past's end of a joined trace, from its meta; None for a trace of one file.
 
     >>> test_from_s({"test_from_s": 100}), test_from_s({})
     (100, None)
     """
-    found = meta.get(TEST_FROM)
-    return None if found is None else int(found)
+    time_s = meta.get(TEST_FROM)
+    return None if time_s is None else int(time_s)
 
 
 def _begin(past: Trace, later: Trace, offset_s: int | None) -> int:
-    """When the later file begins on the past's clock."""
     if not (past.is_dated and later.is_dated):
         if offset_s is None:
             undated = [name for name, trace in (("trace", past), ("test", later)) if not trace.is_dated]
@@ -139,7 +138,7 @@ def _begin(past: Trace, later: Trace, offset_s: int | None) -> int:
 
 
 def _same_columns(past: Trace, later: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both tables with the past's columns; those of the later file that the past lacks say nothing to its models."""
+    """Both tables with the past's columns; models of the past do not read others."""
     needed = (*past.resources, *past.roles.columns())
     missing = [name for name in needed if name not in later.requests and name not in RESOURCES]
     if missing:
@@ -147,7 +146,7 @@ def _same_columns(past: Trace, later: Trace) -> tuple[pd.DataFrame, pd.DataFrame
                          "map its columns")
     first, second = past.requests.copy(), later.requests.copy()
     for name in past.resources:
-        if name not in second:  # no GPU in the whole file
+        if name not in second:  # a file without GPUs
             second[name] = 0.0
     if "submit_s" in first or "submit_s" in second:
         for table, trace in ((first, past), (second, later)):
@@ -157,12 +156,13 @@ def _same_columns(past: Trace, later: Trace) -> tuple[pd.DataFrame, pd.DataFrame
         first[name], second[name] = _as_names(first[name], second[name])
     for name in past.roles.numbers:
         first[name], second[name] = (pd.to_numeric(column, errors="coerce") for column in (first[name], second[name]))
-    kept = [name for name in first if name in second]
-    return first[kept], second[kept]
+    names = [name for name in first if name in second]
+    return first[names], second[names]
 
 
 def _as_names(one: pd.Series, other: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """Both columns as text where their types differ or are categories: 7 and 7.0 (beside a missing one) are a name."""
+    """Both columns as text if their types differ or are categories: 7 and 7.0 (in a column with
+    missing values) are one name."""
     if one.dtype == other.dtype and not isinstance(one.dtype, pd.CategoricalDtype):
         return one, other
     return _as_text(one), _as_text(other)
@@ -176,37 +176,37 @@ def _as_text(column: pd.Series) -> pd.Series:
 
 
 def _apart(one: pd.Series, other: pd.Series) -> pd.Series:
-    """The second column with values that the first has none of."""
+    """The second column with a prefix, so that no value is in the first."""
     prefix = _free_prefix(one.dropna().astype(str).unique())
     return _as_text(other).map(lambda value: f"{prefix}{value}", na_action="ignore")
 
 
-def _free_prefix(known: Iterable[str]) -> str:
-    """What none of these begins with."""
-    taken, prefix = list(known), "test:"
-    while any(value.startswith(prefix) for value in taken):
+def _free_prefix(values: Iterable[str]) -> str:
+    """A prefix of none of these values."""
+    texts, prefix = list(values), "test:"
+    while any(value.startswith(prefix) for value in texts):
         prefix = f"test:{prefix}"
     return prefix
 
 
 def _ids_apart(one: pd.Series, other: pd.Series) -> pd.Series:
-    """The second file's ids, as they are where the first has none of them and they are of the same type."""
+    """The second file's ids, with a prefix where the first file has them, or if types differ."""
     is_number = [pd.api.types.is_numeric_dtype(column) for column in (one, other)]
-    known = pd.Index(one.astype(str))
+    ids = pd.Index(one.astype(str))
     text = other.astype(str)
-    if is_number[0] == is_number[1] and not text.isin(known).any():
+    if is_number[0] == is_number[1] and not text.isin(ids).any():
         return other
-    return text.where(~text.isin(known), _free_prefix(known) + text)
+    return text.where(~text.isin(ids), _free_prefix(ids) + text)
 
 
 def _decided(requests: pd.DataFrame) -> np.ndarray:
-    """When a request was first heard of, int64 (n,); an unknown start is before all."""
+    """The first known time of a request, int64 (n,); an unknown start is before all."""
     start = requests["arrival_s"].fillna(np.iinfo(np.int64).min // 2).to_numpy(np.int64)
     return np.minimum(start, requests["submit_s"].to_numpy(np.int64)) if "submit_s" in requests else start
 
 
 def _same_requests(first: pd.DataFrame, second: pd.DataFrame, owners: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of requests that both tables hold: the same id and owners, and the same start or an unknown one."""
+    """Positions of requests in both tables: the same id and owners, and the same start or an unknown one."""
     at = pd.Index(first["request_id"].astype(str)).get_indexer(pd.Index(second["request_id"].astype(str)))
     there = np.flatnonzero(at >= 0)
     one, other = first.iloc[at[there]], second.iloc[there]

@@ -1,4 +1,4 @@
-"""What a reader did with each row: kept, repaired by rule, refused by rule with examples."""
+"""The result of each row of a reader: kept, repaired by rule, or refused by rule with examples."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _EXAMPLE_WIDTH = 100
 class ReadReport:
     """Rows read, kept, repaired and refused by one reader.
 
-    n_read: data rows seen (comments, blank lines and headers are no rows).
-    n_kept: requests in the trace. n_hosts: hosts in the trace that were read as rows.
-    repaired: rule -> number of rows that were changed by it (a row may be repaired by several rules).
-    refused: rule -> number of rows left out by it (each refused row counts once, under its first rule).
-    rejected: one row per refused row, or per rule the first so many where the ledger keeps no more: `file` (str),
+    n_read: data rows (without comments, blank lines and headers). n_kept: requests in the trace.
+    n_hosts: hosts in the trace, read as rows.
+    repaired: rule -> number of changed rows (a row may be repaired by several rules).
+    refused: rule -> number of refused rows (each counts once, under its first rule).
+    rejected: one row per refused row, per rule at most as many as the ledger keeps: `file` (str),
         `line` (int64, from 1), `rule` (str), `raw` (str, as read).
-    n_joined: rows that are no request of their own: events that add to one, or to a task that never ran.
-    notes: what else to know, one line each: which horizon was taken, and how many rows carry it.
+    n_joined: rows that are part of another request (events), or of a task that never ran.
+    notes: one line each: for example the horizon, and the number of rows at it.
 
     >>> ledger = ReadLedger()
     >>> ledger.read(3)
@@ -81,7 +81,7 @@ class ReadReport:
         return "\n".join(self.lines())
 
     def write_rejected(self, folder: str | Path) -> Path | None:
-        """Write the refused rows to `rejected.parquet` in the trace's folder; None where no row was refused.
+        """Write the refused rows to `rejected.parquet` in the trace's folder; None if no row was refused.
 
         Call it after `Trace.save`, which replaces the folder.
         """
@@ -92,7 +92,7 @@ class ReadReport:
         return path
 
     def joined(self, later: ReadReport, n_kept: int, lines: Sequence[str]) -> ReadReport:
-        """The report of two files that became one trace of `n_kept` requests; lines: notes on how, the last ones."""
+        """The report of two files that were joined to one trace of `n_kept` requests; lines: further notes, last."""
         counts = [{rule: one.get(rule, 0) + other.get(rule, 0) for rule in {**one, **other}}
                   for one, other in ((self.repaired, later.repaired), (self.refused, later.refused))]
         return ReadReport(self.n_read + later.n_read, n_kept, self.n_hosts + later.n_hosts, counts[0], counts[1],
@@ -108,9 +108,10 @@ class ReadReport:
 
 @dataclass(slots=True)
 class ReadLedger:
-    """Counts rows while a file is read in blocks; `report` closes it.
+    """Counts rows while a file is read in blocks; `report` gives the result.
 
-    max_texts: refused rows of each rule whose text is kept; None = all. Every refused row counts either way.
+    max_texts: the most refused rows of each rule with their text; None = all. All refused rows
+    count.
 
     >>> ledger = ReadLedger()
     >>> ledger.read(2)
@@ -130,18 +131,18 @@ class ReadLedger:
         self.n_read += int(n_rows)
 
     def repair(self, rule: str, n_rows: int) -> None:
-        """Count `n_rows` rows changed by `rule`; 0 leaves no trace in the report."""
+        """Count `n_rows` rows changed by `rule`; 0 does not appear in the report."""
         if n_rows:
             self._repaired[rule] = self._repaired.get(rule, 0) + int(n_rows)
 
     def note(self, line: str) -> None:
-        """Add a line that the report ends with."""
+        """Add a line to the end of the report."""
         self._notes.append(line)
 
     def refuse(self, rule: str, file: str, line: np.ndarray, raw: Sequence[str]) -> None:
         """Count the rows at `line` (int64, shape (k,)) of `file` as refused, and keep them with their text `raw`.
 
-        raw: the texts of all k rows, or of as many as `n_texts` asks for.
+        raw: the texts of all k rows, or of the first `n_texts`.
         """
         n_texts = self.n_texts(rule, len(line))
         if len(line):
@@ -154,7 +155,7 @@ class ReadLedger:
                 "raw": pd.Series(list(raw)[:n_texts], dtype="str")}))
 
     def add(self, other: ReadLedger) -> None:
-        """Count what another ledger of the same `max_texts` counted, as if it had been counted here.
+        """Add the counts of another ledger with the same `max_texts`.
 
         >>> one, other = ReadLedger(), ReadLedger()
         >>> other.read(2)
@@ -165,26 +166,26 @@ class ReadLedger:
         self.n_read += other.n_read
         for rule, n_rows in other._repaired.items():
             self.repair(rule, n_rows)
-        kept = {rule: self.n_texts(rule, n_refused) for rule, n_refused in other._n_refused.items()}
+        n_left = {rule: self.n_texts(rule, n_refused) for rule, n_refused in other._n_refused.items()}
         for refused in other._refused:
             rule = refused["rule"].iloc[0]
-            if kept[rule]:
-                self._refused.append(refused.iloc[:kept[rule]])
-                kept[rule] -= len(self._refused[-1])
+            if n_left[rule]:
+                self._refused.append(refused.iloc[:n_left[rule]])
+                n_left[rule] -= len(self._refused[-1])
         for rule, n_refused in other._n_refused.items():
             self._n_refused[rule] = self._n_refused.get(rule, 0) + n_refused
         self._notes += other._notes
 
     def n_texts(self, rule: str, n_rows: int) -> int:
-        """Of the next `n_rows` rows refused by `rule`, how many are kept with their text."""
+        """How many of the next `n_rows` rows refused by `rule` keep their text."""
         if self.max_texts is None:
             return n_rows
         return min(n_rows, max(self.max_texts - self._n_refused.get(rule, 0), 0))
 
     def report(self, n_kept: int, *, n_hosts: int = 0, is_event_log: bool = False) -> ReadReport:
-        """The finished report over everything counted so far, for `n_kept` requests and `n_hosts` hosts.
+        """The report of all counts so far, for `n_kept` requests and `n_hosts` hosts.
 
-        is_event_log: a request is made of several rows; those neither kept nor refused count as joined.
+        is_event_log: a request has several rows; rows neither kept nor refused count as joined.
         """
         rejected = pd.DataFrame({"file": pd.Series(dtype="str"), "line": pd.Series(dtype="int64"),
                                  "rule": pd.Series(dtype="str"), "raw": pd.Series(dtype="str")})

@@ -1,11 +1,10 @@
-"""Feature rows of requests that run: what was known of their owners at set ages, as at admission what was known then.
+"""Feature rows of running requests at set ages, with the data known then.
 
-The same history and encoder as at admission, asked later: the request itself is by then among what its owner runs.
+History and encoder are those of the admission; the request itself is then one of its owner's running ones.
 
-Feature rows read anew with instant ends apart: owners' habits are of the others, and the share of instant ends.
-
-The history keeps the same in both readings, so the rows of one follow from those of the other and from the ends: no
-second replay of the trace.
+`apart_rows` gives feature rows with instant ends set apart: owner features are of other ends, with
+the share of instant ends. The history stores the same data in both cases, so rows follow from the
+other rows and the ends, without a second replay of the trace.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _NEVER_S = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class RefreshedRows:
-    """One row per request and age that it was seen to reach, by age and then in the order of decision.
+    """One row per request and age that it reached under observation, by age and then in the order of decision.
 
-    features: float64 (m, n_features), as of `FeatureRows`, at that age. idx_row: int64 (m,), of the FeatureRows.
+    features: float64 (m, n_features), as in `FeatureRows`, at that age. idx_row: int64 (m,), of the FeatureRows.
     age_s: int64 (m,).
     """
 
@@ -42,20 +41,20 @@ class RefreshedRows:
         return len(self.features)
 
     def of(self, examples: Examples, age_s: int) -> tuple[np.ndarray, Examples]:
-        """Positions int64 (k,) of the examples seen alive at an age, and these as they stood then.
+        """Positions int64 (k,) of the examples observed alive at an age, and these examples at that age.
 
-        Features are those of the age, and it is their entry: what is learnt of them is what came after it.
+        Features are those of the age, and entry_s is the age: models learn from the time after it.
         """
         at = np.flatnonzero(self.age_s == age_s)
         alive = np.flatnonzero((examples.lifetime_s > age_s) & (examples.entry_s <= age_s))
-        own = np.minimum(np.searchsorted(self.idx_row[at], examples.idx_row[alive]), max(len(at) - 1, 0))
-        is_found = self.idx_row[at][own] == examples.idx_row[alive] if len(at) else np.zeros(len(alive), bool)
-        alive, found = alive[is_found], at[own[is_found]]
-        taken = examples.take(alive)
-        return alive, replace(taken, features=self.features[found], entry_s=np.full(len(alive), float(age_s)))
+        nearest = np.minimum(np.searchsorted(self.idx_row[at], examples.idx_row[alive]), max(len(at) - 1, 0))
+        is_found = self.idx_row[at][nearest] == examples.idx_row[alive] if len(at) else np.zeros(len(alive), bool)
+        alive, rows_found = alive[is_found], at[nearest[is_found]]
+        past = examples.take(alive)
+        return alive, replace(past, features=self.features[rows_found], entry_s=np.full(len(alive), float(age_s)))
 
     def examples(self, examples: Examples) -> Examples:
-        """All of them at all ages, one after the other."""
+        """The examples at all ages, concatenated."""
         parts = [self.of(examples, age_s)[1] for age_s in np.unique(self.age_s).tolist()] or [
             examples.take(np.empty(0, np.int64))]
         joined = {name: np.concatenate([getattr(part, name) for part in parts])
@@ -66,40 +65,40 @@ class RefreshedRows:
 
 def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,
                    ages_s: tuple[int, ...] = REFRESH_AGES_S) -> RefreshedRows:
-    """Replay a trace through the owner history, as `build_rows` does, and encode what runs at each age.
+    """Replay a trace through the owner history, as in `build_rows`, and encode running requests at each age.
 
-    rows: of the same trace and encoder. An age that a request had before its prediction was asked for, or that it was
-    not seen to outlive, has no row. Within one second ends come first, then what is asked again, then new requests:
-    nothing that came later is known, and nothing of the second's arrivals.
+    rows: of the same trace and encoder. There is no row for an age before the request's prediction,
+    or that it did not outlive under observation. Within one second ends come first, then repeated
+    predictions, then new requests: no later data is known, and no arrivals of the same second.
     """
     n = len(rows)
     parsed = list(parsed_requests(trace.requests.iloc[rows.idx_request], encoder))
     is_lost = trace.is_lost()[rows.idx_request]
     seen_to_s = rows.arrival_s + rows.lifetime_s
     end = np.where(rows.is_event | is_lost, seen_to_s, _NEVER_S)
-    asked = np.concatenate([np.column_stack([rows.arrival_s + age_s, np.arange(n), np.full(n, age_s)])
-                            for age_s in ages_s])
-    asked = asked[(asked[:, 0] < seen_to_s[asked[:, 1]]) & (asked[:, 0] > rows.decided_s[asked[:, 1]])]
-    asked = asked[np.argsort(asked[:, 0], kind="stable")]
-    features = np.empty((len(asked), len(encoder.feature_names())))
+    queries = np.concatenate([np.column_stack([rows.arrival_s + age_s, np.arange(n), np.full(n, age_s)])
+                              for age_s in ages_s])
+    queries = queries[(queries[:, 0] < seen_to_s[queries[:, 1]]) & (queries[:, 0] > rows.decided_s[queries[:, 1]])]
+    queries = queries[np.argsort(queries[:, 0], kind="stable")]
+    features = np.empty((len(queries), len(encoder.feature_names())))
 
     history = HistoryState(encoder.history)
     admissions: list[Receipt | None] = [None] * n
     lost = frozenset(np.flatnonzero(is_lost).tolist())
     decided_s, arrival_s, end_s = rows.decided_s.tolist(), rows.arrival_s.tolist(), end.tolist()
     by_end = np.argsort(end, kind="stable").tolist()
-    asked_s, asked_row = asked[:, 0].tolist(), asked[:, 1].tolist()
+    query_s, query_row = queries[:, 0].tolist(), queries[:, 1].tolist()
     n_ended = n_asked = 0
     for idx in range(n + 1):
         now_s = decided_s[idx] if idx < n else _NEVER_S - 1
         while True:
             next_end_s = end_s[by_end[n_ended]] if n_ended < n else _NEVER_S
-            next_asked_s = asked_s[n_asked] if n_asked < len(asked_s) else _NEVER_S
+            next_asked_s = query_s[n_asked] if n_asked < len(query_s) else _NEVER_S
             if next_end_s <= now_s and next_end_s <= next_asked_s:
                 strike_off(history, admissions, by_end[n_ended], arrival_s, end_s, lost)
                 n_ended += 1
             elif next_asked_s <= now_s:
-                features[n_asked] = encoder.encode(parsed[asked_row[n_asked]], next_asked_s, history)
+                features[n_asked] = encoder.encode(parsed[query_row[n_asked]], next_asked_s, history)
                 n_asked += 1
             else:
                 break
@@ -107,8 +106,8 @@ def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,
             admissions[idx] = history.admit(parsed[idx].keys, now_s)
             if end_s[idx] <= now_s:  # ended within the second of its own decision
                 strike_off(history, admissions, idx, arrival_s, end_s, lost)
-    order = np.lexsort((asked[:, 1], asked[:, 2]))
-    return RefreshedRows(features[order], asked[order, 1], asked[order, 2])
+    order = np.lexsort((queries[:, 1], queries[:, 2]))
+    return RefreshedRows(features[order], queries[order, 1], queries[order, 2])
 
 
 _N_HABITS = 9
@@ -120,27 +119,27 @@ def with_instants_apart(encoder: Encoder, instant_s: int) -> Encoder:
 
 
 def apart_rows(rows: FeatureRows, encoder: Encoder) -> FeatureRows:
-    """The rows of a whole trace that an encoder gave without `instant_s`, as this one, with it, gives them, to the bit.
+    """The rows of a whole trace by this encoder, to the bit, from rows of the same encoder without `instant_s`.
 
-    encoder: without a lookup table. ValueError where owners are more than the history keeps: which of them were
-    forgotten is not known from the rows.
+    encoder: without a lookup table. ValueError if there are more owners than the history keeps,
+    since the rows do not show which owners were removed.
     """
     history = encoder.history
     if history.instant_s is None:
         raise ValueError("instant_s of the encoder's history must be a number of seconds, got None")
     end_s = rows.arrival_s + rows.lifetime_s
-    ended = np.flatnonzero(rows.is_event)
-    by_end = ended[np.argsort(end_s[ended], kind="stable")]
+    ended_rows = np.flatnonzero(rows.is_event)
+    by_end = ended_rows[np.argsort(end_s[ended_rows], kind="stable")]
     log_lifetime = np.array([math.log10(max(lifetime_s, 1)) for lifetime_s in rows.lifetime_s.tolist()])
     counts_log1p = np.array([math.log1p(count) for count in range(history.window + 1)])
     features, at = rows.features.copy(), encoder.n_numbers + len(CLOCK_FEATURES)
     for key, codes in zip(history.keys, rows.keys, strict=True):
         if key.kind == "owner":
-            known, dense = np.unique(codes, return_inverse=True)
-            n_missing = int(len(known) > 0 and known[0] < 0)
-            if len(known) - n_missing > history.n_keys_max:
+            distinct, dense = np.unique(codes, return_inverse=True)
+            n_missing = int(len(distinct) > 0 and distinct[0] < 0)
+            if len(distinct) - n_missing > history.n_keys_max:
                 raise ValueError(f"owners of {key.name!r} must be at most {history.n_keys_max:,}, got "
-                                 f"{len(known) - n_missing:,}")
+                                 f"{len(distinct) - n_missing:,}")
             habits = np.empty((len(rows), _N_HABITS))
             fill_habits(dense.astype(np.int64) - n_missing, rows.decided_s, end_s, rows.is_event, by_end, log_lifetime,
                         history.window, history.instant_log10, counts_log1p, np.array(LONGER_LOG10), habits)
@@ -152,7 +151,7 @@ def apart_rows(rows: FeatureRows, encoder: Encoder) -> FeatureRows:
 
 
 def _fill_limits(features: np.ndarray, encoder: Encoder) -> None:
-    """Set the last features, what owners' habits are to the limit, from the others."""
+    """Set the limit features, the last ones, from the others."""
     for idx in range(len(features)) if encoder.limit_place >= 0 else ():
         row = features[idx].tolist()
         encoder.fill_limits(row)

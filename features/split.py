@@ -1,4 +1,4 @@
-"""Time decides every split: what was known at the cut, and nothing that came after it."""
+"""Splits by time: only data known at the cut, and none after it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sojourn.features.creation import FeatureRows
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Feature rows with survival labels as they were known at one moment.
+    """Feature rows with survival labels as known at one moment.
 
     features: float64 (n, n_features). keys: int64 codes (n,) of each history key.
     lifetime_s: float64 (n,), at least 1. is_event: bool (n,), False = censored.
     entry_s: float64 (n,), the age at which the request came under observation (0: from its start).
-    arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows it came from. begin_s: of the trace.
+    arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows. begin_s: of the trace.
     """
 
     features: np.ndarray
@@ -40,7 +40,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Three windows by decision time, and the moments that part them (seconds).
+    """Three windows by decision time, and the moments between them (seconds).
 
     train: decided before `valid_from_s`, labels as known then. valid: decided before `test_from_s`, labels as
     known then. past: both together, labels as known at `test_from_s` (for the final fit). test: the rest.
@@ -58,16 +58,15 @@ def split_by_time(rows: FeatureRows, test_share: float = 0.3, valid_share: float
                   test_from_s: int | None = None) -> Split:
     """Split by decision time: the last `test_share` of requests test, `valid_share` of the rest validates.
 
-    A request still running at a cut is censored there, whatever happened later; one that had been decided
-    but had not begun to run is left out. Raises ValueError where a window would be empty.
+    A request that runs at a cut is censored there; one that was decided but did not yet run is
+    dropped. Raises ValueError if a window would be empty.
 
-    from_s: where the training window begins. Shares are of the requests decided from then on. A request that was
-    decided before is in `train` if it still ran then, from its age at that moment on (left truncation): its earlier
-    time, and all requests that had ended, say nothing of the window's lifetimes. Feature rows stay as they are: what
-    was known of owners at each decision, of all times before it.
+    from_s: start of the training window. Shares are of the requests decided from then on. A request
+    that was decided before is in `train` if it still ran then, from its age at that moment on (left
+    truncation), since its earlier time, and ended requests, are outside the window. Feature rows do
+    not change: the history at a decision is of all times before it.
 
-    test_from_s: the test window is what was decided from then on, whatever its share: of a trace of two files, the
-    first one's end.
+    test_from_s: start of the test window instead of its share: in a trace of two files, the end of the first.
     """
     for name, share in (("test_share", test_share), ("valid_share", valid_share)):
         if not 0.0 < share < 1.0:
@@ -103,9 +102,9 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_l
              from_s: int = 0) -> Examples:
     """The chosen rows with labels as known at `cut_s` (None: at the trace's end).
 
-    from_s: at least the trace's begin. is_late_entry: requests that ran already at `from_s`, or when they were asked
-    about, enter at their age then, and those that ended by then are left out;
-    False keeps every chosen row, for asking a model rather than for labels.
+    from_s: at least the trace's begin. is_late_entry: requests that ran before `from_s`, or before
+    their prediction, enter at their age then, and those that ended before are dropped; False keeps
+    all chosen rows, for predictions instead of labels.
     """
     from_s = max(from_s, rows.begin_s)
     end_s = rows.arrival_s + rows.lifetime_s

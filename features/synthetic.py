@@ -1,8 +1,7 @@
 """The embedded synthetic trace: seeded, vectorised, calibrated to published VM lifetimes.
 
-The distributions that the generator draws lifetimes from: mixtures of two lognormals, in closed form.
-
-Drifts of known truth for the generator: what changes in the lifetimes of a synthetic trace, and when.
+`LifetimeMixtures` are the distributions of its lifetimes: mixtures of two lognormals, in closed
+form. `Drift` is a known change of its lifetimes from some time on.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ _GIB_PER_CORE = np.array([2.0, 4.0, 8.0])
 
 @dataclass(frozen=True, slots=True)
 class SyntheticParameters:
-    """All constants of the generator; those given per kind are in the order short, mixed, long, burst.
+    """All constants of the generator; constants per kind are in the order short, mixed, long, burst.
 
-    A deployment is of one kind. Short ones live minutes, long ones days; each request of a mixed one ends
-    within minutes or lives for hours to days, with nothing in its features to tell which; burst ones start
-    many requests at once, of which most live for hours and some stay for days.
+    A deployment is of one kind. Short requests live minutes, long ones days; a mixed one ends
+    within minutes or lives for hours to days, and its features do not show which; a burst starts
+    many requests at once, most of which live for hours and some for days.
 
-    kind_shares: of the requests that arrive in the window; a last share of 0 gives a trace without bursts.
+    kind_shares: of the requests that arrive in the window; with a last share of 0 there are no bursts.
     median_s, between_spread, within_spread: lognormal lifetimes; the spreads (log units) are between
         deployments and between the requests of one.
-    mixed_short_median_s, mixed_long_beta: the brief mode of mixed ones, and how the share of the other mode
-        differs between deployments (a beta distribution).
+    mixed_short_median_s, mixed_long_beta: the short mode of mixed requests, and the beta
+    distribution of the share of the other mode over deployments.
     burst_stay_share, burst_stay_median_s: the requests of a burst that stay.
-    habit_kept: share of deployments of their subscription's usual kind.
-    deployment_life_days: mean of the exponential time for which a deployment makes requests.
-    drift_per_week, change_share: spread of the slopes of a deployment's log lifetime, and the share of
-        deployments whose habit changes at once some day.
+    habit_kept: share of deployments with their subscription's usual kind.
+    deployment_life_days: mean of the exponential time in which a deployment creates requests.
+    drift_per_week, change_share: spread of the slopes of a deployment's log lifetime, and the share
+    of deployments with one sudden change.
     """
 
     kind_shares: tuple[float, float, float, float] = (0.712, 0.24, 0.014, 0.034)
@@ -89,10 +88,9 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
 
     About 1 % of the requests run at time 0 (negative arrival, a few of unknown start); those that outlive
     the horizon are censored. Owners: subscription, deployment (a key within it); categories: zone,
-    vm_category; number: disk_gib. Hosts: as many of one size as make the peak demand `host_load` of the
-    capacity. drifts: changes of the lifetimes; until the first one arrivals and lifetimes are those without it.
-
-    Refused: n_requests below 1, days below 1, a negative seed.
+    vm_category; number: disk_gib. Hosts: of one size, as many that the peak demand is `host_load`
+    of the capacity. drifts: changes of the lifetimes; before the first one the trace is the same as
+    without. ValueError for n_requests below 1, days below 1, a negative seed.
 
     >>> trace = synthesize(2000, seed=7)
     >>> len(trace), trace.span_s, trace.roles.owners
@@ -106,12 +104,12 @@ def synthesize(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
 def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: float = 28.0,
                           parameters: SyntheticParameters | None = None,
                           drifts: tuple[Drift, ...] = ()) -> tuple[Trace, LifetimeMixtures]:
-    """The trace of `synthesize`, and for each row of its requests the distribution that the lifetime was drawn from.
+    """The trace of `synthesize`, and the distribution of each request's lifetime.
 
-    It tells what can be known when a request is made: its deployment's habit at that time and, of a burst, how long
-    the requests of this one live. How a request of a mixed deployment or of a burst will end is a matter of chance,
-    as is the time that it takes.
-    A request that runs at 0 is there because it lasted: its lifetime is one of this distribution above its age.
+    It is all that can be known at a request's creation: its deployment's habit at that time and,
+    for a burst, the lifetimes of its requests. The mode of a mixed or burst request is random, and
+    so is its time. The lifetime of a request that runs at 0 is from this distribution above its
+    age.
 
     >>> trace, truth = synthesize_with_truth(2000, seed=7)
     >>> within_an_hour = trace.lifetime_s() < 3600
@@ -129,9 +127,9 @@ def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: floa
     warm_s = int(settings.warm_days * DAY_S)
     rng = np.random.default_rng(seed)
     table, truth = _requests(rng, settings, n_requests, warm_s, horizon_s, drifts)
-    # A little more than asked for was drawn; thinning at random keeps every distribution.
-    kept = np.sort(rng.choice(len(table), n_requests, replace=False))
-    table, truth = table.iloc[kept].reset_index(drop=True), truth.take(kept)
+    # More requests than needed were drawn; a random sample keeps the distributions.
+    sample = np.sort(rng.choice(len(table), n_requests, replace=False))
+    table, truth = table.iloc[sample].reset_index(drop=True), truth.take(sample)
     table.insert(0, "request_id", np.arange(n_requests, dtype=np.int64))
     for name in ("subscription", "deployment", "zone", "vm_category"):
         table[name] = table[name].cat.remove_unused_categories()
@@ -141,25 +139,25 @@ def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: floa
     if drifts:
         meta["drifts"] = [asdict(drift) for drift in drifts]
     trace = Trace(table, horizon_s, roles, meta=meta).moved(START_UNIX_S, START_UNIX_S)
-    # A trace begins with the unknown starts; ids are of before that.
+    # A trace sorts unknown starts first; ids are in the former order.
     truth = truth.take(trace.requests["request_id"].to_numpy())
     return replace(trace, hosts=_hosts(trace, settings)), truth
 
 
 def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int, horizon_s: int,
               drifts: tuple[Drift, ...]) -> tuple[pd.DataFrame, LifetimeMixtures]:
-    """At least `n` requests that run in [0, horizon), `n` arrivals there and what runs at 0; and their truth."""
+    """At least `n` requests that run in [0, horizon): `n` arrivals there and those that run at 0; and their truth."""
     shares = np.array(settings.kind_shares) / np.sum(settings.kind_shares)
     owners = _deployments(rng, settings, int(n * (1 + warm_s / horizon_s)), warm_s, horizon_s)
     intensity = _intensity(settings, warm_s, horizon_s)
     parts = []
-    # Apart before and after 0, so that the trace itself has each kind's share exactly.
+    # Separately before and after 0, so that the trace has the exact share of each kind.
     for low_s, high_s in ((-warm_s, 0), (0, horizon_s)):
         total = round(n * (high_s - low_s) / horizon_s)
         counts = np.diff(np.floor(np.concatenate([[0.0], shares.cumsum()]) * total + 0.5).astype(np.int64))
         for kind in (SHORT, MIXED, LONG):
-            chosen, at_s = _steady(rng, owners, kind, int(counts[kind]), intensity, low_s, high_s)
-            parts.append((chosen, at_s, np.zeros(len(chosen))))
+            deployment, at_s = _steady(rng, owners, kind, int(counts[kind]), intensity, low_s, high_s)
+            parts.append((deployment, at_s, np.zeros(len(deployment))))
         parts.append(_bursts(rng, settings, owners, int(counts[BURST]), intensity, low_s, high_s))
     owner, arrival, level = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     if new := [drift for drift in drifts if drift.shape == "owners"]:
@@ -194,17 +192,17 @@ def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, w
 
 def _deployments(rng: np.random.Generator, settings: SyntheticParameters, n: int, warm_s: int,
                  horizon_s: int) -> pd.DataFrame:
-    """One row per deployment: its kind, the time it is active, its popularity and its habits."""
+    """One row per deployment: its kind, active time, popularity and habits."""
     n_deployments = max(8, round(n / settings.requests_per_deployment))
     n_subscriptions = max(2, round(n_deployments / settings.deployments_per_subscription))
     subscription = rng.integers(n_subscriptions, size=n_deployments)
     shares = _deployment_shares(settings)
     usual = rng.choice(len(KINDS), size=n_subscriptions, p=shares)
-    own = rng.choice(len(KINDS), size=n_deployments, p=shares)
-    kind = np.where(rng.random(n_deployments) < settings.habit_kept, usual[subscription], own)
+    random_kind = rng.choice(len(KINDS), size=n_deployments, p=shares)
+    kind = np.where(rng.random(n_deployments) < settings.habit_kept, usual[subscription], random_kind)
     kind[:len(KINDS)] = np.arange(len(KINDS))
     life_s = settings.deployment_life_days * DAY_S
-    # Born evenly from three lives before the start, so that as many end as begin at any time.
+    # Starts are uniform from three lifetimes before 0, so that at any time as many end as begin.
     born_s = rng.uniform(-warm_s - 3 * life_s, horizon_s, n_deployments)
     ends_s = born_s + rng.exponential(life_s, n_deployments)
     born_s[:len(KINDS)], ends_s[:len(KINDS)] = -warm_s, horizon_s
@@ -241,7 +239,8 @@ def _drawn(rng: np.random.Generator, cumulative: np.ndarray) -> np.ndarray:
 
 
 def _deployment_shares(settings: SyntheticParameters) -> np.ndarray:
-    """Share of deployments per kind, from the root of the requests' shares: rare kinds have owners too."""
+    """Share of deployments per kind, from the square root of the requests' shares, so that rare
+    kinds have owners, too."""
     shares = np.sqrt(np.array(settings.kind_shares))
     return np.asarray(shares / shares.sum())
 
@@ -281,17 +280,17 @@ def _bursts(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.
             high_s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Deployment, arrival (s) and its burst's log level of `n` requests; bursts begin in [low, high)."""
     n_bursts = max(1, round(settings.bursts_per_day * (high_s - low_s) / DAY_S))
-    chosen, begin_s = _steady(rng, owners, BURST, n_bursts, intensity, low_s, high_s)
+    deployment, begin_s = _steady(rng, owners, BURST, n_bursts, intensity, low_s, high_s)
     size = np.exp(settings.burst_size_spread * rng.standard_normal(n_bursts))
     burst = rng.choice(n_bursts, size=n, p=size / size.sum())
     arrival_s = begin_s[burst] + settings.burst_length_s * rng.beta(2, 3, n)
     level = 0.3 * rng.standard_normal(n_bursts)
-    return chosen[burst], np.minimum(arrival_s, high_s - 1.0), level[burst]
+    return deployment[burst], np.minimum(arrival_s, high_s - 1.0), level[burst]
 
 
 def _with_new_owners(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
                      owner: np.ndarray, arrival_s: np.ndarray, drifts: list[Drift]) -> tuple[pd.DataFrame, np.ndarray]:
-    """Deployments with those that come with the drifts, and which one each request is of then."""
+    """Deployments including new ones of the drifts, and the deployment of each request."""
     moved = owner.copy()
     for drift in drifts:
         is_moved = (owners["kind"].to_numpy()[moved] == SHORT) & (arrival_s >= drift.from_day * DAY_S)
@@ -301,7 +300,7 @@ def _with_new_owners(rng: np.random.Generator, settings: SyntheticParameters, ow
         fresh["subscription"] = owners["subscription"].max() + 1 + np.arange(n_new) // 4
         fresh["kind"], fresh["from_s"], fresh["drift"], fresh["change_s"] = MIXED, drift.from_day * DAY_S, 0.0, np.inf
         few, many = settings.mixed_long_beta
-        fresh["long_share"] = rng.beta(many, few, n_new)  # mostly long, where the others' are mostly brief
+        fresh["long_share"] = rng.beta(many, few, n_new)  # mostly long, unlike the others
         moved[is_moved] = len(owners) + rng.integers(n_new, size=int(is_moved.sum()))
         owners = pd.concat([owners, fresh], ignore_index=True)
     return owners, moved
@@ -311,7 +310,7 @@ def _mixtures(settings: SyntheticParameters, owners: pd.DataFrame, owner: np.nda
               level: np.ndarray) -> LifetimeMixtures:
     """Each request's lifetime distribution, from its owner's habit at the time of arrival.
 
-    The second way to end is the brief one of mixed requests and the staying one of bursts; else it has no weight.
+    The second mode is the short one of mixed requests and the long one of bursts; else its weight is 0.
     """
     names = ("kind", "from_s", "level", "drift", "change_s", "level_after", "long_share", "long_share_after")
     habits = {name: owners[name].to_numpy()[owner] for name in names}
@@ -322,16 +321,15 @@ def _mixtures(settings: SyntheticParameters, owners: pd.DataFrame, owner: np.nda
     usual += habits["drift"] * (arrival_s - habits["from_s"]) / WEEK_S
     usual = np.where(habits["kind"] == SHORT, np.minimum(usual, np.log(settings.short_median_cap_s)), usual)
     brief = np.log(settings.mixed_short_median_s) + 0.3 * habits["level"]
-    other = np.where(is_mixed, brief, np.where(is_burst, np.log(settings.burst_stay_median_s), usual))
+    second = np.where(is_mixed, brief, np.where(is_burst, np.log(settings.burst_stay_median_s), usual))
     long_share = np.where(is_after, habits["long_share_after"], habits["long_share"])
     stay_share = np.where(is_burst, settings.burst_stay_share, 0.0)
     weight = np.column_stack([np.where(is_mixed, long_share, 1.0 - stay_share),
                               np.where(is_mixed, 1.0 - long_share, stay_share)])
-    return LifetimeMixtures(weight, np.column_stack([usual, other]), np.array(settings.within_spread)[habits["kind"]])
+    return LifetimeMixtures(weight, np.column_stack([usual, second]), np.array(settings.within_spread)[habits["kind"]])
 
 
 def _lifetimes(rng: np.random.Generator, truth: LifetimeMixtures, kind: np.ndarray) -> np.ndarray:
-    """Lifetimes in whole seconds, at least 1, int64, drawn from `truth`."""
     is_brief = (kind == MIXED) & (rng.random(len(truth)) >= truth.weight[:, 0])
     is_staying = (kind == BURST) & (rng.random(len(truth)) < truth.weight[:, 1])
     log_median = np.where(is_brief | is_staying, truth.log_median[:, 1], truth.log_median[:, 0])
@@ -341,7 +339,7 @@ def _lifetimes(rng: np.random.Generator, truth: LifetimeMixtures, kind: np.ndarr
 
 def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.DataFrame,
             owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cores and GiB per request: its deployment's usual shape, or one size beside it."""
+    """Cores and GiB per request: its deployment's usual shape, or a neighbouring size."""
     usual = owners["idx_cores"].to_numpy()[owner]
     beside = usual + rng.choice([-1, 1], size=len(owner))
     is_usual = rng.random(len(owner)) < settings.shape_kept
@@ -351,13 +349,12 @@ def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.
 
 
 def _named(letter: str, codes: np.ndarray) -> pd.Categorical[str]:
-    """`codes` (int64, shape (n,)) as a categorical of names such as d17."""
     used, index = np.unique(codes, return_inverse=True)
     return pd.Categorical.from_codes(index, pd.Index([f"{letter}{code}" for code in used]))
 
 
 def _hosts(trace: Trace, settings: SyntheticParameters) -> pd.DataFrame:
-    """Equal hosts, as many as make the peak of the binding resource `host_load` of the capacity."""
+    """Equal hosts, as many that the peak of the binding resource is `host_load` of the capacity."""
     n_hosts = 1
     for name, size in (("cpu_cores", settings.host_cores), ("mem_gib", settings.host_mem_gib)):
         n_hosts = max(n_hosts, int(np.ceil(peak_demand(trace, name) / (size * settings.host_load))))
@@ -367,12 +364,11 @@ def _hosts(trace: Trace, settings: SyntheticParameters) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class LifetimeMixtures:
-    """What can be known of each lifetime when its request is made: a mixture of two lognormal distributions.
+    """All that can be known of each lifetime at its request's creation: a mixture of two lognormals.
 
-    weight: float64 (n, 2), of a request's two ways to end; rows sum to 1. log_median: float64 (n, 2), of seconds.
-    spread: float64 (n,), log units, above 0, the same for both ways.
-
-    The generator cuts what it draws to whole seconds, at least 1; these distributions are those of before the cut.
+    weight: float64 (n, 2), of a request's two modes; rows sum to 1. log_median: float64 (n, 2), of seconds.
+    spread: float64 (n,), log units, above 0, the same for both modes. The generator truncates
+    lifetimes to whole seconds, at least 1; these distributions are before that.
 
     >>> one = LifetimeMixtures(np.array([[1.0, 0.0]]), np.log([[60.0, 60.0]]), np.array([0.5]))
     >>> one.survival(60.0).round(3).tolist(), one.remaining_s(0.0).round(2).tolist()
@@ -387,7 +383,7 @@ class LifetimeMixtures:
         return len(self.spread)
 
     def take(self, idx: np.ndarray) -> LifetimeMixtures:
-        """Those of the rows `idx`, in that order."""
+        """The distributions at `idx`, in that order."""
         return LifetimeMixtures(self.weight[idx], self.log_median[idx], self.spread[idx])
 
     def survival(self, uptime_s: np.ndarray | float) -> np.ndarray:
@@ -395,7 +391,7 @@ class LifetimeMixtures:
         return np.asarray(np.exp(self._log_reached(uptime_s)).sum(axis=1))
 
     def remaining_s(self, uptime_s: np.ndarray | float) -> np.ndarray:
-        """E[T - u | T > u], float64 seconds (n,), however unlikely it is to get that far."""
+        """E[T - u | T > u], float64 seconds (n,), however small P(T > u) is."""
         log_reached = self._log_reached(uptime_s)
         reached = np.exp(log_reached - log_reached.max(axis=1, keepdims=True))
         return np.asarray((reached * self._remaining_of_ways(uptime_s)).sum(axis=1) / reached.sum(axis=1))
@@ -405,18 +401,19 @@ class LifetimeMixtures:
         return self.survival(uptime_s) * self.remaining_s(uptime_s)
 
     def _log_reached(self, uptime_s: np.ndarray | float) -> np.ndarray:
-        """Log probability, (n, 2), that a request ends this way and only after the uptime."""
+        """Log probability, (n, 2), that a request has this mode and outlives the uptime."""
         from scipy.special import log_ndtr
 
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weight) + log_ndtr(self._standard(uptime_s)))
 
     def _remaining_of_ways(self, uptime_s: np.ndarray | float) -> np.ndarray:
-        """E[T - u | T > u] of each way to end, (n, 2).
+        """E[T - u | T > u] of each mode, (n, 2).
 
-        With d = (m - log u) / s it is u (M(d + s) / M(d) - 1), M(x) = Phi(x) / phi(x), from the partial expectation of
-        the lognormal, e^(m + s^2 / 2) Phi(d + s). Beyond the median both M are of ordinary size, where Phi alone
-        would come to 0 / 0; before it they grow beyond all bounds, and the partial expectation is used itself.
+        With d = (m - log u) / s it is u (M(d + s) / M(d) - 1), M(x) = Phi(x) / phi(x), from the
+        partial expectation of the lognormal, e^(m + s^2 / 2) Phi(d + s). Beyond the median both M
+        are of moderate size, while Phi alone would give 0 / 0; before it they are unbounded, so the
+        partial expectation is used directly.
         """
         from scipy.special import erfcx, ndtr
 
@@ -446,11 +443,11 @@ SHAPES = ("step", "ramp", "spike", "owners")
 class Drift:
     """One change of a synthetic trace, by the time of arrival.
 
-    shape: step = lifetimes are `factor` times as long from `from_day` on; ramp = the same, reached over `days` (in
-    log units, evenly); spike = for `days` only; owners = from then on a `share` of the short-lived requests comes from
-    new subscriptions, whose deployments are of the mixed kind and mostly stay for hours to days.
-
-    Refused: an unknown shape, a factor that is not positive, a ramp or spike without days, a share outside (0, 1).
+    shape: step = lifetimes times `factor` from `from_day` on; ramp = the same, reached over `days`
+    (linear in log units); spike = for `days` only; owners = from then on a `share` of the
+    short-lived requests is from new subscriptions with mixed deployments, which mostly live for
+    hours to days. ValueError for an unknown shape, a factor that is not positive, a ramp or spike
+    without days, a share outside (0, 1).
     """
 
     shape: str

@@ -14,27 +14,28 @@ from sojourn.features.trace import Trace
 STEP_S = 300
 SHAPES = ("daily", "weekly", "4-hourly", "aperiodic")
 PERIOD_S = (86_400, 604_800, 14_400)
-"""Of the periodic shapes, in the order of SHAPES."""
+"""Periods of the periodic shapes, in the order of SHAPES."""
 _OWNER, _REQUEST = 1, 2
 _MOST = 0.95
-"""The highest peak: noise above it is rarely cut at 1."""
+"""The highest peak, so that noise is rarely cut at 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageParameters:
-    """All constants of the usage generator; those given per shape are in the order of SHAPES.
+    """All constants of the usage generator; constants per shape are in the order of SHAPES.
 
     An owner (the finest owner column) has one shape, with its period's phase, duty, peak and trough; its requests
     follow it with their own levels (`level_spread`, log units) and phases (`phase_spread`, of the period).
 
-    shape_shares: of the owners. duty: least and greatest share of the period above the middle between trough and
-        peak. phase, owner_phase_spread: the middle of the first busy time after 0, and its spread between owners, of
-        the period (0.58 of a day = 14:00, 0.357 of a week = Wednesday 12:00 where time 0 is a Monday).
-    edge: length of the rise and of the fall, of the busy or the quiet time, whichever is shorter (1 = a triangle).
+    shape_shares: of the owners. duty: minimum and maximum share of the period above the middle
+        between trough and peak. phase, owner_phase_spread: the middle of the first busy time after
+        0, and its spread between owners, of the period (0.58 of a day = 14:00, 0.357 of a week =
+        Wednesday 12:00 if time 0 is a Monday). edge: length of the rise and of the fall, as a share
+        of the shorter of busy and quiet time (1 = a triangle).
     step_hours: mean length of an aperiodic series' levels, exponential.
     noise, spike_share, spike: spread of a sample, and the share of samples that carry an exponential surplus.
-    change_share, change_after_s: share of the requests observed at least so long whose regime changes once, in the
-        middle six tenths of their time: new peak, trough and phase.
+    change_share, change_after_s: share of the requests observed at least so long with one change of
+    regime, in the middle six tenths of their time: new peak, trough and phase.
     """
 
     shape_shares: tuple[float, float, float, float] = (0.4, 0.15, 0.15, 0.3)
@@ -56,7 +57,7 @@ class UsageParameters:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """What a series is made of; see `synthesize_usage`. Missing is NaN."""
+    """The parameters of a series; see `synthesize_usage`. NaN = missing."""
 
     usage_shape: str
     period_s: float
@@ -73,12 +74,12 @@ class _Truth:
 
 def with_usage(trace: Trace, n_usage: int, *, seed: int = 0, parameters: UsageParameters | None = None,
                progress: Callable[[int, int], None] | None = None) -> tuple[Trace, pd.DataFrame]:
-    """`trace` with the usage of the `n_usage` requests observed longest, and the truth behind it.
+    """`trace` with the usage of the `n_usage` requests observed longest, and its truth.
 
-    The requests gain the column `usage_shape` (missing where there is no series). It has no role: a model that
-    read it would know the answer; `meta["known_at_end"]` names it. Truth and progress: see `synthesize_usage`.
-
-    Refused: n_usage below 1 or above the number of requests, and what `synthesize_usage` refuses.
+    The requests get the column `usage_shape` (missing without a series). It has no role, since a
+    model must not read the answer; `meta["known_at_end"]` lists it. Truth and progress: see
+    `synthesize_usage`. ValueError for n_usage below 1 or above the number of requests, and as in
+    `synthesize_usage`.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> trace, truth = with_usage(synthesize(1000, seed=7, days=7), 3)
@@ -89,8 +90,8 @@ def with_usage(trace: Trace, n_usage: int, *, seed: int = 0, parameters: UsagePa
         raise ValueError(f"n_usage must be between 1 and the {len(trace)} requests, got {n_usage!r}")
     observed_s = trace.end_s() - np.maximum(trace.start_s(), trace.begin_s)
     longest = np.sort(np.argsort(-observed_s, kind="stable")[:n_usage])
-    chosen = trace.requests["request_id"].to_numpy()[longest]
-    usage, truth = synthesize_usage(trace, chosen, seed=seed, parameters=parameters, progress=progress)
+    ids = trace.requests["request_id"].to_numpy()[longest]
+    usage, truth = synthesize_usage(trace, ids, seed=seed, parameters=parameters, progress=progress)
     shape = pd.Series(pd.NA, index=trace.requests.index, dtype=pd.CategoricalDtype(list(SHAPES)))
     shape.iloc[longest] = truth["usage_shape"].to_numpy()
     settings = UsageParameters() if parameters is None else parameters
@@ -102,17 +103,18 @@ def with_usage(trace: Trace, n_usage: int, *, seed: int = 0, parameters: UsagePa
 def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: int = 0,
                      parameters: UsageParameters | None = None,
                      progress: Callable[[int, int], None] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Usage and truth of the requests named; each has its own stream, so that who else is asked for changes nothing.
+    """Usage and truth of the given requests; each has its own random stream, independent of the others.
 
-    Usage: `request_id`, `time_s` (int64, the multiples of 300 after the trace's begin, from the request's start to
-    before its end), `cpu_frac` (float64, 0 to 1), in the order asked for.
+    Usage: `request_id`, `time_s` (int64, the multiples of 300 after the trace's begin, from the
+    request's start to before its end), `cpu_frac` (float64, 0 to 1), in the order of request_ids.
 
-    Truth, one row per request: `request_id`, `usage_shape`, `period_s`, `phase_s` (the middle of a busy time),
-    `duty`, `peak`, `trough`, `noise` (spread of a sample), and where the regime changes `change_s`, `phase_after_s`,
-    `peak_after` and `trough_after`. An aperiodic series has no period, phase or duty; its levels are uniform between
+    Truth, one row per request: `request_id`, `usage_shape`, `period_s`, `phase_s` (the middle of a
+    busy time), `duty`, `peak`, `trough`, `noise` (spread of a sample), and, if the regime changes,
+    `change_s`, `phase_after_s`, `peak_after` and `trough_after`. An aperiodic series has no period,
+    phase or duty; its levels are uniform between
     trough and peak. progress: called with (done, total) after each series.
 
-    Refused: an id that the trace lacks or that is asked for twice; a negative seed.
+    ValueError for an unknown or duplicate id, and a negative seed.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> usage, truth = synthesize_usage(synthesize(1000, seed=7), [1, 2])
@@ -123,29 +125,29 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
         raise ValueError(f"seed must be at least 0, got {seed!r}")
     settings = UsageParameters() if parameters is None else parameters
     clock_s, trace = trace.begin_s, trace.since_begin()
-    asked = pd.Index(list(request_ids))
-    if asked.has_duplicates:
-        raise ValueError(f"request_ids must be unique, got {asked[asked.duplicated()].tolist()[0]!r} twice")
-    rows = pd.Index(trace.requests["request_id"]).get_indexer(asked)
+    ids = pd.Index(list(request_ids))
+    if ids.has_duplicates:
+        raise ValueError(f"request_ids must be unique, got {ids[ids.duplicated()].tolist()[0]!r} twice")
+    rows = pd.Index(trace.requests["request_id"]).get_indexer(ids)
     if (rows < 0).any():
-        raise ValueError(f"request_ids must be in the trace, got {asked[rows < 0].tolist()[0]!r}")
+        raise ValueError(f"request_ids must be in the trace, got {ids[rows < 0].tolist()[0]!r}")
     owner = trace.requests[trace.roles.owners[-1]] if trace.roles.owners else trace.requests["request_id"]
     owners = owner.iloc[rows].astype(str).tolist()
     from_s = -(-np.maximum(trace.start_s()[rows], 0) // STEP_S) * STEP_S
     end_s = trace.end_s()[rows]
     series, truths = [], []
-    for request_id, name, begin_s, stop_s in zip(asked.tolist(), owners, from_s.tolist(), end_s.tolist(), strict=True):
+    for request_id, name, begin_s, stop_s in zip(ids.tolist(), owners, from_s.tolist(), end_s.tolist(), strict=True):
         time_s = np.arange(begin_s, stop_s, STEP_S, dtype=np.int64)
         habit = _habit(_stream(seed, _OWNER, name), settings)
         rng = _stream(seed, _REQUEST, str(request_id))
-        truth = _own(rng, habit, settings, begin_s, stop_s)
+        truth = _varied(rng, habit, settings, begin_s, stop_s)
         series.append((time_s + clock_s, _sampled(rng, truth, settings, time_s)))
         truths.append({"request_id": request_id, **asdict(_moved(truth, clock_s))})
         if progress is not None:
-            progress(len(truths), len(asked))
+            progress(len(truths), len(ids))
     lengths = [len(time_s) for time_s, _ in series]
     empty = np.empty(0, np.int64)
-    usage = pd.DataFrame({"request_id": asked.to_numpy().repeat(lengths),
+    usage = pd.DataFrame({"request_id": ids.to_numpy().repeat(lengths),
                           "time_s": np.concatenate([empty, *(time_s for time_s, _ in series)]),
                           "cpu_frac": np.concatenate([empty.astype(np.float64), *(share for _, share in series)])})
     table = pd.DataFrame(truths, columns=["request_id", *(field.name for field in fields(_Truth))])
@@ -153,13 +155,12 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
 
 
 def _stream(seed: int, purpose: int, name: str) -> np.random.Generator:
-    """A generator of its own for each seed, purpose and name; Python's hash() differs between processes."""
+    """A generator for each seed, purpose and name; Python's hash() differs between processes."""
     digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
     return np.random.default_rng([seed, purpose, *np.frombuffer(digest, "<u4").tolist()])
 
 
 def _habit(rng: np.random.Generator, settings: UsageParameters) -> _Truth:
-    """An owner's shape, phase and levels."""
     shares = np.array(settings.shape_shares)
     idx = int(rng.choice(len(SHAPES), p=shares / shares.sum()))
     peak = rng.uniform(*settings.peak)
@@ -170,21 +171,21 @@ def _habit(rng: np.random.Generator, settings: UsageParameters) -> _Truth:
     return _Truth(SHAPES[idx], PERIOD_S[idx], phase * PERIOD_S[idx], rng.uniform(*settings.duty[idx]), peak, trough)
 
 
-def _own(rng: np.random.Generator, habit: _Truth, settings: UsageParameters, begin_s: int, stop_s: int) -> _Truth:
-    """A request's truth: its owner's habit with its own levels and phase (0 to period), and perhaps a change."""
+def _varied(rng: np.random.Generator, habit: _Truth, settings: UsageParameters, begin_s: int, stop_s: int) -> _Truth:
+    """A request's truth: its owner's habit with other levels and phase (0 to period), and perhaps a change."""
     scale = np.exp(settings.level_spread * rng.standard_normal())
     phase_s = (habit.phase_s + settings.phase_spread * rng.standard_normal() * habit.period_s) % habit.period_s
     peak = min(habit.peak * scale, _MOST)
-    own = replace(habit, phase_s=phase_s, peak=peak, trough=peak * habit.trough / habit.peak,
-                  noise=rng.uniform(*settings.noise))
-    # Drawn whether or not they are used, so that the noise that follows does not depend on them.
+    truth = replace(habit, phase_s=phase_s, peak=peak, trough=peak * habit.trough / habit.peak,
+                    noise=rng.uniform(*settings.noise))
+    # Always drawn, so that the noise after them does not depend on them.
     is_changing, place, turn = rng.random() < settings.change_share, rng.uniform(0.2, 0.8), rng.uniform(-0.25, 0.25)
     factor, is_less = rng.uniform(0.4, 0.7), rng.random() < 0.5
     if not is_changing or stop_s - begin_s < settings.change_after_s:
-        return own
+        return truth
     factor = factor if is_less or peak / factor > _MOST else 1 / factor
-    return replace(own, change_s=float(round(begin_s + place * (stop_s - begin_s))), peak_after=own.peak * factor,
-                   trough_after=own.trough * factor, phase_after_s=(phase_s + turn * own.period_s) % own.period_s)
+    return replace(truth, change_s=float(round(begin_s + place * (stop_s - begin_s))), peak_after=truth.peak * factor,
+                   trough_after=truth.trough * factor, phase_after_s=(phase_s + turn * truth.period_s) % truth.period_s)
 
 
 def _moved(truth: _Truth, by_s: int) -> _Truth:
@@ -195,7 +196,7 @@ def _moved(truth: _Truth, by_s: int) -> _Truth:
 
 def _sampled(rng: np.random.Generator, truth: _Truth, settings: UsageParameters, time_s: np.ndarray) -> np.ndarray:
     """The series at `time_s` (shape (n,)), 0 to 1, float64, shape (n,)."""
-    is_after = time_s >= truth.change_s  # never, where it is NaN
+    is_after = time_s >= truth.change_s  # False if it is NaN
     peak = np.where(is_after, truth.peak_after, truth.peak)
     trough = np.where(is_after, truth.trough_after, truth.trough)
     if truth.usage_shape == "aperiodic":
@@ -209,7 +210,7 @@ def _sampled(rng: np.random.Generator, truth: _Truth, settings: UsageParameters,
 
 
 def _pulse(cycle: np.ndarray, duty: float, edge: float) -> np.ndarray:
-    """A trapezium from 0 to 1 about each whole `cycle`, above 1/2 for just `duty` of the period."""
+    """A trapezium from 0 to 1 around each whole `cycle`, above 1/2 for `duty` of the period."""
     away = np.abs(cycle - np.round(cycle))
     return np.asarray(np.clip(0.5 + (duty / 2 - away) / (edge * min(duty, 1 - duty)), 0.0, 1.0))
 

@@ -18,16 +18,17 @@ from sojourn.publishing import publish_folder
 
 DAY_S = 86_400
 FORMAT_VERSION = 2
-"""2: times of a dated trace are Unix seconds; in version 1 they were seconds since its begin."""
+"""2: times of a trace with dates are Unix seconds (1: seconds since its begin)."""
 RESOURCES = ("cpu_cores", "mem_gib", "gpu")
-"""Resource columns that have a name of their own, in their fixed order: cores, GiB, whole or fractional GPUs."""
+"""Resource columns with fixed names, in order: cores, GiB, whole or fractional GPUs."""
 SEEN_FROM, SEEN_TO = "seen_from_s", "seen_to_s"
-"""Columns of requests that were not observed from their start, or not to the horizon (Int64, missing = they were):
-from then on a request is known and may be asked about; at that second it went out of observation, still running."""
+"""Columns of requests that were not observed from their start, or not to the horizon (Int64,
+missing = observed): the second from which a request is known and may be predicted, and the second
+at which it left observation, still running."""
 TIMES = ("arrival_s", "departure_s", "submit_s", SEEN_FROM, SEEN_TO)
 """Columns of requests that are times."""
 TOLD_TIMES = ("creation_s", "ended_after_s", "ended_by_s")
-"""More of them, if they have no role: what readers tell beside a request's start and end."""
+"""More columns of times from readers, if they have no role."""
 META_TIMES = ("test_from_s", "later_from_s")
 """Keys of `meta` that are times."""
 _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
@@ -35,13 +36,13 @@ _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What each attribute column of `requests` is; declared by the reader, never guessed.
+    """The role of each attribute column of `requests`; declared by the reader, never guessed.
 
-    owners: columns that history is kept for, coarsest first (subscription, user, app).
+    owners: columns with a history, coarsest first (subscription, user, app).
     categories: columns whose values are names (zone, priority class).
     numbers: columns whose values are quantities known at creation (requested time).
-    resources: columns of further resources that a request takes of its host (disk_gib, network_gbps), and of which
-        the hosts' table says how much there is.
+    resources: columns of further resources that a request takes from its host (disk_gib,
+    network_gbps); the hosts' table has their capacity.
     """
 
     owners: tuple[str, ...] = ()
@@ -58,14 +59,15 @@ class Roles:
 class Trace:
     """Requests, optional hosts and optional usage, between `begin_s` and `horizon_s`.
 
-    All times are whole seconds on one clock: Unix seconds if the trace has dates (`meta["start_unix_s"]`, the second
-    at which observation begins), else the trace's own clock, whose 0 is the begin.
+    All times are whole seconds on one clock: Unix seconds if the trace has dates
+    (`meta["start_unix_s"]`, the second at which observation begins), else a clock whose 0 is the
+    begin.
 
-    requests: one row per request, ordered by arrival (unknown starts first), with `request_id`
-        (str or int64, unique), `arrival_s` and `departure_s` (Int64; a missing departure is still running
-        at the horizon, a missing arrival was running at the begin and its start is unknown, an arrival before the
-        begin was running then and its start is known), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >= 0),
-        and the columns named in `roles`. Of a trace of two files also SEEN_FROM and SEEN_TO.
+    requests: one row per request, ordered by arrival (unknown starts first), with `request_id` (str
+        or int64, unique), `arrival_s` and `departure_s` (Int64; without a departure the request
+        runs at the horizon, without an arrival it ran at the begin with unknown start, with an
+        arrival before the begin it ran then), `cpu_cores`, `mem_gib`, optional `gpu` (float64, >=
+        0), and the columns in `roles`. A trace of two files also has SEEN_FROM and SEEN_TO.
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and further resources; or None.
     usage: `request_id`, `time_s`, `cpu_frac`, optional `mem_frac`; or None.
     horizon_s: the trace's end.
@@ -98,7 +100,7 @@ class Trace:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resource columns that the requests have, those declared in `roles` last."""
+        """The resource columns of the requests, those declared in `roles` last."""
         return (*(name for name in RESOURCES if name in self.requests), *self.roles.resources)
 
     @property
@@ -108,7 +110,7 @@ class Trace:
 
     @property
     def begin_s(self) -> int:
-        """When observation begins: a Unix second if the trace has dates, else 0."""
+        """The start of observation: a Unix second if the trace has dates, else 0."""
         return int(self.meta["start_unix_s"]) if self.is_dated else 0
 
     @property
@@ -121,14 +123,14 @@ class Trace:
         return self.requests["arrival_s"].fillna(self.begin_s).to_numpy(np.int64)
 
     def end_s(self) -> np.ndarray:
-        """Departure of each request, int64 seconds; the end of its observation where it is still running."""
+        """Departure of each request, int64 seconds; the end of its observation if it still runs."""
         end_s = self.requests["departure_s"]
         if SEEN_TO in self.requests:
             end_s = end_s.fillna(self.requests[SEEN_TO])
         return end_s.fillna(self.horizon_s).to_numpy(np.int64)
 
     def is_lost(self) -> np.ndarray:
-        """True where a request went out of observation before the horizon, still running, bool, shape (n,)."""
+        """True where a request left observation before the horizon, still running, bool, shape (n,)."""
         if SEEN_TO not in self.requests:
             return np.zeros(len(self), bool)
         return (self.requests["departure_s"].isna() & self.requests[SEEN_TO].notna()).to_numpy(bool)
@@ -168,7 +170,7 @@ class Trace:
         return Trace(requests, self.horizon_s + by_s, self.roles, self.hosts, usage, meta)
 
     def since_begin(self) -> Trace:
-        """The same trace on a clock of its own, whose 0 is the begin, as a replay counts time; itself if undated."""
+        """The same trace on a clock whose 0 is the begin, as in a replay; itself without dates."""
         return self.moved(-self.begin_s, None) if self.is_dated else self
 
     @classmethod
@@ -177,16 +179,17 @@ class Trace:
                    gpu: str | float | None = None, owners: Sequence[str] = (), categories: Sequence[str] = (),
                    numbers: Sequence[str] = (), resources: Sequence[str] = (), known_at_end: Sequence[str] = (),
                    horizon: Any = None, source: str = "frame") -> Trace:
-        """The trace of a DataFrame with a row a request.
+        """The trace of a DataFrame with a row for each request.
 
-        arrival, departure: columns of datetimes (UTC where they have no zone), of Unix stamps (s, ms, us or ns, told by
-        their size) or of seconds on a clock of their own; duration, a column of timedeltas or seconds, may stand for
-        the departure. Without an end, a request still runs at `horizon` (a datetime or a number, as the arrivals;
-        default: the last time in the frame). request_id: default: the index.
-        cpu_cores, mem_gib, gpu: a column, or one number for all. known_at_end: columns that are kept without a role.
+        arrival, departure: columns of datetimes (UTC without a zone), of Unix stamps (s, ms, us or
+        ns, by their size) or of seconds on another clock; duration, a column of timedeltas or
+        seconds, may replace the departure. Without an end, a request runs at `horizon` (a datetime
+        or a number, as the arrivals;
+        default: the last time in the frame). request_id: default: the index. cpu_cores, mem_gib,
+        gpu: a column, or one number for all. known_at_end: columns that are kept without a role.
 
-        Raises ValueError naming the column, the rule, the value and the row. A UserWarning names a column with a role
-        whose name sounds like what is known only at a request's end.
+        Raises ValueError with the column, the rule, the value and the row. A UserWarning names a
+        column with a role whose name suggests that it is known only at a request's end.
 
         >>> frame = pd.DataFrame({"created": pd.to_datetime(["2026-11-01T00:00Z", "2026-11-01T01:00Z"]),
         ...                       "deleted": pd.to_datetime(["2026-11-01T02:00Z", None]), "user": ["ann", "bob"]})
@@ -200,13 +203,13 @@ class Trace:
         requests, horizon_s, start_unix_s = frame_requests(
             frame, arrival=arrival, departure=departure, duration=duration, request_id=request_id, amounts=amounts,
             kept=(*roles.columns(), *known_at_end), roles=roles.columns(), horizon=horizon)
-        own = cls(requests, horizon_s, roles, meta={"source": source, "known_at_end": list(known_at_end)})
-        return own if start_unix_s is None else own.moved(start_unix_s, start_unix_s)
+        trace = cls(requests, horizon_s, roles, meta={"source": source, "known_at_end": list(known_at_end)})
+        return trace if start_unix_s is None else trace.moved(start_unix_s, start_unix_s)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the trace as a folder of Parquet files and `trace.json`; replaces an older trace whole.
+        """Write the trace as a folder of Parquet files and `trace.json`; replaces a whole older trace.
 
-        Raises ValueError where the folder holds anything else.
+        Raises ValueError if the folder holds other files.
         """
         target = Path(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -232,9 +235,9 @@ class Trace:
 
     @classmethod
     def load(cls, folder: str | Path, *, with_usage: bool = True) -> Trace:
-        """Read a folder that `save` wrote; with_usage=False leaves the table of usage aside.
+        """Read a folder of `save`; with_usage=False skips the table of usage.
 
-        Raises FileNotFoundError where `trace.json` is missing and ValueError where it is of another format.
+        Raises FileNotFoundError if `trace.json` is missing, and ValueError if it has another format.
         """
         source = Path(folder)
         path = source / "trace.json"
@@ -257,9 +260,9 @@ class Trace:
 
 
 def moved_times(requests: pd.DataFrame, by_s: int, roles: Roles) -> pd.DataFrame:
-    """The table of a trace's requests with `by_s` seconds added to every time; before a trace's begin, too."""
-    told = [name for name in TOLD_TIMES if name not in roles.columns()]
-    return requests.assign(**{name: requests[name] + by_s for name in (*TIMES, *told) if name in requests})
+    """The table of a trace's requests with `by_s` seconds added to every time."""
+    optional_times = [name for name in TOLD_TIMES if name not in roles.columns()]
+    return requests.assign(**{name: requests[name] + by_s for name in (*TIMES, *optional_times) if name in requests})
 
 
 def _read_table(path: Path) -> pd.DataFrame | None:
@@ -303,7 +306,7 @@ def _checked_requests(table: pd.DataFrame, roles: Roles, begin_s: int, horizon_s
                          f"{horizon_s!r}; departure_s is {int(end[row])} (request {name!r})")
     _refuse(end < begin_s, checked, "departure_s", f"at or after {_begin(begin_s)}")
     unknown_first = np.where(checked["arrival_s"].isna(), np.iinfo(np.int64).min, start)
-    if (unknown_first[1:] < unknown_first[:-1]).any():  # a difference could overflow
+    if (unknown_first[1:] < unknown_first[:-1]).any():  # a difference might overflow
         checked = checked.iloc[np.argsort(unknown_first, kind="stable")]
     return checked.reset_index(drop=True)
 

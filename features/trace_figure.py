@@ -1,4 +1,4 @@
-"""One picture of a trace: lifetimes, arrivals and what is in use."""
+"""One figure of a trace: lifetimes, arrivals and amounts in use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 _MAX_BARS = 1500
 _BLUE, _ORANGE, _GREY = "#2a6f97", "#d17a22", "#6b7280"
 _COLOURS = (_BLUE, _ORANGE, _GREY, "#3f8f5b", "#8e5aa8", "#b03a48", "#8c6d31")
-"""Of the resources in their order, again from the first where there are more."""
+"""Colours of the resources in order, repeated if there are more."""
 
 
 def trace_figure(trace: Trace) -> Figure:
-    """A matplotlib figure: who lives how long and what they hold, arrivals, and what is in use over time.
+    """A matplotlib figure: lifetimes with their core-hours, arrivals, and amounts in use over time.
 
-    Left, over a log time axis: the share of requests that were observed to live at least so long, and the
-    share of all core-hours that these hold. Middle: arrivals from 0 on, per hour (per several hours where
-    the trace is longer than 62 days). Right: means over the same hours of what is in use, in % of the hosts for each
-    resource, or in cores where there are no hosts. Censored requests count as in `TraceSummary`.
+    Left, over a log time axis: the share of requests with at least this observed lifetime, and
+    their share of all core-hours. Middle: arrivals from 0 on, per hour (per several hours if the
+    trace is longer than 62 days). Right: means over the same hours of the amounts in use, in % of
+    the hosts for each resource, or in cores without hosts. Censored requests count as in
+    `TraceSummary`.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> [axes.get_xlabel() for axes in trace_figure(synthesize(500)).axes]
@@ -51,12 +52,12 @@ def _draw_lifetimes(axes: Axes, trace: Trace) -> None:
     lifetime_s = np.maximum(trace.lifetime_s(), 1)
     core_s = trace.requests["cpu_cores"].to_numpy() * lifetime_s
     order = np.argsort(lifetime_s)
-    # At each lifetime, what is at or above it: the requests and core-seconds from there to the end.
+    # For each lifetime: requests and core-seconds at or above it.
     at_s, first = np.unique(lifetime_s[order], return_index=True)
-    held = core_s[order][::-1].cumsum()[::-1]
+    core_s_from = core_s[order][::-1].cumsum()[::-1]
     alive = 100 * (1 - first / len(order))
     axes.step(at_s, alive, where="pre", color=_BLUE, label="requests")
-    share = 100 * held[first] / max(held[0], 1.0)
+    share = 100 * core_s_from[first] / max(core_s_from[0], 1.0)
     axes.step(at_s, share, where="pre", color=_ORANGE, label="their core-hours")
     axes.axvline(LONG_S, color=_GREY, linewidth=1, linestyle=":")
     axes.set_xscale("log")
@@ -72,7 +73,7 @@ def _draw_lifetimes(axes: Axes, trace: Trace) -> None:
 
 
 def _edges_s(trace: Trace) -> tuple[np.ndarray, str]:
-    """Edges of whole hours since the begin that cover the trace, 1,500 bars at most, and the bars' length as text."""
+    """Edges of whole hours since the begin that cover the trace, at most 1,500 bars, and the bars' length as text."""
     n_hours = max(1, int(np.ceil(trace.span_s / 3600 / _MAX_BARS)))
     edge_s = np.arange(0, trace.span_s + n_hours * 3600, n_hours * 3600)
     return edge_s, "hour" if n_hours == 1 else f"{n_hours} hours"
@@ -99,7 +100,8 @@ def _draw_use(axes: Axes, trace: Trace) -> None:
     for name, color in zip(summary.capacity or ("cpu_cores",), cycle(_COLOURS), strict=False):
         time_s, amount = demand_steps(trace, name)
         time_s = time_s - trace.begin_s
-        # The amount is constant between changes, so its integral is straight between them and interp is exact.
+        # The amount is constant between changes, so its integral is linear between them and interp
+        # is exact.
         integral = np.append(0.0, (amount[:-1] * np.diff(time_s)).cumsum())
         mean = np.diff(np.interp(edge_s, time_s, integral)) / np.diff(edge_s)
         is_binding = name == summary.binding
@@ -108,7 +110,7 @@ def _draw_use(axes: Axes, trace: Trace) -> None:
         axes.stairs(scale * mean, edge_s / 86_400, baseline=None, color=color, linewidth=1.6 if is_binding else 1.0,
                     label=label + (" %" if summary.capacity else ""))
     axes.set_xlim(0, trace.span_s / 86_400)
-    # Up to 100 % where that leaves something to see.
+    # Up to 100 % if the curves are then visible.
     is_full = any(summary.peak[name] > total / 2 for name, total in summary.capacity.items())
     axes.set_ylim(0, max(100.0, axes.get_ylim()[1]) if is_full else None)
     axes.set_xlabel("days since the start")

@@ -1,8 +1,9 @@
-"""Feature rows of a trace in partitions by owner, the same to the bit as those of the whole.
+"""Feature rows of a trace in partitions by owner, with the bits of those of the whole trace.
 
-What the history knows of an owner depends on that owner's requests alone, so a partition that holds all requests of
-its owners gives their features. What depends on all requests comes from one pass in the order of decision: the means of
-categories, and which owner a full table forgets. May import: `creation`, `synthetic`, `trace`.
+An owner's history depends only on its requests, so a partition with all requests of its owners
+gives their features. The rest comes from one pass over all requests in the order of decision: the
+means of categories, and the owners that a full table removes. May import: `creation`, `synthetic`,
+`trace`.
 """
 
 from sojourn.features.partitions.history import (

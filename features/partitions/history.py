@@ -1,14 +1,8 @@
-"""The part of the history that depends on all requests: what categories know, and which owners are forgotten.
+"""The shared pass over all requests, the partitions by owner, and the joined history.
 
-The history at the trace's end, put together from the partitions' owners and the shared pass.
-
-The rows of one partition: its owners' history replayed, put beside what the shared pass gave.
-
-Which owners must stay together: those that share a request, directly or through others.
-
-Requests dealt out to partitions, with what the shared pass knows of each.
-
-Requests that follow each other in the order of decision, as many as are looked at in one go.
+`SharedHistory` is the pass: means of categories, and removed owners. `OwnerGroups` are owners that
+share a request, directly or through others, and must stay in one partition. `owner_replay` gives
+the rows of one partition. `merged_history` is the history at the trace's end.
 """
 
 from __future__ import annotations
@@ -29,9 +23,9 @@ from sojourn.serving.inputs import CLOCK_FEATURES, Encoder, HistoryDefinition, H
 
 
 class SharedHistory:
-    """One pass over all requests in the order of decision, chunk by chunk; what it holds is what runs.
-
-    Beside categories it follows each owner key's table of `n_keys_max` names, without what is known of them.
+    """One pass over all requests in the order of decision, chunk by chunk; it holds the running
+    requests. Besides categories it has each owner key's table of `n_keys_max` names, without their
+    history.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -48,8 +42,8 @@ class SharedHistory:
     def replay(self, chunk: RequestChunk) -> tuple[np.ndarray, np.ndarray]:
         """The chunk's category features and whether its owners are new to the table of their key.
 
-        float64 (n, n_features of the category keys), in the definition's order; bool (n, n_owner_keys). An owner that
-        is new has not come before, or was forgotten meanwhile.
+        float64 (n, n_features of the category keys), in the definition's order; bool (n,
+        n_owner_keys). A new owner has no earlier request, or was removed meanwhile.
         """
         state, running, n_keys_max = self.state, self._running, self._encoder.history.n_keys_max
         features = np.empty((len(chunk), len(state.definition.feature_names())))
@@ -64,7 +58,7 @@ class SharedHistory:
             keys = tuple([parsed.keys[each] for each in self._idx_categories])
             features[idx] = state.features(keys, now_s)
             admission = state.admit(keys, now_s)
-            if is_event and end_s <= now_s:  # ended within the second of its own decision: seen from the next on
+            if is_event and end_s <= now_s:  # ended within the second of its decision: later requests see it
                 state.ended(admission, end_s, arrival_s)
             elif is_event:
                 heapq.heappush(running, (end_s, self._n, arrival_s, admission))
@@ -109,10 +103,9 @@ def owner_arrays(partition: PartitionRows) -> dict[str, np.ndarray]:
 
 def merged_history(definition: HistoryDefinition, shared: HistoryState,
                    partitions: Sequence[Mapping[str, np.ndarray]]) -> HistoryState:
-    """The history of the whole trace, without what runs, as `HistoryState.from_arrays` would give it.
-
-    shared: the categories' (`SharedHistory.state`). partitions: see `owner_arrays`. A table keeps the owners whose
-    latest arrivals are latest, as it does when they come one after the other.
+    """The history of the whole trace, without running requests, as from `HistoryState.from_arrays`.
+    shared: of the categories (`SharedHistory.state`). partitions: see `owner_arrays`. A table keeps
+    the owners with the latest arrivals, as in a replay.
     """
     arrays: dict[str, np.ndarray] = {"overall": shared.to_arrays()["overall"]}
     n_owner = n_category = 0
@@ -134,43 +127,42 @@ _BY_OWNER = ("ended_n", "last")
 
 def _owners(place: int, n_columns: int, n_max: int,
             partitions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of one owner key: those of the partitions in the order of the latest arrivals."""
-    def joined(name: str) -> np.ndarray:
+    """The arrays of one owner key over all partitions, in the order of the latest arrivals."""
+    def concatenated(name: str) -> np.ndarray:
         return np.concatenate([each[f"{place}:{name}"] for each in partitions])
 
-    latest, is_ended = joined("latest"), joined("is_ended")
+    latest, is_ended = concatenated("latest"), concatenated("is_ended")
     is_kept = np.ones(len(latest), bool)
     if len(latest) > n_max:
         is_kept = latest >= np.partition(latest, len(latest) - n_max)[len(latest) - n_max]
-    ended = np.flatnonzero(is_ended)
-    order = np.argsort(latest[ended], kind="stable")
-    order = order[is_kept[ended[order]]]
-    found = {name: joined(name)[order] for name in _BY_OWNER}
-    found["length"], found["text"] = _in_order(joined("length"), joined("text"), order, n_columns)
+    ended_owners = np.flatnonzero(is_ended)
+    order = np.argsort(latest[ended_owners], kind="stable")
+    order = order[is_kept[ended_owners[order]]]
+    arrays = {name: concatenated(name)[order] for name in _BY_OWNER}
+    arrays["length"], arrays["text"] = _in_order(concatenated("length"), concatenated("text"), order, n_columns)
     for name in ("group", "recent"):
-        counts = joined(f"{name}_n")
-        found[f"{name}_n"], found[name] = counts[order], _rows_in_order(counts, joined(name), order)
-    return found
+        counts = concatenated(f"{name}_n")
+        arrays[f"{name}_n"], arrays[name] = counts[order], _rows_in_order(counts, concatenated(name), order)
+    return arrays
 
 
 def _in_order(length: np.ndarray, text: np.ndarray, order: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Names of `n_columns` parts in another order."""
     by_name = length.reshape(-1, n_columns)
     return by_name[order].reshape(-1), _rows_in_order(by_name.sum(axis=1), text, order)
 
 
 def _rows_in_order(counts: np.ndarray, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Of consecutive pieces of `counts` rows each, those in `order`, one after the other."""
+    """Consecutive pieces of `counts` rows each, concatenated in another order."""
     starts = np.cumsum(counts) - counts
-    taken = counts[order]
-    offset = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
-    return np.asarray(rows[np.repeat(starts[order], taken) + offset])
+    lengths = counts[order]
+    offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.asarray(rows[np.repeat(starts[order], lengths) + offset])
 
 
 ROW = "row"
-"""Column of a partition: the place of a request in the order of decision of the whole trace."""
+"""Column of a partition: the index of a request in the order of decision of the whole trace."""
 NEW, SHARED = "new:", "x:"
-"""Columns of a partition begin so: whether the owner is new to a key's table; a feature of the shared pass."""
+"""Prefixes of a partition's columns: whether the owner is new to a key's table; a feature of the shared pass."""
 LABELS = ("decided_s", "arrival_s", "end_s", "is_event", "idx_request")
 _NEVER_S = np.iinfo(np.int64).max
 _UNBOUNDED = 2**62 - 1
@@ -178,7 +170,7 @@ _UNBOUNDED = 2**62 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """The feature rows of a partition, and its owners as they stand at the end.
+    """The feature rows of a partition, and its owners at the end.
 
     row: int64 (n,), rising, see ROW. history: of the owner keys alone. """
 
@@ -190,33 +182,34 @@ class PartitionRows:
 def owner_replay(partition: pd.DataFrame, encoder: Encoder, begin_s: int = 0) -> PartitionRows:
     """The features of a partition's requests, equal to the bit to those of the whole trace's replay.
 
-    partition: the encoder's columns, ROW, LABELS, and those that begin with NEW and SHARED; rows in the order of
-    decision. It must hold all requests of each of its owners. begin_s: of the trace.
+    partition: the encoder's columns, ROW, LABELS, and those with the prefixes NEW and SHARED; rows
+    in the order of decision. It must hold all requests of each of its owners. begin_s: of the
+    trace.
     """
     definition = encoder.history
     idx_owners = [idx for idx, key in enumerate(definition.keys) if key.kind == "owner"]
-    own = replace(definition, keys=tuple(definition.keys[idx] for idx in idx_owners), n_keys_max=_UNBOUNDED)
-    own_encoder = Encoder(encoder.numbers, encoder.names, own, encoder.phase_s)
+    by_owner = replace(definition, keys=tuple(definition.keys[idx] for idx in idx_owners), n_keys_max=_UNBOUNDED)
+    own_encoder = Encoder(encoder.numbers, encoder.names, by_owner, encoder.phase_s)
     parsed = list(parsed_requests(partition, encoder))
     owners = [each._replace(keys=tuple([each.keys[idx] for idx in idx_owners])) for each in parsed]
     is_new = np.stack([partition[f"{NEW}{definition.keys[idx].name}"].to_numpy(bool) for idx in idx_owners], axis=1
                       ) if idx_owners else np.zeros((len(parsed), 0), bool)
-    history = HistoryState(own)
+    history = HistoryState(by_owner)
 
     def forget(idx: int) -> None:
         for place in np.flatnonzero(is_new[idx]).tolist():
             history.forget(place, owners[idx].keys[place])
 
     decided_s, arrival_s, end_s, is_event, idx_request = (partition[name].to_numpy() for name in LABELS)
-    made = replayed_rows(own_encoder, history, owners, decided_s.tolist(), arrival_s.tolist(),
-                         np.where(is_event, end_s, _NEVER_S).tolist(), forget)
+    replayed = replayed_rows(own_encoder, history, owners, decided_s.tolist(), arrival_s.tolist(),
+                             np.where(is_event, end_s, _NEVER_S).tolist(), forget)
     names = encoder.feature_names()
     features = np.empty((len(parsed), len(names)))
     made_at = {name: idx for idx, name in enumerate(own_encoder.feature_names())}
     n_creation = len(encoder.numbers) + len(CLOCK_FEATURES)
     for idx, name in enumerate(names):
         is_made = idx < n_creation or name in made_at
-        features[:, idx] = made[:, made_at[name]] if is_made else partition[f"{SHARED}{name}"].to_numpy()
+        features[:, idx] = replayed[:, made_at[name]] if is_made else partition[f"{SHARED}{name}"].to_numpy()
     keys = tuple(key_codes([each.keys[idx] for each in parsed]) for idx in range(len(definition.keys)))
     rows = FeatureRows(features, names, keys, tuple(key.name for key in definition.keys), decided_s, arrival_s,
                        end_s - arrival_s, is_event, idx_request, begin_s=begin_s)
@@ -224,11 +217,10 @@ def owner_replay(partition: pd.DataFrame, encoder: Encoder, begin_s: int = 0) ->
 
 
 class OwnerGroups:
-    """Groups of owners of all owner columns, so that no owner of any column is in two.
-
-    Where finer owners lie within coarser ones, a group is a coarsest owner with all that is in it. Where they do not
-    (a program that several users start), groups join; in the worst case all owners are one group. Show it each chunk
-    of the trace with `add` before `partitions` is asked; one owner column alone needs none of that.
+    """Groups of owners of all owner columns; no owner of any column is in two groups. If finer
+    owners are within coarser ones, a group is a coarsest owner with its finer ones. If not (a
+    program that several users start), groups join; in the worst case all owners are one group.
+    `add` each chunk of the trace before `partitions`; a single owner column does not need it.
 
     >>> groups = OwnerGroups(("user", "app"))
     >>> table = pa.table({"user": ["ann", "bob", "cid"], "app": ["x", "x", "y"]})
@@ -238,14 +230,13 @@ class OwnerGroups:
     """
 
     def __init__(self, owners: tuple[str, ...]) -> None:
-        """owners: the owner columns, coarsest first."""
         self.owners = owners
         self._ids: tuple[dict[str, int], ...] = tuple({} for _ in owners)
         self._parent: list[int] = []
         self._names: list[str] = []
 
     def add(self, table: pa.Table) -> None:
-        """Join the owners that stand in one row of the table."""
+        """Join the owners in each row of the table."""
         ids = self._rows(table, is_new_kept=True)
         if len(self.owners) < 2 or ids.shape[1] == 0:
             return
@@ -257,26 +248,26 @@ class OwnerGroups:
 
     @property
     def n_groups(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return sum(self._root(each) == each for each in range(len(self._parent)))
 
     def partitions(self, table: pa.Table, idx_request: np.ndarray, n_partitions: int) -> np.ndarray:
         """The partition of each row, int64 (n,) in 0..n_partitions - 1: a hash of its group's first owner.
 
-        A request without an owner has no owner history: its place in the trace, `idx_request`, decides.
+        A request without an owner has no owner history: its index in the trace, `idx_request`, decides.
         """
-        found = np.asarray(idx_request, np.int64) % n_partitions
+        partition = np.asarray(idx_request, np.int64) % n_partitions
         if not self.owners:
-            return found
+            return partition
         first = _first_known(self._rows(table, is_new_kept=len(self.owners) == 1))
         has_owner = first >= 0
-        known, place = np.unique(first[has_owner], return_inverse=True)
-        hashed = np.array([_hash(self._names[self._root(each)]) % n_partitions for each in known.tolist()], np.int64)
-        found[has_owner] = hashed[place]
-        return found
+        distinct, place = np.unique(first[has_owner], return_inverse=True)
+        hashes = np.array([_hash(self._names[self._root(each)]) % n_partitions for each in distinct.tolist()], np.int64)
+        partition[has_owner] = hashes[place]
+        return partition
 
     def _rows(self, table: pa.Table, *, is_new_kept: bool) -> np.ndarray:
-        """Ids of the owners in each row, int64 (n_columns, n); -1 where there is none."""
+        """Ids of the owners in each row, int64 (n_columns, n); -1 where missing."""
         rows = np.full((len(self.owners), len(table)), -1, np.int64)
         for row, name, ids in zip(rows, self.owners, self._ids, strict=True):
             column = table[name].combine_chunks()
@@ -287,9 +278,9 @@ class OwnerGroups:
                     ids[text] = len(self._parent)
                     self._parent.append(len(self._parent))
                     self._names.append(f"{name}\x1f{text}")
-            own = np.array([-1 if text is None else ids[text] for text in texts] or [-1], np.int64)
+            id_of_code = np.array([-1 if text is None else ids[text] for text in texts] or [-1], np.int64)
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-            row[:] = np.where(codes < 0, -1, own[codes])
+            row[:] = np.where(codes < 0, -1, id_of_code[codes])
         return rows
 
     def _root(self, each: int) -> int:
@@ -305,11 +296,11 @@ class OwnerGroups:
 
 
 def _first_known(ids: np.ndarray) -> np.ndarray:
-    """The coarsest owner of each row, int64 (n,), -1 where there is none at all."""
-    found = np.full(ids.shape[1], -1, np.int64)
+    """The coarsest owner of each row, int64 (n,), -1 where there is none."""
+    owner = np.full(ids.shape[1], -1, np.int64)
     for column in ids[::-1]:
-        found = np.where(column >= 0, column, found)
-    return found
+        owner = np.where(column >= 0, column, owner)
+    return owner
 
 
 def _hash(text: str) -> int:
@@ -320,7 +311,7 @@ REQUESTS_PER_PARTITION = 250_000
 
 
 def partition_count(n_requests: int) -> int:
-    """How many partitions a trace of so many requests has: it depends on nothing else, so that it is always the same.
+    """The number of partitions of a trace of so many requests; it depends on nothing else.
 
     >>> partition_count(1_000), partition_count(1_000_000)
     (2, 4)
@@ -330,9 +321,9 @@ def partition_count(n_requests: int) -> int:
 
 def partition_tables(chunks: Iterable[RequestChunk], groups: OwnerGroups, shared: SharedHistory,
                      n_partitions: int) -> Iterator[tuple[int, pa.Table]]:
-    """Of each chunk, partition and table of its requests there; `owner_replay` takes all tables of one partition.
-
-    groups: must have seen all chunks. shared: goes on with each chunk; `finish` it afterwards.
+    """For each chunk, each partition and the table of its requests; `owner_replay` takes all tables
+    of one partition. groups: after `add` of all chunks. shared: replays each chunk; `finish` it
+    afterwards.
     """
     keys = shared.definition.keys
     owners = [key.name for key in keys if key.kind == "owner"]
@@ -364,8 +355,9 @@ N_AT_ONCE = 250_000
 class RequestChunk:
     """Requests of known start, in the order of decision.
 
-    table: the columns that an encoder reads, with pandas' metadata. decided_s, arrival_s, end_s: int64 (n,); end_s is
-    the horizon where `is_event` is False. idx_request: int64 (n,), the place in the trace.
+    table: the columns that an encoder reads, with pandas' metadata. decided_s, arrival_s, end_s:
+    int64 (n,); end_s is the horizon where `is_event` is False. idx_request: int64 (n,), the index
+    in the trace.
     """
 
     table: pa.Table

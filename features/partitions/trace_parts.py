@@ -1,4 +1,4 @@
-"""A trace on disk as files in the order of time, which nobody needs to hold whole; and the synthetic one as such."""
+"""A trace on disk as files in the order of time, for reading in parts; and a synthetic one in this form."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ REQUESTS_PER_POPULATION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TraceParts:
-    """A trace in files, each later than the one before: `trace.json` and `part-00000.parquet`, ...
-
-    Rows stand in the order of arrival, unknown starts first, and are decided on as they arrive: there is no column
-    `submit_s`. head: the roles, horizon and meta of the trace with its first rows.
+    """A trace in files, in the order of time: `trace.json` and `part-00000.parquet`, ... Rows are
+    in the order of arrival, unknown starts first, and predictions are at arrival: there is no
+    column `submit_s`. head: the roles, horizon and meta of the trace with its first rows.
     """
 
     folder: Path
@@ -38,7 +37,7 @@ class TraceParts:
 
     @classmethod
     def load(cls, folder: Path) -> TraceParts:
-        """The trace of a folder that `write_synthetic_parts` wrote; ValueError for another folder."""
+        """The trace in a folder of `write_synthetic_parts`; ValueError for another folder."""
         try:
             header = json.loads((folder / HEADER).read_text())
             n_requests, horizon_s, roles = header["n_requests"], header["horizon_s"], header["roles"]
@@ -53,8 +52,8 @@ class TraceParts:
         """The requests of known start, a file at a time; `idx_request` counts rows over all files."""
         n_before = 0
         for file in part_files(self.folder):
-            wanted = list(dict.fromkeys(("arrival_s", "departure_s", *columns)))
-            table = pq.read_table(file, columns=wanted)
+            names = list(dict.fromkeys(("arrival_s", "departure_s", *columns)))
+            table = pq.read_table(file, columns=names)
             n = len(table)
             chunk = _timed(table, self.head.horizon_s, n_before)
             yield RequestChunk(chunk.table.select(list(columns)), chunk.decided_s, chunk.arrival_s, chunk.end_s,
@@ -63,13 +62,13 @@ class TraceParts:
 
     def take(self, idx: np.ndarray) -> Trace:
         """The trace of the requests at `idx`, int64, rising."""
-        found, n_before = [], 0
+        tables, n_before = [], 0
         for file in part_files(self.folder):
             table = pq.read_table(file)
             low, high = np.searchsorted(idx, [n_before, n_before + len(table)])
-            found.append(table.take(pa.array(idx[low:high] - n_before)))
+            tables.append(table.take(pa.array(idx[low:high] - n_before)))
             n_before += len(table)
-        requests = pa.concat_tables(found).to_pandas()
+        requests = pa.concat_tables(tables).to_pandas()
         return Trace(requests, self.head.horizon_s, self.head.roles, meta=self.head.meta)
 
 
@@ -83,13 +82,13 @@ def write_synthetic_parts(folder: Path, n_requests: int, seed: int,
                           per_population: int = REQUESTS_PER_POPULATION) -> TraceParts:
     """A synthetic trace of `n_requests`, written to a new folder in parts; the same arguments give the same bytes.
 
-    It is several traces of `synthesize` of up to `per_population` requests over the same days, each with owners of its
-    own. What is held at a time is one of them, or a part.
+    It consists of several traces of `synthesize` of up to `per_population` requests over the same
+    days, each with its owners. Memory holds one of them, or a part.
     """
     n_populations = -(-n_requests // per_population)
     folder.mkdir(parents=True)
     bounds = np.linspace(0, n_requests, n_populations + 1).astype(np.int64)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
         edges, header = None, {}
         for place in range(n_populations):
             if progress is not None:
@@ -100,12 +99,12 @@ def write_synthetic_parts(folder: Path, n_requests: int, seed: int,
             if edges is None:
                 edges = _edges(trace, max(1, n_requests // N_AT_ONCE))
                 header = _header(trace, n_requests, seed, n_populations)
-            pq.write_table(table, Path(made) / f"{place}.parquet", row_group_size=65_536)
+            pq.write_table(table, Path(temporary) / f"{place}.parquet", row_group_size=65_536)
         assert edges is not None
         for part, (low_s, high_s) in enumerate(zip([None, *edges], [*edges, None], strict=True)):
             if progress is not None:
                 progress(n_populations + part * n_populations // (len(edges) + 1), 2 * n_populations)
-            tables = [_between(Path(made) / f"{place}.parquet", low_s, high_s) for place in range(n_populations)]
+            tables = [_between(Path(temporary) / f"{place}.parquet", low_s, high_s) for place in range(n_populations)]
             joined = pa.concat_tables(tables)
             arrival_s = joined["arrival_s"].fill_null(np.iinfo(np.int64).min).to_numpy()
             pq.write_table(joined.take(pa.array(np.argsort(arrival_s, kind="stable"))),
@@ -120,19 +119,18 @@ def part_files(folder: Path) -> list[Path]:
 
 
 def _timed(table: pa.Table, horizon_s: int, n_before: int) -> RequestChunk:
-    """The rows of a part whose start is known."""
     arrival = table["arrival_s"]
     is_known = arrival.is_valid().to_numpy()
     idx = np.flatnonzero(is_known)
-    known = table.take(pa.array(idx))
-    start_s = known["arrival_s"].to_numpy().astype(np.int64)
-    departure = known["departure_s"]
+    table_known = table.take(pa.array(idx))
+    start_s = table_known["arrival_s"].to_numpy().astype(np.int64)
+    departure = table_known["departure_s"]
     end_s = departure.fill_null(horizon_s).to_numpy().astype(np.int64)
-    return RequestChunk(known, start_s, start_s, end_s, departure.is_valid().to_numpy(), idx + n_before)
+    return RequestChunk(table_known, start_s, start_s, end_s, departure.is_valid().to_numpy(), idx + n_before)
 
 
 def _renamed(requests: pd.DataFrame, place: int, first_id: int) -> pa.Table:
-    """A population's requests with ids and owners that no other has; names as plain text, alike in every file."""
+    """A population's requests with unique ids and owners; names as plain text, the same type in all files."""
     table = requests.assign(request_id=requests["request_id"] + first_id)
     for name in ("subscription", "deployment", "zone", "vm_category"):
         suffix = f".{place}" if name in ("subscription", "deployment") else ""
@@ -142,28 +140,27 @@ def _renamed(requests: pd.DataFrame, place: int, first_id: int) -> pa.Table:
 
 
 def _edges(trace: Trace, n_parts: int) -> list[int]:
-    """Arrivals that part a trace into `n_parts` of like size."""
     start_s = np.sort(trace.start_s())
     return np.unique(start_s[np.linspace(0, len(start_s), n_parts + 1).astype(np.int64)[1:-1]]).tolist()
 
 
 def _between(file: Path, low_s: int | None, high_s: int | None) -> pa.Table:
-    """The rows that arrive at or after `low_s` and before `high_s`; unknown starts where there is no `low_s`."""
-    wanted: list[list[tuple[str, str, Any]]] = [[]]
+    """The rows that arrive at or after `low_s` and before `high_s`; with unknown starts if `low_s` is None."""
+    filters: list[list[tuple[str, str, Any]]] = [[]]
     if low_s is not None:
-        wanted[0].append(("arrival_s", ">=", low_s))
+        filters[0].append(("arrival_s", ">=", low_s))
     if high_s is not None:
-        wanted[0].append(("arrival_s", "<", high_s))
-    if not wanted[0]:
+        filters[0].append(("arrival_s", "<", high_s))
+    if not filters[0]:
         return pq.read_table(file)
-    found = pq.read_table(file, filters=wanted)
+    rows = pq.read_table(file, filters=filters)
     if low_s is not None:
-        return found
+        return rows
     whole = pq.ParquetFile(file)
     with whole:
-        first = whole.read_row_group(0)  # unknown starts stand first
+        first = whole.read_row_group(0)  # unknown starts come first
     unknown = first.filter(first["arrival_s"].is_null())
-    return pa.concat_tables([unknown, found])
+    return pa.concat_tables([unknown, rows])
 
 
 def _header(trace: Trace, n_requests: int, seed: int, n_populations: int) -> dict[str, Any]:

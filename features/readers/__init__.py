@@ -1,4 +1,4 @@
-"""Readers: each turns the files of one public format into a Trace and a ReadReport."""
+"""Readers: each turns the files of one format into a Trace and a ReadReport."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -74,10 +74,10 @@ READERS: Mapping[str, Reader] = MappingProxyType({
 
 
 def read_trace(name: str, path: str | Path, **options: Any) -> tuple[Trace, ReadReport]:
-    """The trace at `path` read by the reader `name`, with that reader's keyword options.
+    """The trace at `path` by the reader `name`, with that reader's keyword options.
 
-    horizon_s, an option of all: when observation ended, seconds after the trace's begin, or a Unix second if it has
-    dates.
+    All readers have horizon_s: the end of observation, seconds after the trace's begin, or a Unix
+    second if it has dates.
 
     >>> read_trace("xlsx", "pods.xlsx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

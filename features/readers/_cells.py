@@ -1,4 +1,4 @@
-"""Cells of text as quantities: numbers, durations, sizes of memory, CPU cores; what is none of them by mask."""
+"""Cells of text as quantities: numbers, durations, sizes of memory, CPU cores; masks for other cells."""
 # pyarrow.compute makes its functions when it is imported
 # pyright: reportAttributeAccessIssue=false
 
@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 NO_VALUE = frozenset({"", "-", "--", "---", "none", "null", "(null)", "nil", "nan", "nat", "n/a", "#n/a", "na", "<na>",
                       "\\n", "unknown", "undefined", "<none>", "<unknown>", "<unset>"})
-"""Cells that say nothing, in small letters."""
+"""Cells for a missing value, in lower case."""
 NO_LIMIT = NO_VALUE | {"unlimited", "infinite", "infinity", "partition_limit", "not_set"}
-"""Cells of a limit that say nothing."""
+"""Cells for a missing limit."""
 MAX_NUMBER = 1e15
-"""Above this float64 no longer tells all integers apart with room to spare."""
+"""Above this, float64 cannot distinguish all integers, with a margin."""
 
 GIB = 1 << 30
 SIZE_UNITS = MappingProxyType({
@@ -27,7 +27,7 @@ SIZE_UNITS = MappingProxyType({
 })  # fmt: skip
 """Unit of plain numbers -> GiB."""
 CPU_UNITS = MappingProxyType({"cores": 1.0, "millicores": 1e3, "percent": 1e2})
-"""Unit of plain numbers -> how many are one core."""
+"""Unit of plain numbers -> number of units of one core."""
 TIME_UNITS = MappingProxyType({"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0})
 """Unit of plain numbers -> seconds."""
 
@@ -58,9 +58,8 @@ _CPU = rf"^(?P<n>{_NUMBER}) ?(?P<p>[num]?) ?(?:cores?|v?cpus?)?$"
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column of a block. values: float64, shape (n,), NaN where there is none.
-
-    is_missing: bool, shape (n,), the cell says that there is no value. is_bad: the cell is something else.
+    """One column of a block. values: float64, shape (n,), NaN where there is none. is_missing:
+    bool, shape (n,), the cell means "no value". is_bad: the cell is something else.
     """
 
     values: np.ndarray
@@ -69,7 +68,7 @@ class Cells:
 
 
 def is_missing(text: Sequence[str] | np.ndarray, words: frozenset[str] = NO_VALUE) -> np.ndarray:
-    """Where cells say that there is no value, bool, shape (n,); spaces around them and capitals do not matter.
+    """True where a cell means "no value", bool, shape (n,); ignores case and surrounding spaces.
 
     >>> is_missing(["NULL", " ", "Unknown", "0", "a"]).tolist()
     [True, True, True, False, False]
@@ -78,7 +77,8 @@ def is_missing(text: Sequence[str] | np.ndarray, words: frozenset[str] = NO_VALU
 
 
 def is_comma_decimal(text: Sequence[str] | np.ndarray) -> bool:
-    """Whether the numbers of a column have a decimal comma: some can be no thousands, and none has a decimal point.
+    """Whether the numbers of a column have a decimal comma: some comma cannot separate thousands,
+    and no number has a decimal point.
 
     >>> is_comma_decimal(["1,5", "2"]), is_comma_decimal(["1,500", "2.5"]), is_comma_decimal(["1,500"])
     (True, False, False)
@@ -89,7 +89,7 @@ def is_comma_decimal(text: Sequence[str] | np.ndarray) -> bool:
 
 
 def has_decimal_points(text: Sequence[str] | np.ndarray) -> bool:
-    """Whether a column has a number whose point can part no thousands.
+    """Whether a column has a number whose point cannot separate thousands.
 
     >>> has_decimal_points(["1.5"]), has_decimal_points(["0.125"]), has_decimal_points(["1.500", "2"])
     (True, True, False)
@@ -99,18 +99,19 @@ def has_decimal_points(text: Sequence[str] | np.ndarray) -> bool:
 
 
 def may_be_dotted(text: Sequence[str] | np.ndarray) -> bool:
-    """Whether all points of a column may part thousands: three digits after each, and no number without them has four.
+    """Whether all points of a column may separate thousands: three digits follow each, and no
+    number without a point has four.
 
     >>> may_be_dotted(["512", "1.024"]), may_be_dotted(["1.024", "2.5"]), may_be_dotted(["1.024", "2048"])
     (True, False, False)
     """
     cells = _lower(texts(text))
-    others = _mask(cells, r"\.") & ~_mask(cells, _DOTTED) | _mask(cells, r"^[+-]?[0-9]{4,}(?: ?[a-z]+)?$")
-    return bool(_mask(cells, _DOTTED).any()) and not bool(others.any())
+    contradictions = _mask(cells, r"\.") & ~_mask(cells, _DOTTED) | _mask(cells, r"^[+-]?[0-9]{4,}(?: ?[a-z]+)?$")
+    return bool(_mask(cells, _DOTTED).any()) and not bool(contradictions.any())
 
 
 def has_two_points(text: Sequence[str] | np.ndarray) -> bool:
-    """Whether a column has a number such as 1.234.567, whose points can only part thousands.
+    """Whether a column has a number such as 1.234.567, whose points must separate thousands.
 
     >>> has_two_points(["1.234.567"]), has_two_points(["1.234"])
     (True, False)
@@ -119,9 +120,8 @@ def has_two_points(text: Sequence[str] | np.ndarray) -> bool:
 
 
 def numbers(text: Sequence[str] | np.ndarray, *, is_comma: bool = False, largest: float = MAX_NUMBER) -> Cells:
-    """Plain numbers of at most `largest` in size. Thousands may be parted by a comma, an apostrophe or a space.
-
-    is_comma: the decimal sign is a comma, and a point parts thousands.
+    """Plain numbers of at most `largest` in size; a comma, an apostrophe or a space may separate
+    thousands. is_comma: the decimal sign is a comma, and a point separates thousands.
 
     >>> found = numbers(["2", "1,234.5", "1 000", "", "two", "inf"])
     >>> found.values.tolist()
@@ -134,16 +134,16 @@ def numbers(text: Sequence[str] | np.ndarray, *, is_comma: bool = False, largest
 
 
 A_DURATION = "a time span of 0 or more, as 90 or 1-02:03:04"
-"""What the cells of durations must be, in refusals."""
+"""The rule for cells of durations, in messages."""
 
 
 def durations_s(text: Sequence[str] | np.ndarray, *, unit_s: float = 1.0, pair: str = "", is_comma: bool = False,
                 words: frozenset[str] = NO_LIMIT) -> Cells:
     """Durations, seconds: `2-03:04:05`, `2 days 03:04:05`, `03:04:05`, `1h30m`, `90 min`, `PT1H`, or plain numbers.
 
-    unit_s: of plain numbers. pair: what `03:04` is, `hh:mm` or `mm:ss`; "" = bad, since it may be both. With `mm:ss`,
-    which is Slurm's, `2-03` is two days and three hours. words: cells that say that there is none.
-    Bad: below 0, minutes or seconds above 59 after a larger part, months and years.
+    unit_s: of plain numbers. pair: the meaning of `03:04`, `hh:mm` or `mm:ss`; "" = bad, since it
+    is ambiguous. With `mm:ss`, as in Slurm, `2-03` is two days and three hours. words: cells for a
+    missing value. Bad: below 0, minutes or seconds above 59 after a larger part, months and years.
 
     >>> durations_s(["2-03:04:05", "03:04:05", "90", "1h30m", "PT1H", "1 day", "2 days, 1:00:00"]).values.tolist()
     [183845.0, 11045.0, 90.0, 5400.0, 3600.0, 86400.0, 176400.0]
@@ -158,11 +158,11 @@ def durations_s(text: Sequence[str] | np.ndarray, *, unit_s: float = 1.0, pair: 
     missing = _is_in(cells, words)
     patterns = (_CLOCK, _WORDS, _ISO) if pair != "mm:ss" else (_MINUTES, _DAYS_HOURS, _CLOCK, _WORDS, _ISO)
     for pattern in patterns:
-        left = np.flatnonzero(np.isnan(values) & ~missing)
-        if not len(left):
+        rest = np.flatnonzero(np.isnan(values) & ~missing)
+        if not len(rest):
             break
-        parts = _parts(cells.take(pa.array(left)), pattern)
-        found = sum(_SECONDS[unit] * np.nan_to_num(part) for unit, part in parts.items())
+        parts = _parts(cells.take(pa.array(rest)), pattern)
+        total = sum(_SECONDS[unit] * np.nan_to_num(part) for unit, part in parts.items())
         is_found = ~np.logical_and.reduce([np.isnan(part) for part in parts.values()])
         if pattern == _CLOCK:
             is_found &= (parts["m"] < 60) & ~(parts["s"] >= 60) & ~(parts["h"] >= np.where(np.isnan(parts["d"]),
@@ -171,7 +171,7 @@ def durations_s(text: Sequence[str] | np.ndarray, *, unit_s: float = 1.0, pair: 
                 is_found &= ~(np.isnan(parts["d"]) & np.isnan(parts["s"]))
         elif pattern in (_MINUTES, _DAYS_HOURS):
             is_found &= (parts["s"] < 60) if "s" in parts else (parts["h"] < 24)
-        values[left] = np.where(is_found, found, np.nan)
+        values[rest] = np.where(is_found, total, np.nan)
     return _done(values, missing)
 
 
@@ -179,8 +179,8 @@ def sizes_gib(text: Sequence[str] | np.ndarray, *, unit: str = "GiB", is_quantit
               is_comma: bool = False) -> Cells:
     """Sizes of memory, GiB: `4Gi`, `512Mi`, `4G`, `2048 MB`, or plain numbers of `unit`, a key of SIZE_UNITS.
 
-    G and GB are GiB, as schedulers and clouds mean them. is_quantity: they are powers of ten, as Kubernetes writes
-    quantities; there, a small m is a thousandth of a byte. Bad: below 0.
+    G and GB are GiB, as in schedulers and clouds. is_quantity: they are powers of ten, as in
+    Kubernetes; there, m is a thousandth of a byte. Bad: below 0.
 
     >>> sizes_gib(["4Gi", "512Mi", "4G", "2048 MB", "3"]).values.tolist()
     [4.0, 0.5, 4.0, 2.0, 3.0]
@@ -193,17 +193,17 @@ def sizes_gib(text: Sequence[str] | np.ndarray, *, unit: str = "GiB", is_quantit
     cells = _lower(plain)
     values = _numbers(cells, is_comma) * SIZE_UNITS[unit]
     missing = _is_in(cells, NO_VALUE)
-    left = np.flatnonzero(np.isnan(values) & ~missing)
-    if len(left):
+    rest = np.flatnonzero(np.isnan(values) & ~missing)
+    if len(rest):
         of = _pointed(pc.utf8_trim_whitespace(plain) if is_quantity else cells, is_comma)
-        found = pc.extract_regex(of.take(pa.array(left)), _QUANTITY if is_quantity else _SIZE)
-        prefixes, is_binary = _field(found, "p"), _field(found, "i") == "i"
+        fields = pc.extract_regex(of.take(pa.array(rest)), _QUANTITY if is_quantity else _SIZE)
+        prefixes, is_binary = _field(fields, "p"), _field(fields, "i") == "i"
         powers = _DECIMAL if is_quantity else _BINARY
         power = np.array([powers.get(prefix, 0) for prefix in prefixes], float)
         binary = np.array([_BINARY.get(prefix.lower(), 0) for prefix in prefixes], float)
         factor = np.where(is_binary | (not is_quantity), 1024.0 ** binary, 1000.0 ** power)
         is_odd = is_binary & (binary == 0)
-        values[left] = np.where(is_odd, np.nan, _group(found, "n") * factor / GIB)
+        values[rest] = np.where(is_odd, np.nan, _group(fields, "n") * factor / GIB)
     values[values < 0] = np.nan
     return _done(values, missing)
 
@@ -219,17 +219,17 @@ def cpu_cores(text: Sequence[str] | np.ndarray, *, unit: str = "cores", is_comma
     cells = _lower(texts(text))
     values = _numbers(cells, is_comma) / CPU_UNITS[unit]
     missing = _is_in(cells, NO_VALUE)
-    left = np.flatnonzero(np.isnan(values) & ~missing)
-    if len(left):
-        found = pc.extract_regex(_pointed(cells, is_comma).take(pa.array(left)), _CPU)
-        per_core = np.array([{"m": 1e3, "u": 1e6, "n": 1e9}.get(prefix, 1.0) for prefix in _field(found, "p")])
-        values[left] = _group(found, "n") / per_core
+    rest = np.flatnonzero(np.isnan(values) & ~missing)
+    if len(rest):
+        fields = pc.extract_regex(_pointed(cells, is_comma).take(pa.array(rest)), _CPU)
+        per_core = np.array([{"m": 1e3, "u": 1e6, "n": 1e9}.get(prefix, 1.0) for prefix in _field(fields, "p")])
+        values[rest] = _group(fields, "n") / per_core
     values[values < 0] = np.nan
     return _done(values, missing)
 
 
 def texts(values: Sequence[str] | np.ndarray | pa.Array) -> pa.Array:
-    """Cells as an Arrow array of strings; what is no valid Unicode becomes a question mark."""
+    """Cells as an Arrow array of strings; invalid Unicode becomes a question mark."""
     if isinstance(values, pa.Array):
         return values
     try:
@@ -251,23 +251,22 @@ def _mask(cells: pa.Array, pattern: str) -> np.ndarray:
 
 
 def _numbers(cells: pa.Array, is_comma: bool, largest: float = MAX_NUMBER) -> np.ndarray:
-    """float64, NaN where a cell is no number."""
     values = np.full(len(cells), np.nan) if is_comma else _plain(cells, largest)
-    left = np.flatnonzero(np.isnan(values))
-    if len(left):
-        few = pc.replace_substring_regex(cells.take(pa.array(left)), rf"([0-9]){_SPACES}([0-9])", r"\1_\2")
-        few = pc.replace_substring_regex(few, rf"([0-9]){_SPACES}([0-9])", r"\1_\2")  # matches do not overlap
+    rest = np.flatnonzero(np.isnan(values))
+    if len(rest):
+        spaced = pc.replace_substring_regex(cells.take(pa.array(rest)), rf"([0-9]){_SPACES}([0-9])", r"\1_\2")
+        spaced = pc.replace_substring_regex(spaced, rf"([0-9]){_SPACES}([0-9])", r"\1_\2")  # matches do not overlap
         if is_comma:
-            few = pc.replace_substring_regex(few, r"\.([0-9]{3})", r"_\1")
-            few = pc.replace_substring(few, ",", ".")
-        is_grouped = _mask(few, _GROUPS)
-        plain = pc.if_else(pa.array(is_grouped), pc.replace_substring_regex(few, "[,'_]", ""), few)
-        values[left] = _plain(plain, largest)
+            spaced = pc.replace_substring_regex(spaced, r"\.([0-9]{3})", r"_\1")
+            spaced = pc.replace_substring(spaced, ",", ".")
+        is_grouped = _mask(spaced, _GROUPS)
+        plain = pc.if_else(pa.array(is_grouped), pc.replace_substring_regex(spaced, "[,'_]", ""), spaced)
+        values[rest] = _plain(plain, largest)
     return values
 
 
 def _pointed(cells: pa.Array, is_comma: bool) -> pa.Array:
-    """Cells with decimal commas as cells with decimal points and without thousands' points."""
+    """Cells with decimal commas as cells with decimal points, without points between thousands."""
     if not is_comma:
         return cells
     for _ in range(2):  # matches do not overlap
@@ -276,31 +275,29 @@ def _pointed(cells: pa.Array, is_comma: bool) -> pa.Array:
 
 
 def _plain(cells: pa.Array, largest: float) -> np.ndarray:
-    """Numbers without thousands as float64; NaN where a cell is none, or larger."""
+    """Numbers without separators as float64; NaN where a cell is none, or larger."""
     values = _floats(pc.if_else(pc.match_substring_regex(cells, _SIGNED), cells, _NULL))
     return np.where(np.abs(values) <= largest, values, np.nan)
 
 
 def _floats(cells: pa.Array) -> np.ndarray:
-    """Texts that are numbers as float64; NaN where null."""
     return np.asarray(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
 
 
 def _parts(cells: pa.Array, pattern: str) -> dict[str, np.ndarray]:
-    """The groups of a pattern as numbers, NaN where one or all do not match."""
-    found = pc.extract_regex(pc.replace_substring_regex(cells, ",([0-9])", r".\1"), pattern)
-    return {field.name: _group(found, field.name) for field in found.type}
+    fields = pc.extract_regex(pc.replace_substring_regex(cells, ",([0-9])", r".\1"), pattern)
+    return {field.name: _group(fields, field.name) for field in fields.type}
 
 
-def _group(found: pa.Array, name: str) -> np.ndarray:
-    """A group of a pattern's matches as float64; NaN where it is empty or all of it does not match."""
-    cells = pc.struct_field(found, name)
+def _group(fields: pa.Array, name: str) -> np.ndarray:
+    """A group of a pattern's matches as float64; NaN where it is empty or the pattern does not match."""
+    cells = pc.struct_field(fields, name)
     return _floats(pc.if_else(pc.equal(cells, ""), _NULL, cells))
 
 
-def _field(found: pa.Array, name: str) -> np.ndarray:
+def _field(fields: pa.Array, name: str) -> np.ndarray:
     """A group of a pattern's matches as an object array of str, "" where it does not match."""
-    return np.asarray(pc.fill_null(pc.struct_field(found, name), "").to_numpy(zero_copy_only=False), object)
+    return np.asarray(pc.fill_null(pc.struct_field(fields, name), "").to_numpy(zero_copy_only=False), object)
 
 
 def _done(values: np.ndarray, missing: np.ndarray) -> Cells:

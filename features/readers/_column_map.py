@@ -1,4 +1,4 @@
-"""Which column of a table is what: as a TOML file or options say, or guessed from plain names."""
+"""The meanings of a table's columns: from a TOML file or options, or guessed from plain names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sojourn.inflated import toml_of
 
 SINGLE = ("request_id", "arrival", "departure", "duration", "submit", "status", "cpu_cores", "mem_gib", "gpu",
           "requested_s")
-"""Meanings that one column has, in `[columns]`."""
+"""Meanings with a single column, in `[columns]`."""
 LISTED = MappingProxyType({"owner": "owners", "category": "categories", "number": "numbers", "resource": "resources",
                            "known_at_end": "known_at_end"})
-"""Option -> key of the TOML file, for meanings that several columns may have."""
+"""Option -> key of the TOML file, for meanings with several columns."""
 _SAME = MappingProxyType({"id": "request_id", "cpu": "cpu_cores", "mem": "mem_gib",
                           **{key: option for option, key in LISTED.items()}})
 AT_EDGE = ("auto", "running", "seen")
@@ -45,10 +45,10 @@ _GUESSES: Mapping[str, str] = MappingProxyType({
     "gpu": "gpu gpus n_gpus num_gpus gpu_count ngpus",
     "requested_s": "requested_s time_limit timelimit requested_time max_runtime",
 })  # fmt: skip
-"""Meaning -> plain names, the likeliest first; a unit may follow."""
+"""Meaning -> plain names, the most likely first; a unit may follow."""
 _NAMES_OF_ONE = frozenset(["vm", "job", "pod", "instance", "server", "vmname", "podname", "instancename", "servername",
                            "name"])
-"""Keys of columns that are guessed as the id only where nearly each row has a name of its own."""
+"""Keys of columns that are guessed as the id only if nearly all rows have distinct names."""
 _OWNERS = ("organization organisation org tenant tenant_id account account_id subscription subscription_id customer",
            "project project_id project_name namespace group team department",
            "user user_id username user_name owner uname submitted_by",
@@ -72,14 +72,15 @@ _UNITS_OF: Mapping[str, Mapping[str, float]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """What each column of a table is.
+    """The meaning of each column of a table.
 
-    columns: a name of SINGLE -> the table's column. owners (coarsest first), categories, numbers, resources,
-    known_at_end: columns with these roles; the last ones are kept without a role. units: column -> unit of its plain
-    numbers. timezone: of times without one; None = UTC. origin_s: Unix second that is second 0 of the trace's clock;
-    None = the first arrival. at_horizon, at_start: what a time at the very end or start of the file means: `running`
-    (ran on, or ran before), `seen` (it ended or began just then), `auto`. never_ran: further states of requests that
-    never ran. guessed: meanings that names alone decided.
+    columns: a name of SINGLE -> the table's column. owners (coarsest first), categories, numbers,
+    resources, known_at_end: columns with these roles; the last ones have no role. units: column ->
+    unit of its plain numbers. timezone: of times without one; None = UTC. origin_s: Unix second of
+    second 0 of the trace's clock; None = the first arrival. at_horizon, at_start: meaning of a time
+    at the end or start of the file: `running` (after, or before), `seen` (it ended or began then),
+    `auto`. never_ran: further states of requests that never ran. guessed: meanings from names
+    alone.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +98,7 @@ class ColumnMap:
     guessed: tuple[str, ...] = ()
 
     def read(self) -> tuple[str, ...]:
-        """All columns that have a meaning."""
+        """All columns with a meaning."""
         listed = (getattr(self, key) for key in LISTED.values())
         return (*self.columns.values(), *(name for names in listed for name in names))
 
@@ -107,22 +108,22 @@ class ColumnMap:
         >>> ColumnMap({"arrival": "start"}, owners=("user",)).pairs()
         'arrival=start, owner=user'
         """
-        found = [*self.columns.items(), *((option, name) for option, key in LISTED.items()
-                                          for name in getattr(self, key))]
-        return ", ".join(f"{ours}={theirs}" for ours, theirs in found)
+        entries = [*self.columns.items(), *((option, name) for option, key in LISTED.items()
+                                            for name in getattr(self, key))]
+        return ", ".join(f"{ours}={theirs}" for ours, theirs in entries)
 
     def unit_of(self, meaning: str) -> str | None:
-        """The unit of plain numbers of a meaning's column, as given or by the ending of its name; None = unknown."""
+        """The unit of plain numbers of a meaning's column, from `units` or the ending of its name; None = unknown."""
         column = self.columns[meaning]
-        given = self.units.get(column)
-        if given is not None:
-            return given
+        declared = self.units.get(column)
+        if declared is not None:
+            return declared
         endings = _UNIT_ENDINGS[_KIND[meaning]]
         plain = plain_name(column)
         return next((unit for ending, unit in endings.items() if plain.endswith(f"_{ending}")), None)
 
     def toml(self, unread: Sequence[str] = ()) -> str:
-        """The map as a TOML file that gives the same map again, with what may be changed. unread: other columns."""
+        """The map as a TOML file for the same map, with comments on changes. unread: other columns."""
         lines = ["# What each column of the table is. Edit it; `sojourn trace check` says what would be read.",
                  "# owners: coarsest first. known_at_end: kept, but never seen by a model."]
         lines += [f"{key} = {json.dumps(list(getattr(self, key)), ensure_ascii=False)}" for key in LISTED.values()]
@@ -148,11 +149,12 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
                timezone: str | None = None) -> ColumnMap:
     """The map of a table with the columns `names`.
 
-    pairs: `OURS=THEIRS`, which replace what the file says. Without a file, what no pair names is guessed; `OURS=` says
-    that there is none. Columns are found by their exact name, else without regard to capitals, spaces and signs.
+    pairs: `OURS=THEIRS`, which replace entries of the file. Without a file, other meanings are
+    guessed; `OURS=` means no column. Columns match by their exact name, else without case, spaces
+    and signs.
 
-    ValueError where a pair or a key is unknown, a column is absent (with those that there are), stands twice in the
-    table (one that would be guessed, too) or has two meanings, and where none is known for the arrival.
+    ValueError if a pair or a key is unknown, a column is absent (with a list of columns), occurs
+    twice in the table (also for a guess) or has two meanings, and without a column for the arrival.
 
     >>> column_map(["VM ID", "Created", "Deleted", "vCPUs", "Memory_MB", "Project"]).pairs()
     'request_id=VM ID, arrival=Created, departure=Deleted, cpu_cores=vCPUs, mem_gib=Memory_MB, owner=Project'
@@ -160,36 +162,35 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
     Traceback (most recent call last):
     ValueError: the column of arrival must be one of start, end, got 'begin'
     """
-    given = _of_pairs(pairs)
+    of_pairs = _of_pairs(pairs)
     base = ColumnMap() if file is None else read_map(file)
-    columns = {**base.columns, **{ours: theirs[0] for ours, theirs in given.items() if ours in SINGLE}}
-    lists: dict[str, tuple[str, ...]] = {key: given[option] if option in given else getattr(base, key)
+    columns = {**base.columns, **{ours: theirs[0] for ours, theirs in of_pairs.items() if ours in SINGLE}}
+    lists: dict[str, tuple[str, ...]] = {key: of_pairs[option] if option in of_pairs else getattr(base, key)
                                          for option, key in LISTED.items()}
-    named = {ours: _column_of(names, theirs, ours) for ours, theirs in columns.items() if theirs}
+    column_of = {ours: _column_of(names, theirs, ours) for ours, theirs in columns.items() if theirs}
     listed = {key: tuple(_column_of(names, theirs, key) for theirs in theirs_of if theirs)
               for key, theirs_of in lists.items()}
     guessed: list[str] = []
     if file is None:
-        guessed = _guess(names, named, listed, frozenset(given))
-    if "arrival" not in named:
+        guessed = _guess(names, column_of, listed, frozenset(of_pairs))
+    if "arrival" not in column_of:
         twice = next((f" ({name!r} stands twice)" for name in names if names.count(name) > 1), "")
         raise ValueError(f"the column of arrival must be given (--map arrival=COLUMN), one of {_shown(names)}; got "
                          f"none{twice}")
     units = {_column_of(names, column, "units"): unit for column, unit in base.units.items()}
-    with_unit = {named[ours] for ours in _KIND if ours in named}
-    if given:  # a pair may have given the column another meaning
+    with_unit = {column_of[ours] for ours in _KIND if ours in column_of}
+    if of_pairs:  # a pair may have given the column another meaning
         units = {column: unit for column, unit in units.items() if column in with_unit}
-    found = ColumnMap({ours: named[ours] for ours in SINGLE if ours in named}, **listed, units=units,
-                      timezone=base.timezone if timezone is None else checked_timezone(timezone),
-                      origin_s=base.origin_s, at_horizon=base.at_horizon, at_start=base.at_start,
-                      never_ran=base.never_ran, guessed=tuple(guessed))
-    _check_meanings(found, "" if file is None else f" (also as {file.name} says)")
-    return found
+    result = ColumnMap({ours: column_of[ours] for ours in SINGLE if ours in column_of}, **listed, units=units,
+                       timezone=base.timezone if timezone is None else checked_timezone(timezone),
+                       origin_s=base.origin_s, at_horizon=base.at_horizon, at_start=base.at_start,
+                       never_ran=base.never_ran, guessed=tuple(guessed))
+    _check_meanings(result, "" if file is None else f" (also as {file.name} says)")
+    return result
 
 
 def read_map(file: Path) -> ColumnMap:
-    """The map in a TOML file, its columns not yet looked for; ValueError naming the key that is unknown or of a wrong
-    type."""
+    """The map in a TOML file, before a match of columns; ValueError with an unknown key or one of a wrong type."""
     document = toml_of(file)
     _refuse_unknown(file, "", document, _KEYS)
     lists = {key: _names(file, key, document.get(key, [])) for key in (*LISTED.values(), "never_ran")}
@@ -213,19 +214,19 @@ def read_map(file: Path) -> ColumnMap:
 
 
 def check_pairs(pairs: Iterable[str]) -> tuple[str, ...]:
-    """The pairs; ValueError naming one that is not OURS=THEIRS.
+    """The pairs; ValueError with one that is not OURS=THEIRS.
 
     >>> check_pairs(["arrival=start", "end=stop"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: a column must be mapped as OURS=THEIRS, OURS one of request_id, ..., known_at_end; got 'end=stop'
     """
-    found = tuple(pairs)
-    _of_pairs(found)
-    return found
+    checked = tuple(pairs)
+    _of_pairs(checked)
+    return checked
 
 
 def duration_named(names: Sequence[str]) -> str | None:
-    """The column whose name says that it is the time from start to end; None = none.
+    """The column whose name means the time from start to end; None = none.
 
     >>> duration_named(["start", "Elapsed", "user"])
     'Elapsed'
@@ -236,7 +237,7 @@ def duration_named(names: Sequence[str]) -> str | None:
 
 
 def is_name_of_one(column: str) -> bool:
-    """Whether the column is an id by guess only where nearly each row has a name of its own.
+    """Whether the column is guessed as the id only if nearly all rows have distinct names.
 
     >>> is_name_of_one("VM Name"), is_name_of_one("vm_id")
     (True, False)
@@ -244,17 +245,17 @@ def is_name_of_one(column: str) -> bool:
     return _key(column) in _NAMES_OF_ONE
 
 
-def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[str, ...]],
-           given: frozenset[str]) -> list[str]:
-    """Fill in what plain names say, and give the meanings that were filled in."""
-    taken = {*named.values(), *(name for found in listed.values() for name in found)}
-    free = {_key(name): name for name in reversed(names) if name and name not in taken and names.count(name) == 1}
+def _guess(names: Sequence[str], column_of: dict[str, str], listed: dict[str, tuple[str, ...]],
+           fixed: frozenset[str]) -> list[str]:
+    """Add meanings from plain names; returns the added meanings."""
+    used_names = {*column_of.values(), *(name for listed_names in listed.values() for name in listed_names)}
+    free = {_key(name): name for name in reversed(names) if name and name not in used_names and names.count(name) == 1}
     guessed: list[str] = []
     ends = {"departure", "duration"}
     once = {_key(name) for name in names if names.count(name) == 1}
     twice = {_key(name): name for name in names if name and _key(name) not in once}
     for ours, plain in _GUESSES.items():
-        if ours in given or (ours in ends and ends & (given | {*named})):
+        if ours in fixed or (ours in ends and ends & (fixed | {*column_of})):
             continue
         endings = _UNIT_ENDINGS.get(_KIND.get(ours, ""), {})
         candidates = (_key(name) for each in plain.split()
@@ -264,11 +265,11 @@ def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[
             raise ValueError(f"the column of {ours} must stand once in the table, got {twice[key]!r} "
                              f"{names.count(twice[key])} times (rename one, or --map {ours}=COLUMN)")
         if key is not None:
-            named[ours] = free.pop(key)
+            column_of[ours] = free.pop(key)
             guessed.append(ours)
     for option, is_it in (("owner", None), ("category", lambda name: _key(name) in _keys(_CATEGORIES)),
                           ("known_at_end", is_end_name)):
-        if option in given:
+        if option in fixed:
             continue
         if is_it is None:
             keys = [next((key for key in _keys(names_of) if key in free or key in twice), None)
@@ -277,13 +278,13 @@ def _guess(names: Sequence[str], named: dict[str, str], listed: dict[str, tuple[
             if again is not None:
                 raise ValueError(f"the column of owners must stand once in the table, got {twice[again]!r} "
                                  f"{names.count(twice[again])} times (rename one, or --map owner=COLUMN)")
-            picked = tuple(free[key] for key in keys if key is not None)
+            matches = tuple(free[key] for key in keys if key is not None)
         else:
-            picked = tuple(sorted(filter(is_it, free.values()), key=names.index))
-        if picked:
-            listed[LISTED[option]] = picked
+            matches = tuple(sorted(filter(is_it, free.values()), key=names.index))
+        if matches:
+            listed[LISTED[option]] = matches
             guessed.append(option)
-            for name in picked:
+            for name in matches:
                 del free[_key(name)]
     return guessed
 
@@ -297,50 +298,50 @@ def _keys(names: str) -> list[str]:
 
 
 def _of_pairs(pairs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    columns: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         ours, sign, theirs = pair.partition("=")
         ours = _SAME.get(ours.strip(), ours.strip())
         if not sign or ours not in (*SINGLE, *LISTED):
-            known = ", ".join((*SINGLE, *LISTED))
-            raise ValueError(f"a column must be mapped as OURS=THEIRS, OURS one of {known}; got {pair!r}")
-        if ours in SINGLE and ours in found:
-            raise ValueError(f"{ours} must be mapped once, got {found[ours][0]!r} and {theirs!r}")
-        found[ours] = (*found.get(ours, ()), theirs.strip())
-    return found
+            options = ", ".join((*SINGLE, *LISTED))
+            raise ValueError(f"a column must be mapped as OURS=THEIRS, OURS one of {options}; got {pair!r}")
+        if ours in SINGLE and ours in columns:
+            raise ValueError(f"{ours} must be mapped once, got {columns[ours][0]!r} and {theirs!r}")
+        columns[ours] = (*columns.get(ours, ()), theirs.strip())
+    return columns
 
 
-def _column_of(names: Sequence[str], wanted: str, what: str) -> str:
-    exact = [name for name in names if name == wanted]
-    found = exact or [name for name in names if plain_name(name) == plain_name(wanted) and plain_name(wanted)]
-    if not found:
-        raise ValueError(f"the column of {what} must be one of {_shown(names)}, got {wanted!r}")
-    if len(found) > 1:
-        raise ValueError(f"the column of {what} must stand once in the table, got {wanted!r} {len(found)} times")
-    return found[0]
+def _column_of(names: Sequence[str], column: str, what: str) -> str:
+    exact = [name for name in names if name == column]
+    matches = exact or [name for name in names if plain_name(name) == plain_name(column) and plain_name(column)]
+    if not matches:
+        raise ValueError(f"the column of {what} must be one of {_shown(names)}, got {column!r}")
+    if len(matches) > 1:
+        raise ValueError(f"the column of {what} must stand once in the table, got {column!r} {len(matches)} times")
+    return matches[0]
 
 
 def _shown(names: Sequence[str]) -> str:
     return ", ".join(name[:60] for name in names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
 
 
-def _check_meanings(found: ColumnMap, source: str) -> None:
-    read = found.read()
-    twice = next((name for name in read if read.count(name) > 1), None)
+def _check_meanings(columns: ColumnMap, source: str) -> None:
+    names_read = columns.read()
+    twice = next((name for name in names_read if names_read.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"a column must have one meaning, got {twice!r} twice: {found.pairs()}{source}")
-    own = {"request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib", "gpu", "submit_s", "lifetime_s"}
-    own |= {"requested_s"} & {*found.columns}
-    roles = [name for key in LISTED.values() for name in getattr(found, key)]
-    taken = next((name for name in roles if name in own), None)
-    if taken is not None:
-        raise ValueError(f"the column {taken!r} must be renamed in the table: its name has a meaning of its own")
-    kind_of = {found.columns[ours]: kind for ours, kind in _KIND.items() if ours in found.columns}
-    for column, unit in found.units.items():
+        raise ValueError(f"a column must have one meaning, got {twice!r} twice: {columns.pairs()}{source}")
+    reserved = {"request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib", "gpu", "submit_s", "lifetime_s"}
+    reserved |= {"requested_s"} & {*columns.columns}
+    roles = [name for key in LISTED.values() for name in getattr(columns, key)]
+    clash = next((name for name in roles if name in reserved), None)
+    if clash is not None:
+        raise ValueError(f"the column {clash!r} must be renamed in the table: its name has a meaning of its own")
+    kind_of = {columns.columns[ours]: kind for ours, kind in _KIND.items() if ours in columns.columns}
+    for column, unit in columns.units.items():
         units = _UNITS_OF.get(kind_of.get(column, ""), {})
         if unit not in units:
-            known = ", ".join(units) if units else "none (its numbers have no unit)"
-            raise ValueError(f"the unit of {column!r} must be one of {known}, got {unit!r}")
+            units_text = ", ".join(units) if units else "none (its numbers have no unit)"
+            raise ValueError(f"the unit of {column!r} must be one of {units_text}, got {unit!r}")
 
 
 def _origin_s(file: Path, value: Any) -> int | None:
@@ -366,7 +367,7 @@ def _names(file: Path, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _refuse_unknown(file: Path, where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    stranger = next((name for name in given if name not in known), None)
-    if stranger is not None:
-        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{stranger}")
+def _refuse_unknown(file: Path, where: str, keys: Mapping[str, Any], known: Sequence[str]) -> None:
+    unknown = next((name for name in keys if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{unknown}")

@@ -1,8 +1,7 @@
-"""How a reader ends: all rows as one table, then the trace and its report.
+"""The last steps of a reader: all rows as one table, the trace and its report.
 
-When observation ended: the last time that enough rows carry, so that one damaged cell cannot move it.
-
-Long stretches without an arrival: a clock that jumped, or days that are missing in the record.
+`Horizon` is the end of observation: the last time of enough rows, so that one damaged cell does not
+change it. `hole_notes` finds long times without an arrival: a clock that jumped, or missing days.
 """
 
 from __future__ import annotations
@@ -26,51 +25,54 @@ def all_requests(chunks: Sequence[pd.DataFrame], path: Path, what: str, ledger: 
                  last_s: int = 1) -> pd.DataFrame:
     """The rows of all blocks as one table.
 
-    Raises ValueError naming `what` is missing where there is no row, or where the last time is not above 0.
+    Raises ValueError with the missing `what` if there is no row, or the last time is not above 0.
     """
     requests = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
     if requests.empty or last_s <= 0:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{path}: must hold at least one {what}, got none; refused: {refused}")
+        counts = dict(ledger.report(0).refused)
+        raise ValueError(f"{path}: must hold at least one {what}, got none; refused: {counts}")
     return requests
 
 
 def trace_of(requests: pd.DataFrame, horizon_s: int, roles: Roles, ledger: ReadLedger, meta: Mapping[str, Any], *,
              others: Sequence[str] = (), hosts: pd.DataFrame | None = None, n_hosts: int = 0,
              usage: pd.DataFrame | None = None, is_event_log: bool = False) -> tuple[Trace, ReadReport]:
-    """The trace of these requests, and the report of the ledger, whose counts the trace keeps in `meta["report"]`.
+    """The trace of these requests, and the report of the ledger; `meta["report"]` has its counts.
 
-    requests, horizon_s, usage: times in seconds since the trace's begin; the trace has Unix seconds if `meta` says
-    when it began (`start_unix_s`). Owners and categories become pandas categories; others: more columns that do.
-    n_hosts: rows read that are hosts. is_event_log: a request is made of several rows.
+    requests, horizon_s, usage: times in seconds since the trace's begin; the trace has Unix seconds
+    if `meta` has `start_unix_s`. Owners, categories and `others` become pandas categories. n_hosts:
+    number of rows of
+    hosts. is_event_log: a request has several rows.
     """
     names = (*roles.owners, *roles.categories, *others)
     requests = requests.astype(dict.fromkeys(names, "category"))
     report = ledger.report(len(requests), n_hosts=n_hosts, is_event_log=is_event_log)
-    own = {**meta, "report": report.summary()}
-    start_unix_s = own.pop("start_unix_s", None)
-    trace = Trace(requests, horizon_s, roles, hosts, usage, own)
+    trace_meta = {**meta, "report": report.summary()}
+    start_unix_s = trace_meta.pop("start_unix_s", None)
+    trace = Trace(requests, horizon_s, roles, hosts, usage, trace_meta)
     return (trace if start_unix_s is None else trace.moved(int(start_unix_s), int(start_unix_s))), report
 
 
 N_TIMES_MIN = 100
-"""Fewer times do not show which of them are damaged: the horizon is then the last one."""
+"""With fewer times, damaged ones cannot be detected: the horizon is then the last one."""
 GAP_SHARE = 0.1
-"""A few rows that stand further beyond all others than this share of the time before are damaged. Less moves little."""
+"""A few rows are damaged if the gap before them is more than this share of the time before. A
+smaller gap has little effect."""
 BEYOND_SHARE = 1e-3
-"""Few: this share of the rows, and one at least."""
+"""Few: this share of the rows, at least one."""
 N_CARRYING_MIN = 3
 CARRYING_FACTOR = 3
-"""Where an end is known by many rows that share it, those beyond it must be fewer by this factor."""
+"""If many rows share the end, rows beyond it must be fewer by this factor."""
 BEGINS_AFTER = "begins after the horizon"
 ENDS_AFTER = "end after the horizon: censored"
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """time_s: the trace's end. n_at: rows whose last time it is, of n_rows. n_beyond: rows later than it, up to last_s.
+    """The end of observation.
 
-    most_s, n_most: the time that most rows carry, where the end should be such a one.
+    time_s: the trace's end. n_at: rows with this last time, of n_rows. n_beyond: later rows, up to
+    last_s. most_s, n_most: the most frequent time, if the end should be such a time.
     """
 
     time_s: int
@@ -83,7 +85,7 @@ class Horizon:
     n_most: int = 0
 
     def lines(self) -> list[str]:
-        """What a reader of the report should know of it."""
+        """Notes for the report."""
         if self.is_declared:
             beyond = f", {self.n_beyond:,} rows beyond it" if self.n_beyond else ""
             return [f"horizon {self.time_s:,} s, as declared (last time in the file {self.last_s:,} s{beyond})"]
@@ -98,10 +100,10 @@ class Horizon:
 
 
 def since_start(declared_s: int | None, start_unix_s: int | None, last_s: int) -> int | None:
-    """A declared horizon as seconds since the start of a trace: a Unix second of a dated trace is moved there.
+    """A declared horizon as seconds since the start of a trace, from a Unix second if the trace has dates.
 
-    last_s: the last time in the file, since the start. ValueError for a horizon at or before the start, or more than
-    100 years after the last time; it names what was declared.
+    last_s: the last time in the file, since the start. ValueError with the declared horizon if it
+    is at or before the start, or more than 100 years after the last time.
 
     >>> since_start(1_767_312_000, 1_767_225_600, 7_200), since_start(86_400, 1_767_225_600, 7_200)
     (86400, 86400)
@@ -119,14 +121,14 @@ def since_start(declared_s: int | None, start_unix_s: int | None, last_s: int) -
 
 
 class LatestTimes:
-    """The latest of many times, enough to find a horizon; memory grows with a 500th of the times."""
+    """The latest of many times, enough for a horizon; memory is for 1/500 of the times."""
 
     def __init__(self) -> None:
         self.kept = np.zeros(0, np.int64)
         self.n = 0
 
     def add(self, times: np.ndarray) -> None:
-        """Take in more times, whole numbers of any unit."""
+        """Add times, whole numbers of any unit."""
         self.n += len(times)
         self.kept = np.concatenate([self.kept, np.asarray(times, np.int64)])
         n_kept = 1_000 + self.n // 500
@@ -138,9 +140,10 @@ def horizon_of(times_s: np.ndarray, declared_s: int | None = None, *, is_shared:
                n_rows: int | None = None) -> Horizon:
     """The horizon of rows with these last times, whole seconds, at least one.
 
-    declared_s: it is that one. is_shared: all that still ran carry the end as their last time (within `tolerance_s`):
-    the time that most rows carry is the end, unless a third as many rows are later. Else, or where no time is such a
-    one: the last time, without a few rows that stand far beyond all others. n_rows: of which these are the latest.
+    declared_s: use this horizon. is_shared: all running requests have the end as their last time
+    (within `tolerance_s`): the most frequent time is the end, unless a third as many rows are
+    later. Else, or without such a time: the last time, without a few rows far beyond all others.
+    n_rows: number of rows with these latest times.
 
     >>> horizon_of(np.append(np.arange(1, 1001), 5000)).time_s
     1000
@@ -167,8 +170,8 @@ def horizon_of(times_s: np.ndarray, declared_s: int | None = None, *, is_shared:
 
 
 def second_zero(rows: pd.DataFrame) -> int:
-    """Where a log of ends begins: the first end, or the first start where no time is later. Columns arrival_s,
-    departure_s, last_s.
+    """The start of a log of ends: the first end, or the first start if no time is later. Columns
+    arrival_s, departure_s, last_s.
 
     >>> second_zero(pd.DataFrame({"arrival_s": [0.0, 50.0], "departure_s": [40.0, np.nan], "last_s": [40.0, 90.0]}))
     40
@@ -180,26 +183,25 @@ def second_zero(rows: pd.DataFrame) -> int:
     return origin_s
 
 
-def without_ended(rows: pd.DataFrame, named: str, ledger: ReadLedger, file: str | None = None) -> pd.DataFrame:
+def without_ended(rows: pd.DataFrame, name_column: str, ledger: ReadLedger, file: str | None = None) -> pd.DataFrame:
     """The rows without those that ended before second 0, which are refused.
 
-    rows: with departure_s on the trace's clock, and line. named: the column of their names. file: of all of them;
-    None = the column of that name says.
+    rows: with departure_s on the trace's clock, and line. name_column: the column of their names.
+    file: of all rows; None = the column `file`.
     """
     is_over = (rows["departure_s"] < 0).fillna(False).to_numpy(bool)
     if not is_over.any():
         return rows
-    gone = rows[is_over]
-    for name, of_file in [(file, gone)] if file is not None else gone.groupby("file", sort=False):
+    ended = rows[is_over]
+    for name, of_file in [(file, ended)] if file is not None else ended.groupby("file", sort=False):
         ledger.refuse("ended before the trace's start", str(name), of_file["line"].to_numpy(np.int64), [
             f"{row}: ended {-end} s before it"
-            for row, end in zip(of_file[named], of_file["departure_s"], strict=True)])
+            for row, end in zip(of_file[name_column], of_file["departure_s"], strict=True)])
     return rows[~is_over].reset_index(drop=True)
 
 
 def origin_of(times: np.ndarray) -> int:
-    """The first of these times, whole seconds, without a few that stand far before all others: the horizon's rule,
-    mirrored.
+    """The first of these times, whole seconds, without a few far before all others: the mirrored rule of the horizon.
 
     >>> origin_of(np.append(np.arange(50_000, 51_000), 7)), origin_of(np.array([60, 30]))
     (50000, 30)
@@ -211,9 +213,9 @@ def origin_of(times: np.ndarray) -> int:
 
 
 def cut_at(requests: pd.DataFrame, horizon: Horizon, ledger: ReadLedger, file: str) -> pd.DataFrame:
-    """The requests that begin up to the horizon, those that end after it censored; both counted in the ledger.
+    """The requests that start up to the horizon, censored if they end after it; the ledger counts both.
 
-    A column `line`, where there is one, says where each row stood, and goes.
+    A column `line`, if any, has the line of each row and is removed.
     """
     is_later = (requests["arrival_s"] > horizon.time_s).fillna(False).to_numpy(bool)
     is_cut = (requests["departure_s"] > horizon.time_s).fillna(False).to_numpy(bool) & ~is_later
@@ -221,10 +223,10 @@ def cut_at(requests: pd.DataFrame, horizon: Horizon, ledger: ReadLedger, file: s
     departure = requests["departure_s"].astype("Int64")
     requests = requests.assign(departure_s=departure.mask(is_cut))
     if is_later.any():
-        refused = requests[is_later]
+        late = requests[is_later]
         raw = [f"{name}: {start} s to {'' if pd.isna(end) else f'{end} s'}" for name, start, end in zip(
-            refused["request_id"], refused["arrival_s"], departure[is_later], strict=True)]
-        lines = refused["line"].to_numpy(np.int64) if "line" in refused else np.zeros(len(refused), np.int64)
+            late["request_id"], late["arrival_s"], departure[is_later], strict=True)]
+        lines = late["line"].to_numpy(np.int64) if "line" in late else np.zeros(len(late), np.int64)
         ledger.refuse(BEGINS_AFTER, file, lines, raw)
         requests = requests[~is_later].reset_index(drop=True)
     for line in horizon.lines():
@@ -233,7 +235,7 @@ def cut_at(requests: pd.DataFrame, horizon: Horizon, ledger: ReadLedger, file: s
 
 
 def _most_carried(values: np.ndarray, counts: np.ndarray, tolerance_s: int) -> tuple[int, int]:
-    """The last of the times, no two neighbours further apart than the tolerance, that most rows carry; how many."""
+    """The last time of the most frequent group of times, with gaps up to the tolerance; and its number of rows."""
     starts = np.flatnonzero(np.diff(values, prepend=values[0] - tolerance_s - 1) > tolerance_s)
     sums = np.add.reduceat(counts, starts)
     most = len(sums) - 1 - int(np.argmax(sums[::-1]))
@@ -242,7 +244,7 @@ def _most_carried(values: np.ndarray, counts: np.ndarray, tolerance_s: int) -> t
 
 
 def _before_gap(values: np.ndarray, counts: np.ndarray, n_beyond_max: int) -> int:
-    """The earliest time with a gap after it beyond which there are few rows; the last time where there is none."""
+    """The earliest time before a gap with few rows after it; the last time if there is none."""
     time_s, n_beyond = int(values[-1]), 0
     for idx in range(len(values) - 2, -1, -1):
         n_beyond += int(counts[idx + 1])
@@ -258,14 +260,14 @@ def _rows(n: int) -> str:
 
 
 _HOLE_S, _HOLE_SHARE = 7 * 86_400, 0.1
-"""A hole is at least as long, and at least this share of the time from the first arrival to the last."""
+"""The least length of a hole, and its least share of the time from the first arrival to the last."""
 _N_MIN = 20
 
 
 def hole_notes(trace: Trace) -> list[str]:
-    """A note on the longest stretch without an arrival, where it is a hole; none of fewer than 20 requests.
+    """A note on the longest time without an arrival, if it is a hole; none with fewer than 20 requests.
 
-    Requests that began before the trace are left out: of those only the survivors are recorded.
+    Requests that began before the trace do not count, since only survivors are recorded.
     """
     start_s = np.sort(trace.start_s()[trace.is_start_known()])
     start_s = start_s[start_s >= trace.begin_s]

@@ -1,4 +1,4 @@
-"""JSON documents of a file, one after another, long lists in them element by element: memory holds one element."""
+"""JSON documents of a file in order, with long lists element by element: memory holds one element."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ MAX_DEPTH = 100
 _BLOCK_BYTES = 1 << 20
 FAULT = "fault"
 _LIST = "items"
-"""The key whose list is read element by element."""
+"""The key of the list that is read element by element."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _OBJECT = re.compile(r"^(?= {0,8}\{)", re.MULTILINE)
-"""Where an object may begin, as kubectl and jq indent them: an element begins with a piece of text, and so its line is
-known."""
+"""The possible start of an object with the indentation of kubectl and jq. Text is split there, so
+the line of each element is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonPart:
-    """A value of a document. line: of its first sign, from 1.
+    """A value of a document.
 
-    key: `items` for an element of such a list, "[]" for one of a document that is a list; "" for the
-    document itself, which comes after its elements and without them.
+    line: of its first character, from 1. key: `items` for an element of such a list, "[]" for one
+    of a document that is a list; "" for the document, which comes after its elements and without
+    them.
     """
 
     line: int
@@ -42,10 +43,10 @@ class JsonPart:
 def json_parts(path: Path) -> Iterator[JsonPart]:
     """The documents of a file in file order: plain or gzipped, UTF-8, with a byte order mark also UTF-16.
 
-    Bytes that are no text become U+FFFD. If a document is no JSON, its last part has the key FAULT and the ValueError
-    that names the line; what follows goes on with the next line that begins with a brace.
+    Invalid bytes become U+FFFD. If a document is no JSON, its last part has the key FAULT and a
+    ValueError with the line; reading continues at the next line that starts with a brace.
 
-    Raises OSError where the file cannot be opened, and ValueError where a gzip is damaged.
+    Raises OSError if the file cannot be opened, and ValueError if a gzip is damaged.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "pods.json"
@@ -77,14 +78,14 @@ class _Documents:
         self._path = path
         self._events: list[tuple[str, Any]] = ijson.sendable_list()
         self._parser = ijson.basic_parse_coro(self._events, multiple_values=True, use_float=True)
-        self._open: list[Any] = []  # objects and lists that are open, and the names at which they go on
+        self._open: list[Any] = []  # open objects and lists, and the names of their next values
         self._names: list[str] = []
         self._line = self._document_line = 1
         self._n_chars = 0
         self.is_over = False
 
     def take(self, piece: str, line: int) -> Iterator[JsonPart]:
-        """The parts that end in a piece of text, which begins in a line."""
+        """The parts that end in a piece of text; line: its first line."""
         reason = ""
         self._n_chars += len(piece)
         try:
@@ -92,7 +93,7 @@ class _Documents:
         except ijson.JSONError as error:
             what = str(error.args[0]).splitlines()[0].strip()
             reason = f"must be JSON ({what})" if self._open or self._events else "must be a JSON object or list"
-        except ValueError as error:  # a number of thousands of digits
+        except ValueError as error:  # a number with thousands of digits
             reason = f"must be JSON ({error})"
         try:
             yield from self._parts(line)
@@ -105,7 +106,7 @@ class _Documents:
             yield self._fault(f"line {line} {reason}, got {got!r}{_hint(got) if line == 1 else ''}")
 
     def end(self, line: int) -> Iterator[JsonPart]:
-        """The file has ended in a line."""
+        """The parts at the end of the file; line: its last line."""
         try:
             self._parser.close()
             yield from self._parts(line)
@@ -156,14 +157,14 @@ class _Documents:
                 yield JsonPart(self._line if is_end else line, key, value)
                 self._n_chars = 0
             elif not stack:
-                rest = {name: each for name, each in value.items() if name != _LIST or each not in (None, [])
-                        } if isinstance(value, dict) else None
-                yield JsonPart(self._document_line, "", rest)
+                small_fields = {name: each for name, each in value.items() if name != _LIST or each not in (None, [])
+                                } if isinstance(value, dict) else None
+                yield JsonPart(self._document_line, "", small_fields)
                 self._n_chars = 0
         self._events.clear()
 
     def _list_key(self) -> str:
-        """The list that is read element by element in which the reading is; "" if it is in none."""
+        """The list whose elements are read now; "" if none."""
         depth = len(self._open)
         if depth == 1 and isinstance(self._open[0], list):
             return "[]"
@@ -172,14 +173,14 @@ class _Documents:
 
 
 class _Fault(ValueError):
-    """What is wrong in the text."""
+    """An error in the text."""
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The file's text in blocks, none of them empty; ValueError where it is not UTF-8 (or begins as UTF-16)."""
+    """The file's text in non-empty blocks; ValueError if it is not UTF-8 (or UTF-16 with its mark)."""
     decoder: codecs.IncrementalDecoder | None = None
     n_chars = 0
-    n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; line feeds in them; where their last line began
+    n_bytes, n_lines, line_at = 0, 0, 0  # read before this block; its line feeds; the start of its last line
     with inflated(path, lambda: f" after {n_chars:,} characters") as source:
         while True:
             block = source.read(_BLOCK_BYTES)
@@ -189,9 +190,9 @@ def _texts(path: Path) -> Iterator[str]:
                 block = block[len(mark):]
                 if not block and mark:
                     continue
-            if not block:  # a watch that was killed may end within a character
+            if not block:  # a killed watch may end within a character
                 decoder.errors = "replace"
-            at = n_bytes - len(decoder.getstate()[0])  # a character may go on from the block before
+            at = n_bytes - len(decoder.getstate()[0])  # a character may start in the block before
             try:
                 text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
@@ -210,7 +211,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _hint(got: str) -> str:
-    """What the file probably is, by how it begins."""
+    """The probable type of the file, by its start."""
     if got.startswith(("apiVersion:", "---", "kind:", "items:")):
         return " (YAML: write JSON, with kubectl get pods -A -o json)"
     if got.startswith(("NAME ", "NAMESPACE ")):

@@ -1,4 +1,4 @@
-"""What kubectl wrote, file by file: lists of pods at a time, and watches; each pod handed to `PodLives`."""
+"""Files of kubectl: lists of pods at a time, and watches; each pod is given to `PodLives`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _UNIX_STAMP = re.compile(r"(?<![0-9])(1[0-9]{9})(?![0-9])")
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".gz", ".log", ".txt")
 _EVENTS = frozenset(("ADDED", "MODIFIED", "DELETED"))
 _TOLD_SHARE = 0.5
-"""A run of ADDED events that tells again of so many of the pods that run is a list of all of them."""
+"""A run of ADDED events with at least this share of the running pods is a list of all pods."""
 
 
 def recorded_files(path: Path) -> list[Path]:
-    """The file itself, or those of a folder that kubectl may have written, in the order of their stamps and names."""
+    """The file, or the possible files of kubectl in a folder, in the order of their stamps and names."""
     if not path.is_dir():
         return [path]
     files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name.endswith(_ENDINGS)]
@@ -46,12 +46,12 @@ def stamp_s(name: str, timezone: str | None = None) -> float | None:
     >>> stamp_s("pods-20260301T060000Z.json"), stamp_s("pods-2026-03-01-06-00.json.gz"), stamp_s("pods.json")
     (1772344800.0, 1772344800.0, None)
     """
-    found = _STAMP.search(name)
-    if found is None:
+    match = _STAMP.search(name)
+    if match is None:
         unix = _UNIX_STAMP.search(name)
         return float(unix[1]) if unix else None
-    zone = UTC if found[7] or timezone is None else ZoneInfo(timezone)
-    year, month, day, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
+    zone = UTC if match[7] or timezone is None else ZoneInfo(timezone)
+    year, month, day, hour, minute, second = (int(each or 0) for each in match.groups()[:6])
     try:
         return datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp()
     except ValueError:
@@ -60,11 +60,12 @@ def stamp_s(name: str, timezone: str | None = None) -> float | None:
 
 @dataclass(slots=True)
 class KubectlFiles:
-    """Reads files into `lives`; what is refused goes to the ledger.
+    """Reads files into `lives`; refused rows go to the ledger.
 
-    nodes: by name, of the last list of them. n_stamped: lists whose time is their file's name's; n_early: of these,
-    those that hold a later time. n_plain: pods of streams without types of events. n_other: objects of other kinds.
-    n_faults: documents that are no JSON. breaks_s: of watches that began again, from the last event to the new list, s.
+    nodes: by name, of the last list. n_stamped: lists with the time of their file name; n_early: of
+    these, those with a later time inside. n_plain: pods of streams without types of events.
+    n_other: objects of other kinds. n_faults: documents that are no JSON. breaks_s: of restarted
+    watches, from the last event to the new list, s.
     """
 
     lives: PodLives
@@ -82,11 +83,11 @@ class KubectlFiles:
     breaks_s: list[float] = field(default_factory=list)
 
     def refuse(self, error: RefusedPod, file: str, line: int) -> None:
-        """Count one row as refused, by its rule, with the value and whose it is."""
+        """Count one row as refused, by its rule, with the value and its pod."""
         self.ledger.refuse(error.rule, file, np.array([line], np.int64), [error.shown])
 
     def read(self, path: Path) -> None:
-        """Take in one file; OSError, or ValueError where none of it is what kubectl writes."""
+        """Read one file; OSError, or ValueError if it has nothing from kubectl."""
         file = _File(self, path)
         for part in json_parts(path):
             file.take(part)
@@ -94,7 +95,7 @@ class KubectlFiles:
 
 
 class _File:
-    """One file: the list or the run of ADDED events that is read now, and the newest time so far."""
+    """One file: the present list or run of ADDED events, and the newest time so far."""
 
     def __init__(self, files: KubectlFiles, path: Path) -> None:
         self._files, self._file, self._path = files, path.name, path
@@ -113,7 +114,7 @@ class _File:
         self._fault: ValueError | None = None
 
     def take(self, part: JsonPart) -> None:
-        """Take in one part of the file."""
+        """Add one part of the file."""
         if part.key == FAULT:
             self._spoilt(part)
         elif part.key:
@@ -125,7 +126,7 @@ class _File:
             self._document(part)
 
     def close(self) -> None:
-        """The file has ended."""
+        """Finish the file."""
         self._end_run()
         if self._plain:
             self._newest_s = [-math.inf if sight.newest_s is None else sight.newest_s for _, sight in self._plain]
@@ -136,7 +137,7 @@ class _File:
             raise self._fault
 
     def _spoilt(self, part: JsonPart) -> None:
-        """A document that is no JSON: the pods of a list up to there were seen, but the list is not whole."""
+        """Handle a document that is no JSON: the pods of a list up to there count, but the list is not whole."""
         self._fault = self._fault or part.value
         self._files.n_faults += 1
         self._files.ledger.read(1)
@@ -203,7 +204,7 @@ class _File:
                                     f"an object of {shown_field(', '.join(map(str, value)))}"), self._file, part.line)
 
     def _event(self, kind: str, pod: Any, line: int) -> None:
-        """One event; kind: "" where the stream does not say."""
+        """Add one event; kind: "" if the stream has no types."""
         self._n_whole += 1
         lives = self._files.lives
         try:
@@ -218,7 +219,7 @@ class _File:
         before_s = self._clock_s
         if sight.newest_s is not None:
             self._clock_s = max(self._clock_s, sight.newest_s)
-        if kind == "ADDED" and self._before_run_s is None:  # of a node's own pods, too: they come with the others
+        if kind == "ADDED" and self._before_run_s is None:  # also for pods of a node, which come with the others
             self._before_run_s = before_s
         if life is None:
             return
@@ -232,29 +233,29 @@ class _File:
             lives.seen(life, self._clock_s)
 
     def _plain_pod(self, life: PodLife, sight: PodSight) -> None:
-        """A pod without a type of event: of a list that was taken apart, until one of them comes again."""
+        """Add a pod without a type of event: of a list in single documents, until a pod repeats."""
         if not self._is_stream:
             self._is_stream = sight.uid in self._uids
             self._uids.add(sight.uid)
             self._plain.append((life, sight))
             if not self._is_stream:
                 return
-        for each, seen in self._plain or [(life, sight)]:
-            if seen.deadline_s is not None:  # the last that such a stream tells of a pod
-                self._files.lives.deleted(each, math.inf, seen.deadline_s)
+        for each, each_sight in self._plain or [(life, sight)]:
+            if each_sight.deadline_s is not None:  # the last document of a pod in such a stream
+                self._files.lives.deleted(each, math.inf, each_sight.deadline_s)
             else:
                 self._files.lives.seen(each, self._clock_s)
         self._plain = []
 
     def _end_run(self) -> None:
-        """ADDED events in a row have ended: they were a list where they tell of most that runs, as a watch begins."""
+        """End a run of ADDED events: it was a list if it has most of the running pods, as at the start of a watch."""
         run, lives = [life for life, _ in self._run], self._files.lives
         before_s, self._before_run_s = self._before_run_s, None
         if not run:
             return
         namespaces = {life.namespace for life in run}
-        n_new, n_again = (sum(is_new is wanted and not life.is_over for life, is_new in self._run)
-                          for wanted in (True, False))
+        n_new, n_again = (sum(is_new is is_first and not life.is_over for life, is_new in self._run)
+                          for is_first in (True, False))
         is_list = False
         if self._is_first_run or n_again:
             n_before = lives.n_running(namespaces if len(namespaces) == 1 else None) - n_new
@@ -262,7 +263,7 @@ class _File:
         if is_list and self._clock_s > -math.inf:
             if not self._is_first_run and before_s is not None and before_s < self._clock_s:
                 self._files.breaks_s.append(self._clock_s - before_s)
-                lives.followed(self._file, before_s)  # until then the watch went on, and told of no other end
+                lives.followed(self._file, before_s)  # until then the watch ran, without other ends
             lives.listed(run, self._clock_s)
         else:
             for life in run:
@@ -279,7 +280,6 @@ class _File:
 
 
 def _kind(value: Any) -> str:
-    """The object's kind; "" where it has none, or is no object."""
     kind = value.get("kind") if isinstance(value, dict) else None
     return kind if isinstance(kind, str) else ""
 

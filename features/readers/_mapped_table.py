@@ -1,6 +1,6 @@
-"""Blocks of a table as requests: what each mapped column holds, rows refused by rule, what was understood.
+"""Blocks of a table as requests: the values of each mapped column, and refused rows by rule.
 
-What of a table was read in one way and may be meant in another, a line each, for a person to look at.
+`doubts` are lines on ambiguous parts of a table, for a person to check.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sojourn.features.readers._stamps import LocalTimes, StampForm, local_times,
 
 
 def doubts(table: MappedTable, n_requests: int) -> list[str]:
-    """Lines about a table that was read, of whose rows `n_requests` were kept.
+    """Lines on ambiguous parts of a table; n_requests: number of its requests.
 
     >>> from pathlib import Path
     >>> from sojourn.features.readers._column_map import column_map
@@ -95,18 +95,18 @@ NEVER_RAN = frozenset((
     "pending", "queued", "waiting", "held", "hold", "submitted", "scheduling", "configuring", "building", "build",
     "creating", "provisioning", "requested", "accepted", "unschedulable", "rejected", "revoked", "never_ran",
 ))  # fmt: skip
-"""States, in small letters, of requests that never ran."""
+"""States, in lower case, of requests that never ran."""
 FAILED = frozenset((
     "error", "failed", "cancelled", "canceled", "aborted", "deleted", "boot_fail", "launch_failed", "node_fail",
     "preempted", "evicted", "killed", "timeout",
 ))  # fmt: skip
-"""States that say so where there is no start."""
+"""States of requests that never ran if there is no start."""
 ENDED = frozenset((
     "terminated", "error", "failed", "completed", "complete", "succeeded", "finished", "done", "deleted", "ended",
     "exited", "cancelled", "canceled", "aborted", "killed", "timeout", "node_fail", "out_of_memory", "evicted",
     "preempted",
 ))  # fmt: skip
-"""States that say that a request has ended."""
+"""States of ended requests."""
 MAX_SIZE = 1e9
 _NO_NAME = frozenset({"", "null", "(null)", "\\n", "nan", "<na>"})
 _N_EXAMPLES = 3
@@ -117,12 +117,12 @@ _NO_DURATION = NO_LIMIT | {"-1"}
 
 @dataclass(slots=True)
 class MappedTable:
-    """What the first blocks of a table decide for all others, and what is counted on the way.
+    """Decisions from the first blocks of a table for all blocks, and counts.
 
-    forms: column -> of its times, once a value is seen. units: meaning -> of its plain numbers. commas: columns with a
-    decimal comma. no_end: words -> rows. local: column -> what its times have of zones. ended: states that say that a
-    request has ended -> rows without an end. n_with_duration: rows without an end that have a duration, in a column
-    that is not mapped as one. doubts: what was read in one way and may be meant in another.
+    forms: column -> form of its times, after the first value. units: meaning -> unit of its plain numbers.
+    commas: columns with a decimal comma. no_end: words -> rows. local: column -> zones of its
+    times. ended: states of ended requests -> rows without an end. n_with_duration: rows without an
+    end but with a duration in a column that is not mapped as one. doubts: ambiguous parts.
     """
 
     path: Path
@@ -141,7 +141,7 @@ class MappedTable:
     seen: set[object] = field(default_factory=set)
 
     def requests(self, rows: TextRows) -> pd.DataFrame:
-        """The rows of a block that are kept, times in Unix seconds or on the file's own clock."""
+        """The kept rows of a block, times in Unix seconds or on the file's clock."""
         if not self.is_seen:
             self.is_seen = True
             self._drop_shared_names(rows)
@@ -181,22 +181,22 @@ class MappedTable:
             names[of["status"]] = self._names(rows, of["status"])
         ids = self._ids(rows)
         rows.refuse_duplicates(f"{of.get('request_id', 'line')} twice", ids, self.seen)
-        kept = rows.is_kept
+        is_kept = rows.is_kept
         if end_of:
-            words, counts = np.unique(rows.text(end_of)[kept & np.isnan(departure)].astype(str), return_counts=True)
+            words, counts = np.unique(rows.text(end_of)[is_kept & np.isnan(departure)].astype(str), return_counts=True)
             self.no_end.update(dict(zip(words.tolist(), counts.tolist(), strict=True)))
-        self._count_ended(rows, kept & np.isnan(departure))
+        self._count_ended(rows, is_kept & np.isnan(departure))
         return pd.DataFrame({
-            "line": rows.line[kept],
-            "request_id": pd.Series(ids[kept], dtype="str"),
-            "arrival_s": np.floor(arrival.values[kept]),
-            "departure_s": np.floor(departure[kept]),
-            **{name: values[kept] for name, values in columns.items()},
-            **{name: pd.Series(values[kept], dtype="str") for name, values in names.items()},
+            "line": rows.line[is_kept],
+            "request_id": pd.Series(ids[is_kept], dtype="str"),
+            "arrival_s": np.floor(arrival.values[is_kept]),
+            "departure_s": np.floor(departure[is_kept]),
+            **{name: values[is_kept] for name, values in columns.items()},
+            **{name: pd.Series(values[is_kept], dtype="str") for name, values in names.items()},
         })  # fmt: skip
 
     def resolved(self) -> ColumnMap:
-        """The map with the units that were found."""
+        """The map with the units of the file."""
         of = self.map.columns
         units = {of[meaning]: unit for meaning, unit in self.units.items()}
         units |= {of[meaning]: self.map.unit_of(meaning) or "s" for meaning in ("duration", "requested_s")
@@ -204,7 +204,7 @@ class MappedTable:
         return replace(self.map, units={**units, **self.map.units})
 
     def _look(self, rows: TextRows) -> None:
-        """Decide what the cells of a block are the first to show."""
+        """Make the decisions that need the cells of this block."""
         of = self.map.columns
         for meaning in ("arrival", "departure", "submit"):
             column = of.get(meaning)
@@ -224,7 +224,7 @@ class MappedTable:
             self._find_cpu_unit(rows.text(of["cpu_cores"]))
 
     def _drop_shared_names(self, rows: TextRows) -> None:
-        """A column of names is guessed as the id only where nearly each row has its own."""
+        """A column of names is guessed as the id only if nearly all rows have distinct names."""
         column = self.map.columns.get("request_id")
         if column is None or "request_id" not in self.map.guessed or not is_name_of_one(column):
             return
@@ -239,20 +239,20 @@ class MappedTable:
                                f"(--map request_id={column} takes it and refuses a name's second row)")
 
     def _find_commas(self, rows: TextRows) -> None:
-        """Which columns have a decimal comma, by their own cells or by those of the others."""
+        """Find columns with a decimal comma, by their cells or by those of other columns."""
         of = self.map.columns
-        found = {column: rows.text(column) for column in (*self.map.numbers, *self.map.resources, *(
+        cells_of = {column: rows.text(column) for column in (*self.map.numbers, *self.map.resources, *(
             of[name] for name in ("cpu_cores", "mem_gib", "gpu", "duration", "requested_s") if name in of))
             if column not in self.commas}
-        own = {column: is_comma_decimal(cells) for column, cells in found.items()}
-        self.commas |= own
+        is_decimal = {column: is_comma_decimal(cells) for column, cells in cells_of.items()}
+        self.commas |= is_decimal
         is_comma_file = any(self.commas.values())
-        is_likely = is_comma_file or (rows.separator == ";" and not any(map(has_decimal_points, found.values())))
+        is_likely = is_comma_file or (rows.separator == ";" and not any(map(has_decimal_points, cells_of.values())))
         why = "other columns have decimal commas" if is_comma_file else "semicolons part the columns"
         large = {of[ours] for ours, unit in (("cpu_cores", "cores"), ("mem_gib", "GiB"), ("mem_gib", "TiB"))
                  if ours in of and (self.map.unit_of(ours) or ("cores" if ours == "cpu_cores" else "")) == unit}
-        for column, cells in found.items():
-            if own[column] or not may_be_dotted(cells):
+        for column, cells in cells_of.items():
+            if is_decimal[column] or not may_be_dotted(cells):
                 continue
             dotted = next(str(cell) for cell in cells if "." in str(cell))
             self.commas[column] = has_two_points(cells) or (is_likely and column not in large)
@@ -266,15 +266,15 @@ class MappedTable:
                                    "if they are decimal points, write another number of digits after them")
 
     def _count_ended(self, rows: TextRows, is_running: np.ndarray) -> None:
-        """Count what speaks against it that these rows (bool, shape (n,)) still run."""
+        """Count evidence that these rows (bool, shape (n,)) do not run any more."""
         of = self.map.columns
         if "status" in of:
             cells = rows.text(of["status"])[is_running]
             self.ended.update(str(cell) for cell in cells if str(cell).casefold().partition(" ")[0] in ENDED)
         column = duration_named(rows.names)
         if "duration" not in of and column is not None:
-            found = durations_s(rows.text(column)[is_running], words=_NO_DURATION)
-            self.n_with_duration += int((found.values > 0).sum())
+            durations = durations_s(rows.text(column)[is_running], words=_NO_DURATION)
+            self.n_with_duration += int((durations.values > 0).sum())
 
     def _form(self, rows: TextRows, meaning: str, column: str) -> StampForm | None:
         try:
@@ -283,7 +283,7 @@ class MappedTable:
             raise ValueError(f"{self.path}: {error}") from error
 
     def _find_unit(self, cells: np.ndarray) -> None:
-        """The unit of plain numbers of memory: as named, else by their size."""
+        """Set the unit of plain numbers of memory: from the name, else by their size."""
         unit = self.map.unit_of("mem_gib")
         if unit is None:
             values = numbers(cells, is_comma=self.commas[self.map.columns["mem_gib"]]).values
@@ -316,24 +316,24 @@ class MappedTable:
             nothing = np.full(len(cells), np.nan)
             return Cells(nothing, np.ones(len(cells), bool), np.zeros(len(cells), bool))
         start = self.map.columns["arrival"]
-        of_start = self.forms.get(start)  # None while no row has had an arrival: all of them are refused
+        of_start = self.forms.get(start)  # None before the first arrival: all rows are refused
         if of_start is not None and form.is_dated != of_start.is_dated:
             raise ValueError(f"{self.path}: {column} must be on the same clock as {start}, got {form} and {of_start}")
-        found = stamps_s(cells, form, self.map.timezone)
+        stamps = stamps_s(cells, form, self.map.timezone)
         if form.kind == "iso":
             self.local[column] = self.local.get(column, LocalTimes()) + local_times(cells, self.map.timezone)
-        is_bad = found.is_bad
+        is_bad = stamps.is_bad
         if not form.is_dated:
-            is_bad = is_bad | (np.abs(found.values) > MAX_TIME_S)
+            is_bad = is_bad | (np.abs(stamps.values) > MAX_TIME_S)
         rows.refuse(f"{column} must be a time ({form})", is_bad, column)
-        return found
+        return stamps
 
     def _ends(self, rows: TextRows, arrival: Cells) -> np.ndarray:
         of = self.map.columns
         ends = np.full(len(rows.raw), np.nan)
         if "departure" in of:
-            found = self._times(rows, "departure")
-            ends = np.where((found.values == 0) & (arrival.values > 0), np.nan, found.values)
+            stamps = self._times(rows, "departure")
+            ends = np.where((stamps.values == 0) & (arrival.values > 0), np.nan, stamps.values)
         if "duration" in of:
             column = of["duration"]
             spans = durations_s(rows.text(column), unit_s=self._time_unit_s("duration"), is_comma=self.commas[column],
@@ -354,25 +354,25 @@ class MappedTable:
         column = self.map.columns[meaning]
         cells, is_comma = rows.text(column), self.commas[column]
         if meaning == "cpu_cores":
-            found = cpu_cores(cells, unit=self.units["cpu_cores"], is_comma=is_comma)
+            sizes = cpu_cores(cells, unit=self.units["cpu_cores"], is_comma=is_comma)
             words = "a number of cores from 0 to 1e9"
         elif meaning == "mem_gib":
-            found = sizes_gib(cells, unit=self.units.get("mem_gib", "GiB"), is_comma=is_comma)
+            sizes = sizes_gib(cells, unit=self.units.get("mem_gib", "GiB"), is_comma=is_comma)
             words = "a size of memory from 0 to 1e9 GiB"
         else:
-            found, words = numbers(cells, is_comma=is_comma), "a number from 0 to 1e9"
-        rows.refuse(f"{column} must be {words}", found.is_bad | (found.values > MAX_SIZE) | (found.values < 0), column)
-        rows.repair(f"{column} missing: 0 taken", found.is_missing)
-        return np.where(found.is_missing, 0.0, found.values)
+            sizes, words = numbers(cells, is_comma=is_comma), "a number from 0 to 1e9"
+        rows.refuse(f"{column} must be {words}", sizes.is_bad | (sizes.values > MAX_SIZE) | (sizes.values < 0), column)
+        rows.repair(f"{column} missing: 0 taken", sizes.is_missing)
+        return np.where(sizes.is_missing, 0.0, sizes.values)
 
     def _plain(self, rows: TextRows, column: str, *, is_size: bool) -> np.ndarray:
-        found = numbers(rows.text(column), is_comma=self.commas[column])
-        is_bad = found.is_bad
+        amounts = numbers(rows.text(column), is_comma=self.commas[column])
+        is_bad = amounts.is_bad
         if is_size:
-            is_bad = is_bad | (found.values < 0) | (found.values > MAX_SIZE)
-            rows.repair(f"{column} missing: 0 taken", found.is_missing)
+            is_bad = is_bad | (amounts.values < 0) | (amounts.values > MAX_SIZE)
+            rows.repair(f"{column} missing: 0 taken", amounts.is_missing)
         rows.refuse(f"{column} must be a number{' from 0 to 1e9' if is_size else ''}", is_bad, column)
-        return np.where(found.is_missing, 0.0, found.values) if is_size else found.values
+        return np.where(amounts.is_missing, 0.0, amounts.values) if is_size else amounts.values
 
     def _names(self, rows: TextRows, column: str) -> np.ndarray:
         cells = rows.text(column)
@@ -403,12 +403,12 @@ class MappedTable:
         return [name for name in self.names if name and name not in read]
 
     def understood(self) -> list[dict[str, Any]]:
-        """For each column that was read: what it is, how its cells were understood, and examples."""
+        """For each column: its meaning, the interpretation of its cells, and examples."""
         of = self.map.columns
         roles = {column: ours for ours, column in of.items()}
         for option, key in LISTED.items():
             roles |= dict.fromkeys(getattr(self.map, key), option.replace("_", " "))
-        found = []
+        rows = []
         for column in self.map.read():
             kind = "name"
             if column in self.forms:
@@ -421,6 +421,6 @@ class MappedTable:
                 kind = "number"
             if column in self.local and self.local[column].n_local:
                 kind += f", {self.local[column].n_local:,} without a zone: {self.map.timezone or 'UTC'}"
-            found.append({"column": column, "role": roles[column], "kind": kind,
-                          "examples": self.examples.get(column, [])})
-        return found
+            rows.append({"column": column, "role": roles[column], "kind": kind,
+                         "examples": self.examples.get(column, [])})
+        return rows

@@ -1,8 +1,8 @@
-"""Parts of a growing source: rows of one day, checked and brought to our columns; kept between reads in one file.
+"""Parts of a growing source: rows of one day, checked and in our columns; kept between reads in one file.
 
-What a growing source says of itself: a TOML file that names its clock and what each column is.
-
-Parts of a growing source put together: one row a request, the newest; the same trace however it was read.
+`Declaration` is the source's TOML file with its clock and the meanings of columns. `trace_of_parts`
+joins the parts to one row for each request, the newest; the trace does not depend on how it was
+read.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from sojourn.inflated import toml_of
 from sojourn.publishing import whole_file
 
 MAX_TEXTS = 200
-"""Refused rows of each rule and part that are kept with their text."""
+"""The most refused rows of each rule and part with their text."""
 _NEVER_S = 253_402_300_800
-"""The year 10000: a later number is no time at all; milliseconds of our day are."""
+"""The year 10000: larger numbers are no seconds, but, for example, milliseconds."""
 _N_FEW, _MOST = 10, 0.5
-"""A part of so many rows, of which more than this share is refused, is a source that has changed."""
+"""If more than this share of a part with so many rows is refused, the source has changed."""
 _MANIFEST = b"sojourn.parts"
 _NAMED = frozenset({"number", "text", "time", "truth", "empty"})
-"""Types of columns whose values can be names."""
+"""Types of columns with names."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptParts:
-    """Where a reader keeps the parts that it has read. code: stands for the code that reads them.
+    """The file in which a reader keeps parts.
 
-    A file that is damaged, or of other code, counts as none: everything is then read anew.
+    code: version of the reading code. A damaged file, or one of other code, is ignored: then
+    everything is read anew.
     """
 
     file: Path
@@ -53,10 +54,11 @@ class KeptParts:
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """What is known of a part without its rows.
+    """A part without its rows.
 
-    day: ISO date on which its rows were written. name: of its file. key: hash of its content and of how it is read.
-    n_rows: as read. schema: the source's columns and the class of their type. repaired, refused: rows by rule.
+    day: ISO date on which its rows were written. name: of its file. key: hash of its content and of the way of
+    reading. n_rows: number of rows. schema: the source's columns and the class of their type.
+    repaired, refused: rows by rule.
     rejected: line, rule and text of refused rows.
     """
 
@@ -72,7 +74,7 @@ class PartLabel:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one day in our columns, those that were refused included: `is_refused`, so that they replace older ones.
+    """Rows of one day in our columns, with refused ones (`is_refused`), since they replace older rows.
 
     table: `request_id`, `arrival_s` and `departure_s` (int64, Unix), resources and numbers (float64), names (string).
     """
@@ -82,10 +84,10 @@ class Part:
 
 
 def checked_part(day: str, name: str, key: str, raw: pa.Table, declaration: Declaration) -> Part:
-    """A part of these rows as the source has them.
+    """A part from rows of the source.
 
-    ValueError naming a declared column that is missing or holds no names, or the rule by which most rows are refused: a
-    unit has changed then, and one newest row that is refused hides all older ones of its request.
+    ValueError with a declared column that is missing or has no names, or the rule that refuses most
+    rows: then a unit has changed, and a refused newest row hides all older ones of its request.
     """
     schema = {field.name: type_class(field.type) for field in raw.schema}
     read = [*declaration.columns.values(), *declaration.roles.columns(), *declaration.roles.resources,
@@ -101,7 +103,7 @@ def checked_part(day: str, name: str, key: str, raw: pa.Table, declaration: Decl
             raise ValueError(f"{name}: the column {column!r} must hold texts or numbers, got {schema[column]}")
     ids = raw.column(of["request_id"])
     ids = ids.cast(pa.int64()) if pa.types.is_integer(ids.type) else _texts(ids)
-    ids = ids if ids.null_count < len(ids) else pa.nulls(len(ids))  # of any type beside other parts
+    ids = ids if ids.null_count < len(ids) else pa.nulls(len(ids))  # fits any type of other parts
     rows.refuse("request_id missing", np.asarray(ids.is_null()))
     ends_s = _day_end_s(day)
     arrival, has_arrival, is_bad = times_s(raw.column(of["arrival"]))
@@ -154,7 +156,7 @@ def _check_most_are_taken(name: str, rows: _Rows, raw: pa.Table, of: Mapping[str
 
 
 class _Rows:
-    """Which rows of a part are refused, and why; a row counts once, under its first rule."""
+    """The refused rows of a part, with their rules; a row counts once, under its first rule."""
 
     def __init__(self, raw: pa.Table) -> None:
         self._raw = raw
@@ -180,35 +182,35 @@ class _Rows:
 
 
 def check_drift(labels: Sequence[PartLabel], declaration: Declaration) -> None:
-    """ValueError naming the first day on which a column went, came or has another type than before.
+    """ValueError with the first day on which a column is new, missing or has another type than before.
 
-    labels: in the order of days. A column without any value has no type yet.
+    labels: in the order of days. A column without values has no type.
     """
-    known: dict[str, str] = {}
+    kind_of: dict[str, str] = {}
     is_first = True
     for label in labels:
-        found = {name: kind for name, kind in label.schema.items() if name not in declaration.ignored}
-        for name in sorted(known.keys() | found.keys() if not is_first else set()):
-            before, now = known.get(name), found.get(name)
+        kinds = {name: kind for name, kind in label.schema.items() if name not in declaration.ignored}
+        for name in sorted(kind_of.keys() | kinds.keys() if not is_first else set()):
+            before, now = kind_of.get(name), kinds.get(name)
             if now is None:
                 raise _drift(label, f"the column {name!r} ({before}) of the days before is gone")
             if before is None:
                 raise _drift(label, f"the new column {name!r} ({now})")
             if before != now and "empty" not in (before, now):
                 raise _drift(label, f"the column {name!r} of the type {now}, which was {before}")
-        known |= {name: kind for name, kind in found.items() if kind != "empty" or name not in known}
+        kind_of |= {name: kind for name, kind in kinds.items() if kind != "empty" or name not in kind_of}
         is_first = False
 
 
-def _drift(label: PartLabel, found: str) -> ValueError:
-    return ValueError(f"columns must stay as they are, got {found} on {label.day} ({label.name}); a column that does "
+def _drift(label: PartLabel, change: str) -> ValueError:
+    return ValueError(f"columns must stay as they are, got {change} on {label.day} ({label.name}); a column that does "
                       "not matter can be named in `ignored`")
 
 
 def load_parts(kept: KeptParts) -> tuple[list[PartLabel], pa.Table | None, dict[str, Any]]:
-    """Labels of the kept parts, their rows one after the other, and what else was noted; none where nothing is kept.
+    """Labels of the kept parts, their concatenated rows, and notes; empty if nothing is kept.
 
-    The rows are None where other code read them.
+    The rows are None if other code read them.
     """
     if not kept.file.is_file():
         return [], None, {}
@@ -228,14 +230,14 @@ def load_parts(kept: KeptParts) -> tuple[list[PartLabel], pa.Table | None, dict[
 
 
 def save_parts(kept: KeptParts, parts: Sequence[Part], table: pa.Table, noted: dict[str, Any]) -> None:
-    """Keep the parts, whose rows one after the other are `table`, for the next read; a reader sees old or new."""
+    """Write the parts, with their concatenated rows `table`, for the next read, in one step."""
     document = {"code": kept.code, "parts": [asdict(part.label) for part in parts], "noted": noted}
     with whole_file(kept.file) as temporary:
         pq.write_table(table.replace_schema_metadata({_MANIFEST: json.dumps(document).encode()}), temporary)
 
 
 def held_parts(kept: KeptParts | None) -> tuple[list[Part], list[PartLabel], dict[str, Any]]:
-    """Kept parts with their rows; the labels of all of them, also where the rows cannot be used; what was noted."""
+    """Kept parts with their rows; the labels of all kept parts, also without usable rows; the notes."""
     if kept is None:
         return [], [], {}
     labels, table, noted = load_parts(kept)
@@ -249,7 +251,7 @@ def held_parts(kept: KeptParts | None) -> tuple[list[Part], list[PartLabel], dic
 
 
 def type_class(kind: pa.DataType) -> str:
-    """What a column's type is to us: number, text, time, truth, empty; else Arrow's own word."""
+    """The class of a column's type: number, text, time, truth, empty; else Arrow's name."""
     if pa.types.is_dictionary(kind):
         return type_class(kind.value_type)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -265,11 +267,11 @@ def type_class(kind: pa.DataType) -> str:
 
 def times_s(column: pa.ChunkedArray, *,
             is_never_known: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unix seconds (int64, cut to whole ones, 0 where missing), which are there, and which are there but no time.
+    """Unix seconds (int64, truncated, 0 where missing), masks of present cells, and of present cells that are no time.
 
-    Times without a zone are UTC; numbers are Unix seconds; texts are ISO 8601. is_never_known: a time from
-    LAST_STAMP_S to the year 9999, such as 9999-12-31, is taken as the last before it; else it is no time. One before
-    FIRST_STAMP_S, such as Go's year 1 and 1970, is none either.
+    Times without a zone are UTC; numbers are Unix seconds; texts are ISO 8601. is_never_known: a
+    time from LAST_STAMP_S to the year 9999, such as 9999-12-31, becomes the last valid second; else
+    it is no time. A time before FIRST_STAMP_S, such as Go's year 1 and 1970, is none either.
     """
     is_there = np.asarray(column.is_valid(), bool)
     kind = type_class(column.type)
@@ -302,7 +304,7 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Names as strings; a whole number has no decimals, whether or not others of its column are missing."""
+    """Names as strings; whole numbers have no decimals, even if others of the column are missing."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
@@ -319,7 +321,7 @@ def _day_end_s(day: str) -> int:
 
 REQUIRED = ("request_id", "arrival", "departure", "cpu_cores", "mem_gib")
 OPTIONAL = ("gpu", "submit")
-"""Read only where `[columns]` names them."""
+"""Read only if listed in `[columns]`."""
 _LISTS = ("owners", "categories", "numbers", "resources", "known_at_end", "ignored")
 _SQL = ("url_variable", "query", "watermark", "overlap")
 _SPAN = re.compile(r"([0-9]+)([dh])")
@@ -329,10 +331,11 @@ URL_VARIABLE = "SOJOURN_SQL_URL"
 
 @dataclass(frozen=True, slots=True)
 class SqlSource:
-    """Where rows come from. url_variable: of the environment, holds the SQLAlchemy URL. query: a SELECT.
+    """A query.
 
-    watermark: the column that rises whenever a row is written or changed. overlap_s: so long before the last read, rows
-    are read again, for those that were committed late.
+    url_variable: environment variable with the SQLAlchemy URL. query: a SELECT. watermark: the
+    column that rises whenever a row is written or changed. overlap_s: rows from so long before the
+    last read are read again, for late commits.
     """
 
     url_variable: str
@@ -345,8 +348,9 @@ class SqlSource:
 class Declaration:
     """The columns of a growing source and its clock.
 
-    origin_s: Unix second that is second 0 of the trace; from then on the source holds every request. columns: our name
-    -> the source's. known_at_end: columns without a role. ignored: columns whose changes do not matter.
+    origin_s: Unix second of second 0 of the trace; from then on the source has all requests.
+    columns: our name -> the source's. known_at_end: columns without a role. ignored: columns that
+    may change.
     """
 
     origin_s: int
@@ -358,17 +362,17 @@ class Declaration:
 
     @property
     def hash(self) -> str:
-        """sha256 hex of what decides how a row is read."""
+        """sha256 hex of all settings for reading a row."""
         parts = [self.origin_s, dict(self.columns), *(getattr(self.roles, name) for name in Roles.__slots__),
                  self.known_at_end]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def read(cls, file: Path, *, is_sql: bool = False) -> Declaration:
-        """The declaration in a TOML file; ValueError naming the key that is unknown, missing or of another type."""
+        """The declaration in a TOML file; ValueError with a key that is unknown, missing or of another type."""
         document = toml_of(file)
-        known = ("origin", "columns", *_LISTS, *(("sql",) if is_sql else ()))
-        _refuse_unknown(file, "", document, known)
+        keys = ("origin", "columns", *_LISTS, *(("sql",) if is_sql else ()))
+        _refuse_unknown(file, "", document, keys)
         lists = {name: _names(file, name, document.get(name, [])) for name in _LISTS}
         columns = document.get("columns", {})
         if not isinstance(columns, dict) or not all(isinstance(value, str) and value for value in columns.values()):
@@ -381,10 +385,10 @@ class Declaration:
         twice = sorted({name for name in read if read.count(name) > 1})
         if twice:
             raise ValueError(f"{file}: a column must have one meaning, got {twice[0]!r} twice")
-        own = {*REQUIRED, *OPTIONAL, "arrival_s", "departure_s", "submit_s"}
-        taken = [name for name in (*roles.columns(), *roles.resources, *lists["known_at_end"]) if name in own]
-        if taken:
-            raise ValueError(f"{file}: roles must not name {taken[0]!r}, which has a meaning of its own")
+        reserved = {*REQUIRED, *OPTIONAL, "arrival_s", "departure_s", "submit_s"}
+        clashes = [name for name in (*roles.columns(), *roles.resources, *lists["known_at_end"]) if name in reserved]
+        if clashes:
+            raise ValueError(f"{file}: roles must not name {clashes[0]!r}, which has a meaning of its own")
         return cls(_origin_s(file, document.get("origin")),
                    {name: columns.get(name, name) for name in (*REQUIRED, *OPTIONAL)
                     if name in REQUIRED or name in columns},
@@ -397,10 +401,10 @@ def span_s(text: str, name: str) -> int:
     >>> span_s("90d", "since"), span_s("12h", "since")
     (7776000, 43200)
     """
-    found = _SPAN.fullmatch(text)
-    if found is None or not 0 < int(found[1]) <= 100_000:
+    match = _SPAN.fullmatch(text)
+    if match is None or not 0 < int(match[1]) <= 100_000:
         raise ValueError(f"{name} must be a number of days or hours, such as 90d or 12h, got {text!r}")
-    return int(found[1]) * _UNITS_S[found[2]]
+    return int(match[1]) * _UNITS_S[match[2]]
 
 
 def _origin_s(file: Path, value: Any) -> int:
@@ -421,14 +425,14 @@ def _names(file: Path, name: str, value: Any) -> tuple[str, ...]:
 
 
 def _sql(file: Path, document: Mapping[str, Any]) -> SqlSource:
-    given = document.get("sql")
-    if not isinstance(given, dict):
-        raise ValueError(f"{file} must have a table [sql] with query and watermark, got {given!r}")
-    if "url" in given:  # not shown: it may hold a password
+    table = document.get("sql")
+    if not isinstance(table, dict):
+        raise ValueError(f"{file} must have a table [sql] with query and watermark, got {table!r}")
+    if "url" in table:  # not printed: it may contain a password
         raise ValueError(f"{file}: sql.url must not stand in a file: put it into the environment variable "
                          f"{URL_VARIABLE}, or name another one by sql.url_variable")
-    _refuse_unknown(file, "sql.", given, _SQL)
-    texts = {"url_variable": URL_VARIABLE, "overlap": "7d", **given}
+    _refuse_unknown(file, "sql.", table, _SQL)
+    texts = {"url_variable": URL_VARIABLE, "overlap": "7d", **table}
     for name in _SQL:
         if not isinstance(texts.get(name), str) or not texts[name].strip():
             raise ValueError(f"{file}: sql.{name} must be a text, got {texts.get(name)!r}")
@@ -442,14 +446,14 @@ def _sql(file: Path, document: Mapping[str, Any]) -> SqlSource:
                      span_s(texts["overlap"], f"{file}: sql.overlap"))
 
 
-def _refuse_unknown(file: Path, where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    strangers = [name for name in given if name not in known]
-    if strangers:
-        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{strangers[0]}")
+def _refuse_unknown(file: Path, where: str, keys: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = [name for name in keys if name not in known]
+    if unknown:
+        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{unknown[0]}")
 
 
 def joined_rows(parts: Sequence[Part]) -> pa.Table:
-    """All rows of the parts, whose columns do not drift (`check_drift`), in their order."""
+    """All rows of the parts, in order; their columns have no drift (`check_drift`)."""
     return pa.concat_tables([part.table for part in parts], promote_options="default").combine_chunks()
 
 
@@ -457,11 +461,10 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
                    horizon_s: int | None, notes: Sequence[str]) -> tuple[Trace, ReadReport]:
     """The trace of parts in the order of days, and its report.
 
-    table: their rows (`joined_rows`). A request's last row counts, also where that one is refused: then the request is
-    left out. Only the rows that count decide the trace; the report says what the others were. The horizon is the last
-    time in the rows that count, which is at most the end of the last day.
-
-    ValueError where no request is left.
+    table: their rows (`joined_rows`). A request's last row counts; if it is refused, the request is
+    dropped. The trace depends only on the rows that count; the report lists the others. The horizon
+    is the last time in the rows that count, at most the end of the last day. ValueError if no
+    request remains.
     """
     ledger = _counted(parts)
     rows = table.to_pandas(strings_to_categorical=False)
@@ -493,7 +496,7 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
 
 
 def _requests(rows: pd.DataFrame, declaration: Declaration) -> pd.DataFrame:
-    """The requests' table on the trace's clock, in an order that only its content decides."""
+    """The requests' table on the trace's clock, in an order that depends only on its content."""
     roles = declaration.roles
     order = ["request_id", "arrival_s", "departure_s",
              *(name for name in RESOURCES if name in rows), *roles.resources, *roles.columns(),
@@ -523,7 +526,7 @@ def _counted(parts: Sequence[Part]) -> ReadLedger:
 
 
 def _versions(rows: pd.DataFrame, declaration: Declaration) -> list[str]:
-    """Lines on rows that a later row of the same request replaced: what changed."""
+    """Lines on the changes in rows that a later row of the same request replaced."""
     again = rows[rows["request_id"].duplicated(keep=False)]
     if again.empty:
         return []
@@ -553,7 +556,7 @@ def _versions(rows: pd.DataFrame, declaration: Declaration) -> list[str]:
 
 
 def _equal(column: pd.Series) -> np.ndarray:
-    """Whether each value equals the one before it; two missing ones do. Bool, shape (n - 1,)."""
+    """Whether each value equals the one before; missing values are equal. Bool, shape (n - 1,)."""
     values, is_missing = column.to_numpy(object), column.isna().to_numpy()
     return (values[1:] == values[:-1]) & ~is_missing[1:] | is_missing[1:] & is_missing[:-1]
 
@@ -563,5 +566,5 @@ def _moment(unix_s: int) -> str:
 
 
 def shrunk(what: str) -> ValueError:
-    """What is raised where a source holds less than when it was last read."""
+    """The error if a source has less than at its last read."""
     return ValueError(f"a trace that grows must not shrink, got {what}; --allow-shrunk takes it as it is now")

@@ -26,12 +26,12 @@ def is_placement_log(path: Path) -> bool:
 
 
 def placement_table(folder: Path, seed: int, ledger: ReadLedger) -> PodTable:
-    """The pods that an extender placed, with the owners and sizes that it read of them.
+    """The pods in the log of an extender, with their owners and sizes.
 
-    A pod that is reported again after a restart is one request. One that ran when a process of the extender stopped,
-    and that the next one was not told of, ended between the two: a time is drawn. One whose end may be among lost
-    records is refused. The clock is that of the versions that answered; ValueError where they have several, or where
-    the log holds no placement with sizes.
+    A pod that is reported again after a restart is one request. If a pod ran when a process of the
+    extender stopped, and the next process does not know it, its end is drawn between the two. A pod
+    is refused if its end may be in lost records. The clock is that of the logged versions;
+    ValueError if they differ, or the log has no placement with sizes.
     """
     log = read_log(folder)
     if not log.decisions:
@@ -53,7 +53,7 @@ def placement_table(folder: Path, seed: int, ledger: ReadLedger) -> PodTable:
             one.ended_s = min(one.ended_s, float(end_s) + zero_s)
     n_rows = sum(map(len, log.decisions)) + len(log.ends) + len(log.withdrawals)
     ledger.read(n_rows)
-    rows, kept = [], []
+    rows, placements = [], []
     for name, one in sorted(placed.items(), key=lambda item: (item[1].arrival_s, item[0])):
         session = sessions[one.session]
         by_s = session.next_s
@@ -70,16 +70,16 @@ def placement_table(folder: Path, seed: int, ledger: ReadLedger) -> PodTable:
             after_s = max(session.last_s, one.arrival_s)
             end_s = drawn_s(name, after_s, max(by_s, after_s), seed)
             rows.append((one.arrival_s, end_s, after_s, max(by_s, after_s), end_s, math.nan))
-        kept.append((name, one))
+        placements.append((name, one))
     _tell(log, sessions, rows, ledger)
     columns = np.array(rows, np.float64).reshape(-1, len(TIMES)).T
     sizes = [name for name in _NUMBERS if name in log.decisions[0].model.features]
     requests = pd.DataFrame({
-        "file": folder.name, "line": np.zeros(len(kept), np.int64),
-        "request_id": pd.Series([name for name, _ in kept], dtype="str"),
+        "file": folder.name, "line": np.zeros(len(placements), np.int64),
+        "request_id": pd.Series([name for name, _ in placements], dtype="str"),
         **dict(zip(TIMES, columns, strict=True)),
-        **{name: np.array([one.numbers[name] for _, one in kept], np.float64) for name in sizes},
-        **{name: pd.Series([one.owners[idx] for _, one in kept], dtype="str") for idx, name in enumerate(owners)},
+        **{name: np.array([one.numbers[name] for _, one in placements], np.float64) for name in sizes},
+        **{name: pd.Series([one.owners[idx] for _, one in placements], dtype="str") for idx, name in enumerate(owners)},
     })
     for name in POD_SIZES:
         if name in sizes:
@@ -90,7 +90,7 @@ def placement_table(folder: Path, seed: int, ledger: ReadLedger) -> PodTable:
 
 @dataclass(slots=True)
 class _Session:
-    """One process of an extender, Unix seconds. next_s: when the next one began to place; infinite = none did."""
+    """One process of an extender, Unix seconds. next_s: first placement of the next process; infinite = none."""
 
     zero_s: float
     first_s: float = math.inf
@@ -101,7 +101,7 @@ class _Session:
 
 @dataclass(slots=True)
 class _Placed:
-    """A pod as it was first placed. session: place of the last process that knew it."""
+    """A pod at its first placement. session: index of the last process that knew it."""
 
     arrival_s: float
     owners: tuple[str, ...]
@@ -121,22 +121,22 @@ def _check(folder: Path, model: LoggedModel, owners: list[str]) -> None:
 
 
 def _sessions(log: DecisionLog) -> list[_Session]:
-    """Per place in `log.sessions`; the clock's 0 is that of the versions that answered."""
+    """The sessions in the order of `log.sessions`; zero_s: the clock's 0 of the logged versions."""
     zeros = {clock_zero_s(block.model.phase_s) for block in log.decisions}
     if len(zeros) > 1:
         raise ValueError(f"the log's versions must be on one clock, got those that begin at {sorted(zeros)} (unix "
                          "seconds): log each version to a folder of its own")
     zero_s = float(zeros.pop())
-    found = [_Session(zero_s, last_s=session.clock_s + zero_s, is_lossy=bool(session.losses))
-             for session in log.sessions]
+    sessions = [_Session(zero_s, last_s=session.clock_s + zero_s, is_lossy=bool(session.losses))
+                for session in log.sessions]
     for block in log.decisions:
         for place in np.unique(block.session).tolist():
             first_s = float(block.now_s[block.session == place].min()) + zero_s
-            found[place].first_s = min(found[place].first_s, first_s)
-    begins = sorted(each.first_s for each in found)
-    for each in found:
+            sessions[place].first_s = min(sessions[place].first_s, first_s)
+    begins = sorted(each.first_s for each in sessions)
+    for each in sessions:
         each.next_s = min((when for when in begins if when > each.first_s), default=math.inf)
-    return found
+    return sessions
 
 
 def _take(block: DecisionBlock, sessions: list[_Session], owners: list[str], placed: dict[str, _Placed],
@@ -148,23 +148,22 @@ def _take(block: DecisionBlock, sessions: list[_Session], owners: list[str], pla
         name = block.request_id[row] or f"{handle[0]:x}-{handle[1]}"
         place = int(block.session[row])
         handles[handle] = name
-        known = placed.get(name)
-        if known is not None and sessions[known.session].first_s <= sessions[place].first_s:
-            known.session = place
+        former = placed.get(name)
+        if former is not None and sessions[former.session].first_s <= sessions[place].first_s:
+            former.session = place
             continue
         zero_s = sessions[place].zero_s
         arrival_s, learnt_s = float(block.arrival_s[row]) + zero_s, float(block.now_s[row]) + zero_s
-        if arrival_s < FIRST_POD_S <= learnt_s:  # logged by an extender that took such a start
+        if arrival_s < FIRST_POD_S <= learnt_s:  # logged by an older extender
             arrival_s = learnt_s
         placed[name] = _Placed(
             arrival_s,
             tuple(block.owner[row][key] or "missing" for key in keys),
             {name: float(block.features[row, idx]) for name, idx in at.items()},
-            place if known is None else known.session)
+            place if former is None else former.session)
 
 
 def _tell(log: DecisionLog, sessions: list[_Session], rows: Sequence[tuple[float, ...]], ledger: ReadLedger) -> None:
-    """What a reader of the report should know."""
     ledger.note(f"read the log of {len(sessions):,} processes in {log.n_files:,} files: "
                 f"{sum(map(len, log.decisions)):,} placements, {len(log.ends):,} ends")
     n_drawn = sum(row[3] > row[2] for row in rows)

@@ -1,6 +1,6 @@
-"""Sights of pods, put together: when each began and ended, as lists, events and containers tell.
+"""Lives of pods: start and end of each, from lists, events and containers.
 
-One pod as one document shows it: its times, its state and its attributes, checked; what is wrong is named.
+`PodSight` is a pod in one document: its checked times, state and attributes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ _NEVER = math.inf
 
 @dataclass(slots=True)
 class PodLife:
-    """What is known of one pod; Unix seconds, NaN or None where it does not say.
+    """The data of one pod; Unix seconds, NaN or None where missing.
 
-    names, sizes, requested_s: as they were when it was first seen, see POD_NAMES and POD_SIZES.
-
-    seen_s: the last time at which it had not ended. ended_s: its end, where it is known to the second. gone_s: a time
-    by which it was gone, of a pod that was deleted. from_s: a time from which it was being deleted.
+    names, sizes, requested_s: at its first sight, see POD_NAMES and POD_SIZES. seen_s: the last time at which
+    it ran. ended_s: its exact end, if known. gone_s: a time after the end of a deleted pod. from_s:
+    a time from which its deletion ran.
     """
 
     uid: str
@@ -66,18 +65,18 @@ class PodLife:
 
     @property
     def arrival_s(self) -> float | None:
-        """When it began to take room on its node, as far as is known."""
+        """The start of its use of the node, as far as known."""
         return self.placed_s if self.started_s is None else self.started_s
 
     @property
     def is_over(self) -> bool:
-        """Whether its end has been seen."""
+        """Whether its end is known."""
         return self.ended_s is not None or self.gone_s < _NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class PodEnd:
-    """after_s, by_s: the end lies between them; equal where it is known. Both are infinite for a pod that still ran."""
+    """after_s, by_s: the end is between them; equal if it is known. Both are infinite for a running pod."""
 
     after_s: float
     by_s: float
@@ -85,8 +84,7 @@ class PodEnd:
 
 @dataclass(slots=True)
 class PodLives:
-    """All pods of a recording. part_of_node: node, controller and sizes of pods that
-    belong to one. lists_s: times of lists."""
+    """All pods of a recording. part_of_node: node, controller and sizes of pods of a node. lists_s: times of lists."""
 
     lives: dict[str, PodLife] = field(default_factory=dict)
     part_of_node: dict[str, tuple[str, str, tuple[float, ...]]] = field(default_factory=dict)
@@ -97,7 +95,7 @@ class PodLives:
     _interned: dict[str, str] = field(default_factory=dict)
 
     def add(self, sight: PodSight, pod: Any, file: str, line: int) -> PodLife | None:
-        """Take in a pod as it was seen; None for one that belongs to its node. RefusedPod as `pod_values`."""
+        """Add a sight of a pod; None for a pod that belongs to its node. RefusedPod as `pod_values`."""
         if sight.is_of_node:
             if sight.uid not in self.part_of_node:
                 names, sizes, _ = pod_values(pod)
@@ -126,9 +124,9 @@ class PodLives:
         return life
 
     def listed(self, lives: Sequence[PodLife], time_s: float) -> None:
-        """A list of all pods, or of one namespace, at that time: those of before that are not in it have ended.
+        """Add a list of all pods, or of one namespace, at a time: earlier pods that are not in it have ended.
 
-        A list with pods of several namespaces is of all of them.
+        A list with pods of several namespaces is of all namespaces.
         """
         self.lists_s.append(time_s)
         self.last_s = max(self.last_s, time_s)
@@ -142,33 +140,33 @@ class PodLives:
             self._everywhere_s.append(time_s)
 
     def followed(self, file: str, time_s: float) -> None:
-        """The watch of this file, where its pods were first seen, told of every end up to that time."""
+        """Record that the watch of this file has all ends of its pods up to that time."""
         for life in self.lives.values():
             if life.file == file and not life.is_over:
                 life.seen_s = max(life.seen_s, time_s)
 
     def seen(self, life: PodLife, time_s: float) -> None:
-        """An event told of the pod at that time."""
+        """Record an event of a running pod."""
         self.last_s = max(self.last_s, time_s)
         if not life.is_over:
             life.seen_s = max(life.seen_s, time_s)
 
     def deleted(self, life: PodLife, time_s: float, deadline_s: float | None) -> None:
-        """An event told that the pod was deleted: by then, or by its deadline if that came first."""
+        """Record that the pod was deleted: by then, or by its deadline if that is earlier."""
         if time_s < _NEVER:
             self.last_s = max(self.last_s, time_s)
         if life.ended_s is None:
             from_s = max(life.from_s, -math.inf if life.arrival_s is None else life.arrival_s)
             life.gone_s = max(from_s, time_s if deadline_s is None else min(time_s, deadline_s))
-            life.from_s = life.gone_s  # the stream tells it at once
+            life.from_s = life.gone_s  # the stream reports it at once
 
     def n_running(self, namespaces: Collection[str] | None) -> int:
-        """Pods of these namespaces (None: of all) that have not ended as far as was read."""
+        """Number of pods of these namespaces (None: of all) without a known end so far."""
         return sum(not life.is_over and (namespaces is None or life.namespace in namespaces)
                    for life in self.lives.values())
 
     def end_of(self, life: PodLife) -> PodEnd:
-        """When the pod ended, as far as all lists and events tell."""
+        """The end of the pod from all lists and events."""
         if life.ended_s is not None:
             return PodEnd(life.ended_s, life.ended_s)
         if life.gone_s < _NEVER:
@@ -178,14 +176,14 @@ class PodLives:
         return PodEnd(max(life.seen_s, min(life.from_s, missed_s)), missed_s)
 
     def close(self) -> None:
-        """All was read: lists in order of time."""
+        """Finish reading: sort the lists by time."""
         self._everywhere_s.sort()
         for times_s in self._of_namespace_s.values():
             times_s.sort()
 
 
 def list_time_s(newest_s: Sequence[float]) -> float:
-    """When a list was made, by the newest time of each of its pods; without a few that stand far beyond all others."""
+    """The time of a list, from the newest time of each of its pods, without a few far beyond all others."""
     times_s = np.array([when for when in newest_s if when > -math.inf], np.float64)
     if not len(times_s):
         return -math.inf
@@ -195,10 +193,10 @@ def list_time_s(newest_s: Sequence[float]) -> float:
 
 
 def drawn_s(uid: str, after_s: float, by_s: float, seed: int) -> float:
-    """A time in (after_s, by_s], uniformly, whole seconds up; `by_s` where they are equal.
+    """A uniform time in (after_s, by_s], rounded up to whole seconds; `by_s` if they are equal.
 
-    It is a hash of the seed and the pod's uid: a generator's stream would give every later pod another number where one
-    pod is left out.
+    It is a hash of the seed and the pod's uid: with a generator's stream, a missing pod would
+    change all later ones.
 
     >>> drawn_s("a", 100.0, 160.0, 0), drawn_s("b", 100.0, 160.0, 0), drawn_s("a", 5.0, 5.0, 0)
     (101.0, 131.0, 5.0)
@@ -217,16 +215,16 @@ def _first_after(sorted_s: Sequence[float], time_s: float) -> float:
 
 MAX_SIZE = 1e9
 TEXT_MAX = 512
-"""A longer name is none of Kubernetes, whose own have 253 characters at most."""
+"""The longest name; names in Kubernetes have at most 253 characters."""
 _Read = TypeVar("_Read")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 _CONTAINERS = "containerStatuses"
 _REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodTopologySpread")
-"""Reasons with which a node turns a pod away; `OutOfcpu` and its like too."""
+"""Reasons of a node to reject a pod; also `OutOfcpu` and similar ones."""
 
 
 class RefusedPod(ValueError):
-    """A pod that cannot be read. rule: what must hold. shown: the value that does not, and whose it is."""
+    """A pod that cannot be read. rule: the broken rule. shown: the value, and its pod."""
 
     def __init__(self, rule: str, shown: str) -> None:
         super().__init__(f"{rule}, got {shown}")
@@ -235,12 +233,13 @@ class RefusedPod(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PodSight:
-    """A pod as it stood when it was seen; times are Unix seconds, None where it does not say.
+    """A pod in one document; times are Unix seconds, None where missing.
 
-    placed_s: when it was given to its node, or created, of a pod that has one. started_s: when the node took it.
-    ended_s: when the last of its containers ended, of a pod that has ended. asked_s, deadline_s: when its deletion was
-    asked for, and by when it is to be gone. newest_s: the newest of all its times but the deadline. is_turned_away: its
-    node did not run it. is_of_node: it belongs to its node (DaemonSet, static pod).
+    placed_s: when it was assigned to its node, or created, if it has a node. started_s: when the
+    node accepted it. ended_s: the end of its last container, if it has ended. asked_s, deadline_s:
+    when its deletion was requested, and its deadline. newest_s: the newest of all its times except
+    the deadline. is_turned_away: its node did not run it. is_of_node: it belongs to its node
+    (DaemonSet, static pod).
     """
 
     uid: str
@@ -261,7 +260,7 @@ class PodSight:
 
 
 def pod_sight(pod: Any) -> PodSight:
-    """What a Pod object says of itself; RefusedPod where it cannot be read.
+    """The sight of a Pod object; RefusedPod if it cannot be read.
 
     >>> seen = pod_sight({"metadata": {"uid": "u", "name": "a", "creationTimestamp": "2026-03-01T06:00:00Z"},
     ...                   "spec": {"nodeName": "n"}, "status": {"phase": "Running",
@@ -273,15 +272,15 @@ def pod_sight(pod: Any) -> PodSight:
 
 
 def pod_values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
-    """A pod's names and sizes, in the order of POD_NAMES and POD_SIZES, and how long it may run, s (NaN: for ever).
+    """A pod's names and sizes, in the order of POD_NAMES and POD_SIZES, and its limit, s (NaN: none).
 
-    RefusedPod where it cannot be read.
+    RefusedPod if it cannot be read.
     """
     return _named(pod, lambda: _values(pod))
 
 
 def full_pod_name(pod: Any) -> str:
-    """NAMESPACE/NAME of a pod, as far as it says.
+    """NAMESPACE/NAME of a pod, as far as present.
 
     >>> full_pod_name({"metadata": {"name": "a", "namespace": "b"}}), full_pod_name(7)
     ('b/a', 'pod ?')
@@ -334,13 +333,13 @@ def _sight(pod: Any) -> PodSight:
     asked_s = None if deadline_s is None else deadline_s - grace_s
     times = [created_s, started_s, asked_s, *(when for _, when in conditions.values()), *ends, *begins]
     newest_s = max((when for when in times if when is not None), default=None)
-    known = [when for when in ends if when is not None]
+    known_ends = [when for when in ends if when is not None]
     ended_s = None
     if is_finished(pod) or (deadline_s is not None and n_own and not n_left):
         changes = [when for _, when in conditions.values() if when is not None]
-        ended_s = max(known) if known else max(changes) if changes else newest_s
+        ended_s = max(known_ends) if known_ends else max(changes) if changes else newest_s
     reason = _name(pod, "status", "reason")
-    is_turned_away = phase == "Failed" and not known and (reason in _REJECTED or reason.startswith("OutOf"))
+    is_turned_away = phase == "Failed" and not known_ends and (reason in _REJECTED or reason.startswith("OutOf"))
     return PodSight(
         uid, full_pod_name(pod), _name(pod, "metadata", "namespace"), node, phase, is_part_of_node(pod), is_turned_away,
         created_s, placed_s, started_s, ended_s, asked_s, deadline_s, newest_s, n_restarts)

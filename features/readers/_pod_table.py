@@ -1,6 +1,6 @@
-"""The pods that kubectl wrote as a table: when each began and ended, on Unix time; and what to tell of a recording.
+"""The pods of kubectl's files as a table with starts and ends in Unix time, and notes on the recording.
 
-Nodes that kubectl listed as hosts: what each has for pods that the scheduler places.
+`node_table` has kubectl's nodes as hosts, with their room for pods that the scheduler places.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from sojourn.features.readers._pod_lives import MAX_SIZE, PodLife, PodLives, dra
 from sojourn.serving.inputs import POD_NAMES, POD_SIZES, field, gpu_share, mapping, quantity, sequence
 
 TIMES = ("arrival_s", "departure_s", "ended_after_s", "ended_by_s", "last_s", "creation_s")
-"""Columns of times. last_s: the last time that anything is known of the pod."""
+"""Columns of times. last_s: the last time with data on the pod."""
 _BREAK_S = 300
-"""A watch that begins again later than this after its last event has a break that is told, s."""
+"""A note is added if a watch restarts later than this after its last event, s."""
 _SKEW_S = 60
-"""Clocks of nodes and of the API server may differ by so much."""
+"""The allowed difference between clocks of nodes and of the API server, s."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTable:
-    """requests: a row a pod, `file`, `line` and TIMES in Unix seconds (NaN: none), names, sizes.
+    """requests: a row for each pod: `file`, `line` and TIMES in Unix seconds (NaN: none), names, sizes.
 
-    first_s: when recording began, after which no pod was missed; infinite = not known. last_s: its last time. hosts: as
-    of a trace; None = not recorded.
+    first_s: start of the recording, after which no pod is missing; infinite = unknown. last_s: its last time.
+    hosts: as in a trace; None = not recorded.
     """
 
     requests: pd.DataFrame
@@ -43,7 +43,7 @@ class PodTable:
 
 
 def kubectl_table(source: Path, timezone: str | None, seed: int, ledger: ReadLedger) -> PodTable:
-    """The pods of one file of kubectl's, or of a folder of them; ValueError where there is none, with what to type."""
+    """The pods of one file of kubectl, or of a folder; ValueError with the commands to type if there is none."""
     files = KubectlFiles(PodLives(), ledger, timezone)
     recorded = recorded_files(source)
     for file in recorded:
@@ -68,31 +68,31 @@ def kubectl_table(source: Path, timezone: str | None, seed: int, ledger: ReadLed
 
 def _table(lives: PodLives, ledger: ReadLedger, seed: int) -> pd.DataFrame:
     """Pods that ran, times in Unix seconds (NaN: none); the others are refused."""
-    kept, times = [], []
+    pods, times = [], []
     for life in lives.lives.values():
         rule, row = _times(lives, life, ledger, seed)
         if rule:
             ledger.refuse(rule, life.file, np.array([life.line], np.int64), [life.label])
         else:
-            kept.append(life)
+            pods.append(life)
             times.append(row)
     columns = np.array(times, np.float64).reshape(-1, len(TIMES)).T
     return pd.DataFrame({
-        "file": [life.file for life in kept],
-        "line": np.array([life.line for life in kept], np.int64),
-        "request_id": pd.Series([life.uid for life in kept], dtype="str"),
+        "file": [life.file for life in pods],
+        "line": np.array([life.line for life in pods], np.int64),
+        "request_id": pd.Series([life.uid for life in pods], dtype="str"),
         **dict(zip(TIMES, columns, strict=True)),
-        **{name: np.array([life.sizes[idx] for life in kept], np.float64) for idx, name in enumerate(POD_SIZES)},
-        "requested_s": np.array([life.requested_s for life in kept], np.float64),
-        **{name: pd.Series([life.names[idx] for life in kept], dtype="str") for idx, name in enumerate(POD_NAMES)},
-        "pod": pd.Series([life.label for life in kept], dtype="str"),
-        "phase": pd.Series([life.phase or "missing" for life in kept], dtype="str"),
-        "n_restarts": np.array([life.n_restarts for life in kept], np.int64),
+        **{name: np.array([life.sizes[idx] for life in pods], np.float64) for idx, name in enumerate(POD_SIZES)},
+        "requested_s": np.array([life.requested_s for life in pods], np.float64),
+        **{name: pd.Series([life.names[idx] for life in pods], dtype="str") for idx, name in enumerate(POD_NAMES)},
+        "pod": pd.Series([life.label for life in pods], dtype="str"),
+        "phase": pd.Series([life.phase or "missing" for life in pods], dtype="str"),
+        "n_restarts": np.array([life.n_restarts for life in pods], np.int64),
     })
 
 
 def _times(lives: PodLives, life: PodLife, ledger: ReadLedger, seed: int) -> tuple[str, tuple[float, ...]]:
-    """The rule by which the pod is refused, or "" and its TIMES."""
+    """The rule that refuses the pod, or "" and its TIMES."""
     if not life.node:
         return "never seen on a node (pending)", ()
     if life.is_turned_away:
@@ -113,7 +113,6 @@ def _times(lives: PodLives, life: PodLife, ledger: ReadLedger, seed: int) -> tup
 
 
 def _tell(files: KubectlFiles, requests: pd.DataFrame, ledger: ReadLedger) -> None:
-    """What a reader of the report should know."""
     lives = files.lives
     ledger.note(f"read {files.n_lists:,} lists and {files.n_events:,} events; {len(lives.part_of_node):,} pods of "
                 "DaemonSets and static pods left out: they belong to their node")
@@ -150,37 +149,38 @@ def _tell(files: KubectlFiles, requests: pd.DataFrame, ledger: ReadLedger) -> No
 
 _CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _STEPS = {"cpu_cores": 0.01, "mem_gib": 0.25, "gpu": 1e-3}
-"""Rounded down to these: nodes of one type differ by some KiB, and are one type of host."""
+"""Steps to which sizes are rounded down, since nodes of one type differ by some KiB."""
 
 
 def node_table(nodes: Mapping[str, Any], part_of_node: Iterable[tuple[str, str, tuple[float, ...]]], file: str,
                ledger: ReadLedger) -> pd.DataFrame | None:
-    """Hosts with what they have allocatable, less what the pods ask for that belong to them; None without one.
+    """Hosts with their allocatable amounts, minus the requests of their own pods; None without nodes.
 
-    part_of_node: node, controller and sizes (as POD_SIZES) of such pods; each controller counts once a node. Cordoned
-    nodes and those of the control plane are left out. A node that cannot be read is refused.
+    part_of_node: node, controller and sizes (as POD_SIZES) of such pods; each controller counts
+    once per node. Cordoned nodes and those of the control plane do not count. A node that cannot be
+    read is refused.
 
     >>> node = {"metadata": {"name": "n"}, "spec": {}, "status": {"allocatable": {"cpu": "4", "memory": "16Gi"}}}
     >>> node_table({"n": node}, [("n", "DaemonSet/agent", (0.5, 1.0, 0.0))], "nodes.json", ReadLedger()).values.tolist()
     [['n', 3.5, 15.0, 0.0]]
     """
-    taken: dict[str, dict[str, tuple[float, ...]]] = {}
+    reserved: dict[str, dict[str, tuple[float, ...]]] = {}
     for name, controller, sizes in part_of_node:
-        taken.setdefault(name, {})[controller] = sizes
+        reserved.setdefault(name, {})[controller] = sizes
     rows, n_closed = [], 0
     for name, node in nodes.items():
         try:
             if _is_closed(node):
                 n_closed += 1
                 continue
-            own = np.array(list(taken.get(name, {}).values())).reshape(-1, len(POD_SIZES)).sum(axis=0)
-            left = [round(math.floor(max(has - used, 0.0) / step + 1e-9) * step, 6)
-                    for has, used, step in zip(_allocatable(node), own, _STEPS.values(), strict=True)]
+            of_node = np.array(list(reserved.get(name, {}).values())).reshape(-1, len(POD_SIZES)).sum(axis=0)
+            free = [round(math.floor(max(has - used, 0.0) / step + 1e-9) * step, 6)
+                    for has, used, step in zip(_allocatable(node), of_node, _STEPS.values(), strict=True)]
         except ValueError as error:
             rule, _, shown = str(error).partition(", got ")
             ledger.refuse(f"node: {rule}", file, np.zeros(1, np.int64), [f"{shown} in {name}"])
             continue
-        rows.append((name, *left))
+        rows.append((name, *free))
     if n_closed:
         ledger.note(f"{n_closed:,} nodes left out: cordoned, or of the control plane")
     return pd.DataFrame(rows, columns=["host_id", *POD_SIZES]) if rows else None
@@ -193,7 +193,6 @@ def _is_closed(node: Any) -> bool:
 
 
 def _allocatable(node: Any) -> tuple[float, float, float]:
-    """Cores, GiB and GPUs."""
     has = mapping(node, "status", "allocatable")
     if not {"cpu", "memory"} <= has.keys():
         raise ValueError(f"status.allocatable must name cpu and memory, got {', '.join(map(str, has)) or 'none'}")

@@ -1,4 +1,4 @@
-"""The trace of a recording of pods, whoever recorded it."""
+"""The trace of a recording of pods, by kubectl or the extender."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
     requests, origin_s, is_from_list = _on_clock(requests, table, ledger)
     last_s = requests.pop("last_s").to_numpy(np.int64)
     recorded_s = table.last_s - origin_s
-    if not len(last_s) or recorded_s > last_s.max():  # else a pod carries it, which must not count twice
+    if not len(last_s) or recorded_s > last_s.max():  # else a pod has this time, which must not count twice
         last_s = np.append(last_s, math.floor(max(recorded_s, 0)))
     if horizon_s is None and int(last_s.max()) <= 0:
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone; record a second "
@@ -64,10 +64,11 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
 
 
 def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tuple[pd.DataFrame, int, bool]:
-    """The pods on the trace's clock, its second 0, and whether that is when recording began.
+    """The pods on the trace's clock, its second 0, and whether that is the start of the recording.
 
-    That is right where the ends were recorded as they came: what ran then is there with its start, what had ended by
-    then is not. Where most ends are of before, as in one list, second 0 is the first of them.
+    That is right if ends were recorded as they occurred: pods that ran then have their start, and
+    earlier ended pods are missing. If most ends are earlier, as in a single list, second 0 is the
+    first end.
     """
     ends = requests["departure_s"].dropna().to_numpy(np.float64)
     first_s, last_s = table.first_s, table.last_s
@@ -86,7 +87,7 @@ def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tu
 
 
 def _roles(requests: pd.DataFrame, owners: tuple[str, ...]) -> Roles:
-    """The roles of what is told; columns that tell nothing are dropped in place."""
+    """The roles of columns with values; other columns are dropped in place."""
     for name in ("namespace", *_CATEGORIES):
         if name in requests and requests[name].nunique() < 2:
             del requests[name]

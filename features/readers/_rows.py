@@ -1,8 +1,7 @@
-"""Streams rows as blocks with line numbers and refusals: delimited text, plain or gzipped, or typed values.
+"""Streams of rows as blocks with line numbers and refusals: delimited text, plain or gzipped, or typed values.
 
-Tables with a header as blocks of cells: separated text, plain or gzipped, with quoted cells; and Parquet.
-
-Streams Parquet columns as blocks of numbers with row numbers and refusals: millions of rows, no text.
+Also tables with a header as blocks of cells (separated text with quoted cells, or Parquet), and
+Parquet columns as blocks of numbers, for millions of rows.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from sojourn.features.read_report import ReadLedger
 from sojourn.inflated import inflated, not_utf_8
 
 BLOCK_LINES = 65_536
-"""Lines parsed at once: bounds the memory that does not depend on the rows kept."""
+"""Lines parsed at once, which bounds the memory."""
 BLOCK_BYTES = 1 << 26
 """A block of longer lines ends here."""
 MAX_LINE_BYTES = 1 << 20
 N_PROBED = 20
-"""A file whose first 20 rows all have a wrong column count is not the format at all."""
+"""If the first 20 rows all have a wrong column count, the file has another format."""
 MAX_NUMBER = 1e15
-"""Above this float64 no longer tells all integers apart with room to spare."""
+"""Above this, float64 cannot distinguish all integers, with a margin."""
 MAX_TIME_S = 3_200_000_000
-"""About 100 years: covers Unix stamps, and keeps hourly series over a trace small."""
+"""About 100 years: includes Unix stamps, and bounds hourly series over a trace."""
 
 
 @dataclass(slots=True)
 class TextRows:
-    """One block of rows; refusing narrows `is_kept`, and each refused row goes to the ledger once.
+    """One block of rows; `refuse` narrows `is_kept`, and each refused row goes to the ledger once.
 
     line: line numbers from 1, int64, shape (n,). raw: the n lines as read. cells: n lists of equal length.
-    separator: of the file's cells; "" where it has none.
+    separator: of the file's cells; "" if it has none.
     """
 
     file: str
@@ -66,8 +65,7 @@ class TextRows:
     def number(self, name: str, *, is_required: bool = True) -> np.ndarray:
         """The column `name` as float64, shape (n,); an empty cell is NaN.
 
-        A row whose cell is no finite number of at most 1e15 in size is refused; an empty one only
-        where `is_required`.
+        A row is refused if its cell is no finite number of at most 1e15 in size; an empty one only if `is_required`.
         """
         text = self.text(name)
         values = np.asarray(pd.to_numeric(text, errors="coerce"), np.float64)
@@ -78,9 +76,9 @@ class TextRows:
         return np.where(is_bad, np.nan, values)
 
     def refuse(self, rule: str, is_bad: np.ndarray, cell_of: str = "") -> None:
-        """Leave out the rows where `is_bad` (bool, shape (n,)) that no earlier rule left out.
+        """Refuse the rows where `is_bad` (bool, shape (n,)) that no earlier rule refused.
 
-        cell_of: the column whose cell is shown before the row.
+        cell_of: the column whose cell is printed before the row.
         """
         index = np.flatnonzero(self.is_kept & is_bad)
         raw = [self.raw[i] for i in index]
@@ -94,13 +92,13 @@ class TextRows:
         """Count the kept rows where `is_repaired` (bool, shape (n,)) as changed by `rule`."""
         self.ledger.repair(rule, int((self.is_kept & is_repaired).sum()))
 
-    def refuse_duplicates(self, rule: str, keys: np.ndarray, seen: set[object]) -> None:
-        """Refuse kept rows whose key came before, in this block or in `seen`; `seen` gains the kept keys."""
+    def refuse_duplicates(self, rule: str, keys: np.ndarray, earlier: set[object]) -> None:
+        """Refuse kept rows with a repeated key, in this block or in `earlier`, which gets the kept keys."""
         is_again = np.zeros(len(keys), bool)
         for i in np.flatnonzero(self.is_kept):
-            if keys[i] in seen:
+            if keys[i] in earlier:
                 is_again[i] = True
-            seen.add(keys[i])
+            earlier.add(keys[i])
         self.refuse(rule, is_again)
 
 
@@ -113,8 +111,8 @@ def text_rows(path: Path, ledger: ReadLedger, *, separator: str | None, names: S
     header must hold (it may hold more, in any order). comment: lines that start with it go to `on_comment`;
     they need not be UTF-8.
 
-    Raises OSError where the file cannot be opened and ValueError where it is cut short, not UTF-8 or not this format
-    (wrong header, no row, the first 20 rows all of a wrong column count).
+    Raises OSError if the file cannot be opened, and ValueError if it is truncated, not UTF-8 or has
+    another format (wrong header, no row, the first 20 rows all with a wrong column count).
     """
     columns: Sequence[str] | None = None if has_header else names
     n_rows = n_good = 0
@@ -170,11 +168,11 @@ def value_rows(file: str, names: Sequence[str], first_row: int, values: Iterable
 
 
 def line_blocks(path: Path, *, comment: str = "") -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and up to 65,536 lines, fewer where they have 64 MiB, again and again.
+    """Blocks: number of the first line, and up to 65,536 lines or 64 MiB.
 
-    Bytes that are not UTF-8 raise ValueError, but in lines that start with `comment` (where it is given) they become
-    U+FFFD. A gzip is recognised by its first bytes, not by its name. Raises ValueError for a gzip that is cut short or
-    damaged, saying after which line, and for a line above 1 MiB.
+    Bytes that are not UTF-8 raise ValueError; in lines that start with `comment` they become
+    U+FFFD. A gzip is recognised by its first bytes, not by its name. Raises ValueError for a
+    truncated or damaged gzip, with the last line, and for a line above 1 MiB.
     """
     n_lines = n_waiting_bytes = 0
     waiting: list[str] = []
@@ -232,7 +230,7 @@ def _not_this_format(path: Path, columns: Sequence[str], line: list[int], raw: l
 
 SEPARATORS = (",", ";", "\t", "|")
 MAX_CELL_LINES = 100
-"""A quoted cell of more lines is one whose quote was never closed."""
+"""A quoted cell with more lines has an unclosed quote."""
 _STARTS = (
     (b"PK\x03\x04", "an Excel workbook or a zip archive: save it as CSV"),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook: save it as CSV"),
@@ -246,7 +244,7 @@ _STARTS = (
 def is_parquet(path: Path) -> bool:
     """Whether the file is Parquet, by its first bytes.
 
-    Raises OSError where it cannot be opened and ValueError where it is another known format that is no table.
+    Raises OSError if it cannot be opened, and ValueError if it has another known format that is no table.
     """
     if path.is_dir():
         raise ValueError(f"{path} must be a file: a table with a header, got a folder")
@@ -282,12 +280,12 @@ def parquet_rows(path: Path, names: Sequence[str], ledger: ReadLedger) -> Iterat
 def delimited_rows(path: Path, ledger: ReadLedger) -> Iterator[TextRows]:
     """Blocks of rows of a text table, in file order, under the names of its header.
 
-    The separator is the one of comma, semicolon, tab and bar that gives the header most columns. A cell in quotes may
-    hold separators and line breaks. Rows with another number of cells than the header are refused; one more empty cell
-    does not matter.
+    The separator is the one of comma, semicolon, tab and bar that gives the header most columns. A
+    cell in quotes may have separators and line breaks. Rows with another number of cells than the
+    header are refused; one more empty cell is allowed.
 
-    Raises ValueError where there is no header with two columns, no row, a byte that is not UTF-8, or the first 20
-    rows all have a wrong number of cells.
+    Raises ValueError without a header of two columns, without rows, for a byte that is not UTF-8,
+    or if the first 20 rows all have a wrong number of cells.
     """
     records = _Records(path)
     names, separator = records.names, records.separator
@@ -355,8 +353,8 @@ class _Records:
     def blocks(self) -> Iterator[list[tuple[int, str, bool]]]:
         """Number of the first line, text, and whether all quotes are closed, of up to 65,536 rows at a time."""
         block: list[tuple[int, str, bool]] = []
-        while (found := self._next()) is not None:
-            at, line = found
+        while (numbered := self._next()) is not None:
+            at, line = numbered
             is_closed = True
             if '"' in line:
                 line, is_closed = self._whole(line)
@@ -373,17 +371,17 @@ class _Records:
         return self._ahead.popleft() if self._ahead else next(self._lines, None)
 
     def _whole(self, line: str) -> tuple[str, bool]:
-        """The row that begins with this line; where its quote is not closed soon, the line alone, and False."""
+        """The row that starts with this line; if its quote is not closed soon, the line alone, and False."""
         if line.count('"') % 2 == 0 or not _is_open(line, self.separator):
             return line, True
-        taken: list[tuple[int, str]] = []
+        lines: list[tuple[int, str]] = []
         text = line
-        while len(taken) < MAX_CELL_LINES and (more := self._next()) is not None:
-            taken.append(more)
+        while len(lines) < MAX_CELL_LINES and (more := self._next()) is not None:
+            lines.append(more)
             text += "\n" + more[1]
             if '"' in more[1] and not _is_open(text, self.separator):
                 return text, True
-        self._ahead.extendleft(reversed(taken))
+        self._ahead.extendleft(reversed(lines))
         return line, False
 
 
@@ -401,7 +399,7 @@ def _is_open(text: str, separator: str) -> bool:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    """The cells of a row, [] where one is too long."""
+    """The cells of a row, [] if one is too long."""
     try:
         return next(csv.reader([line], delimiter=separator), [])
     except csv.Error:
@@ -432,20 +430,19 @@ def _as_text(path: Path, name: str, column: pa.Array) -> list[str]:
 
 
 def _numbers_as_text(values: Sequence[float | None], unit: int) -> list[str]:
-    """Numbers over `unit` as text, whole ones without a point."""
-    found = ["" if value is None or value != value else value / unit for value in values]
-    return [str(int(value)) if isinstance(value, float) and value.is_integer() else str(value) for value in found]
+    scaled = ["" if value is None or value != value else value / unit for value in values]
+    return [str(int(value)) if isinstance(value, float) and value.is_integer() else str(value) for value in scaled]
 
 
 MAX_USAGE_ROWS = 5_000_000
-"""Rows up to which a reader fills `Trace.usage` unasked: about 120 MB."""
+"""The most rows for which a reader fills `Trace.usage` by default: about 120 MB."""
 NO_USAGE = pd.DataFrame({"request_id": np.zeros(0, np.int64), "time_s": np.zeros(0, np.int64), "cpu_frac": np.zeros(0)})
 _BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 
 
 @dataclass(slots=True)
 class NumberRows:
-    """One block of numeric rows; refusing narrows `is_kept`, and each refused row goes to the ledger once.
+    """One block of numeric rows; `refuse` narrows `is_kept`, and each refused row goes to the ledger once.
 
     columns: name -> float64, shape (n,), NaN where missing. first_row: number of the first row, from 1.
     """
@@ -467,16 +464,16 @@ class NumberRows:
         return np.where(is_bad, 0.0, values)
 
     def refuse(self, rule: str, is_bad: np.ndarray) -> None:
-        """Leave out the rows where `is_bad` (bool, shape (n,)) that no earlier rule left out."""
+        """Refuse the rows where `is_bad` (bool, shape (n,)) that no earlier rule refused."""
         index = np.flatnonzero(self.is_kept & is_bad)
         raw = [",".join(f"{values[i]:.15g}" for values in self.columns.values()) for i in index]
         self.ledger.refuse(rule, self.file, self.first_row + index, raw)
         self.is_kept[index] = False
 
     def refuse_not_later(self, rule: str, key: np.ndarray, time: np.ndarray, last: dict[float, float]) -> None:
-        """Refuse kept rows whose time is not above that of every kept row of their key before.
+        """Refuse kept rows whose time is not above those of all earlier kept rows with their key.
 
-        last: key -> latest time of the blocks before; gains this block's.
+        last: key -> latest time of the blocks before; updated with this block.
         """
         index = np.flatnonzero(self.is_kept)
         index = index[np.argsort(key[index], kind="stable")]
@@ -494,8 +491,8 @@ class NumberRows:
 def number_rows(path: Path, names: Sequence[str], ledger: ReadLedger) -> Iterator[NumberRows]:
     """Blocks of up to 65,536 rows with the numeric columns `names` of the file `path`, in file order.
 
-    Raises FileNotFoundError where the file is missing and ValueError where it is not Parquet, damaged, or without
-    one of the columns as numbers.
+    Raises FileNotFoundError if the file is missing, and ValueError if it is not Parquet, damaged,
+    or lacks one of the columns as numbers.
     """
     n_rows = 0
     for batch in record_batches(path, names):

@@ -1,6 +1,6 @@
-"""Cells of text as moments: ISO 8601 with and without zones, Unix stamps of any unit, a trace's own clock.
+"""Cells of text as moments: ISO 8601 with and without zones, Unix stamps of any unit, or another clock.
 
-Which of its two times a local time of a repeated hour means, by how long the run took and when it was submitted.
+`chosen_times` resolves local times of a repeated hour by the duration and the submission of a run.
 """
 # pyarrow.compute makes its functions when it is imported
 # pyright: reportAttributeAccessIssue=false
@@ -40,9 +40,9 @@ _DAYS_OF = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 @dataclass(frozen=True, slots=True)
 class StampForm:
-    """How a column gives its times. kind: `iso`, `clock` (a clock of its own), or the unit of Unix stamps.
+    """The form of a column's times.
 
-    unit_s: of numbers, seconds.
+    kind: `iso`, `clock` (another clock), or the unit of Unix stamps. unit_s: of numbers, seconds.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class StampForm:
 
     @property
     def is_dated(self) -> bool:
-        """Whether the column says which day it was."""
+        """Whether the column has dates."""
         return self.kind != CLOCK
 
     def __str__(self) -> str:
@@ -61,11 +61,11 @@ class StampForm:
 
 
 def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = None) -> StampForm | None:
-    """In which form the column `name` gives its times, by all cells of its first block; None where it has no value.
+    """The form of the times in column `name`, from all cells of its first block; None without values.
 
-    unit: a key of TIME_UNITS: then numbers too small for Unix stamps in it are on a clock of its own, in that unit.
-    A few cells in another form are left for `stamps_s` to find bad. ValueError where more than a fifth are (two
-    units, or texts beside numbers), where a number may mean two things, and where most cells are no time.
+    unit: a key of TIME_UNITS: numbers too small for Unix stamps in it are on another clock, in that
+    unit. `stamps_s` refuses a few cells in another form. ValueError if more than a fifth are (two
+    units, or texts and numbers), if a number is ambiguous, or if most cells are no time.
 
     >>> str(stamp_form("start", ["2026-01-31 12:00", "", "2026-02-01T00:00:00Z"]))
     'ISO 8601'
@@ -84,10 +84,10 @@ def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = N
     values = numbers(there, largest=_LARGEST).values
     of = np.full(len(there), "", object)
     of[~np.isnan(_moments(there, None)[0])] = ISO
-    own = [name for name in _UNITS if unit in (None, name)]
+    units = [name for name in _UNITS if unit in (None, name)]
     of[(np.abs(values) < FIRST_STAMP_S) if unit is None else ~np.isnan(values)] = CLOCK
-    for known in own:
-        of[(values * _UNITS[known] >= FIRST_STAMP_S) & (values * _UNITS[known] < LAST_STAMP_S)] = known
+    for unit_name in units:
+        of[(values * _UNITS[unit_name] >= FIRST_STAMP_S) & (values * _UNITS[unit_name] < LAST_STAMP_S)] = unit_name
     counts = {kind: int((of == kind).sum()) for kind in _WORDS if (of == kind).any()}
     n_known = sum(counts.values())
     if n_known < _KNOWN_SHARE * len(there):
@@ -104,12 +104,13 @@ def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = N
 
 
 def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | None = None) -> Cells:
-    """Times as seconds: Unix time, or on the column's own clock.
+    """Times as seconds: Unix time, or on the column's clock.
 
-    timezone: IANA name for cells without a zone; None = UTC. An hour that a change of clocks repeats is taken the first
-    time; one that it leaves out is moved on. Missing: words for `no value`, -1, and a date before FIRST_STAMP_S or
-    from LAST_STAMP_S on, by which databases and programs say it: Go's year 1, 1970 in any zone, 9999. Bad: another form
-    than `form`, no day of the calendar, a Unix stamp of another unit.
+    timezone: IANA name for cells without a zone; None = UTC. In a repeated hour it is the first
+    time; a skipped hour moves forward. Missing: words for `no value`, -1, and a date before
+    FIRST_STAMP_S or from LAST_STAMP_S on, which means "none" in databases and programs: Go's year
+    1, 1970 in any zone, 9999. Bad: another form than `form`, an impossible date, a Unix stamp of
+    another unit.
 
     >>> iso = StampForm("iso")
     >>> stamps_s(["1990-01-02 00:00", "1990-01-02T00:00:00+02:00", "9999-12-31", "31.12.2026"], iso).values.tolist()
@@ -141,9 +142,9 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
 
 def later_times_s(text: Sequence[str] | np.ndarray, first_s: np.ndarray, form: StampForm,
                   timezone: str | None = None) -> np.ndarray:
-    """Where a change of clocks repeats a cell's hour, the second time, Unix seconds; NaN for all others. Shape (n,).
+    """The second time of a cell in a repeated hour, Unix seconds; NaN for all others.
 
-    first_s: the cells' `stamps_s`, which are the first time.
+    Shape (n,). first_s: the cells' `stamps_s`, which are the first time.
 
     >>> cells, form = ["2026-10-25T02:30:00", "2026-10-25T03:30:00"], StampForm("iso")
     >>> later_times_s(cells, stamps_s(cells, form, "Europe/Berlin").values, form, "Europe/Berlin")
@@ -159,28 +160,27 @@ def later_times_s(text: Sequence[str] | np.ndarray, first_s: np.ndarray, form: S
     again = there.tz_localize(zone, ambiguous=np.zeros(len(there), bool), nonexistent="shift_forward")
     again_s = np.asarray(again.as_unit("s").asi8, float)
     is_twice = again_s > whole
-    is_twice[is_twice] = ~_moments(np.asarray(text, object)[idx[is_twice]], None)[1]  # a zone leaves no choice
+    is_twice[is_twice] = ~_moments(np.asarray(text, object)[idx[is_twice]], None)[1]  # with a zone it is unique
     later_s[idx[is_twice]] = (again_s + first_s[idx] - whole)[is_twice]
     return later_s
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTimes:
-    """How many ISO cells a column has, and how many of them have no zone, lie in an hour that a change of clocks
-    repeats, and in one that it leaves out."""
+    """Number of ISO cells of a column, and of those without a zone, in a repeated hour, and in a skipped hour."""
 
     n: int = 0
     n_local: int = 0
     n_repeated: int = 0
     n_left_out: int = 0
 
-    def __add__(self, other: LocalTimes) -> LocalTimes:
-        return LocalTimes(self.n + other.n, self.n_local + other.n_local, self.n_repeated + other.n_repeated,
-                          self.n_left_out + other.n_left_out)
+    def __add__(self, addend: LocalTimes) -> LocalTimes:
+        return LocalTimes(self.n + addend.n, self.n_local + addend.n_local, self.n_repeated + addend.n_repeated,
+                          self.n_left_out + addend.n_left_out)
 
 
 def local_times(text: Sequence[str] | np.ndarray, timezone: str | None = None) -> LocalTimes:
-    """How many cells have no zone, and what `stamps_s` had to choose for them.
+    """Counts of cells without a zone, and of the choices of `stamps_s` for them.
 
     >>> local_times(["2026-01-01 00:00", "2026-01-01T00:00Z", "x"])
     LocalTimes(n=2, n_local=1, n_repeated=0, n_left_out=0)
@@ -202,7 +202,7 @@ def local_times(text: Sequence[str] | np.ndarray, timezone: str | None = None) -
 
 
 def checked_timezone(name: str) -> str:
-    """The name; ValueError where it is no IANA time zone.
+    """The name; ValueError if it is no IANA time zone.
 
     >>> checked_timezone("CEST")
     Traceback (most recent call last):
@@ -216,7 +216,7 @@ def checked_timezone(name: str) -> str:
 
 
 def _refuse_other_numbers(name: str, cells: np.ndarray, values: np.ndarray, unit: str | None) -> None:
-    """Refuse small numbers that are written as a date, or that a spreadsheet counts days by."""
+    """Refuse small numbers that look like a date, or like a spreadsheet's count of days."""
     whole = values[values == np.floor(values)]
     year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
     is_date = (year >= 1985) & (year <= 2103) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
@@ -230,7 +230,7 @@ def _refuse_other_numbers(name: str, cells: np.ndarray, values: np.ndarray, unit
 
 
 def moment(unix_s: float) -> str:
-    """A time as a report shows it.
+    """A time for a report.
 
     >>> moment(1_767_225_600)
     '2026-01-01 00:00:00 UTC'
@@ -239,24 +239,24 @@ def moment(unix_s: float) -> str:
 
 
 def _moments(text: np.ndarray, timezone: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Unix seconds of ISO cells, NaN where a cell is none; and where it has a zone. Shapes (n,)."""
+    """Unix seconds of ISO cells, NaN where a cell is none; and whether it has a zone. Shapes (n,)."""
     cells = pc.utf8_lower(pc.utf8_trim_whitespace(texts(text)))
-    found = pc.extract_regex(cells, _MOMENT)
-    if found.null_count:
+    match = pc.extract_regex(cells, _MOMENT)
+    if match.null_count:
         basic = pc.replace_substring_regex(cells, _BASIC, r"\1-\2-\3t\4:\5:\6\7")
-        found = pc.extract_regex(basic, _MOMENT)
-    parts = {name: pc.fill_null(pc.struct_field(found, name), "") for name in ("y", "mo", "d", "h", "mi", "s", "z")}
+        match = pc.extract_regex(basic, _MOMENT)
+    parts = {name: pc.fill_null(pc.struct_field(match, name), "") for name in ("y", "mo", "d", "h", "mi", "s", "z")}
     year, month, day = (_whole(parts[name]) for name in ("y", "mo", "d"))
     hour, minute = (_whole(parts[name]) for name in ("h", "mi"))
     second = pc.cast(pc.replace_substring(_zero(parts["s"]), ",", "."), pa.float64()).to_numpy(zero_copy_only=False)
     is_leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     in_month = _DAYS_OF[np.clip(month, 1, 12) - 1] + (is_leap & (month == 2))
     is_good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= in_month) & (year >= 1)
-    is_good &= (hour < 24) & (minute < 60) & (second < 61) & np.asarray(found.is_valid(), bool)
-    shifted = year - (month <= 2)  # days since 1970-01-01 of the proleptic Gregorian calendar, counted from March
-    of_era = shifted % 400
+    is_good &= (hour < 24) & (minute < 60) & (second < 61) & np.asarray(match.is_valid(), bool)
+    march_year = year - (month <= 2)  # days since 1970-01-01 of the proleptic Gregorian calendar, counted from March
+    of_era = march_year % 400
     of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
-    days = shifted // 400 * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    days = march_year // 400 * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
     values = days * 86_400.0 + hour * 3_600 + minute * 60 + second
     has_zone, offset = _offsets_s(parts["z"])
     is_good &= ~np.isnan(offset)
@@ -268,7 +268,7 @@ def _moments(text: np.ndarray, timezone: str | None) -> tuple[np.ndarray, np.nda
 
 
 def _offsets_s(zones: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Which zones are given, and their offsets from UTC, seconds; NaN above 18 hours. Shapes (n,)."""
+    """Whether there is a zone, and its offset from UTC, seconds; NaN above 18 hours. Shapes (n,)."""
     kinds = zones.dictionary_encode()
     offsets = []
     for zone in kinds.dictionary.to_pylist():
@@ -282,7 +282,7 @@ def _offsets_s(zones: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unix_s(local_s: np.ndarray, timezone: str) -> np.ndarray:
-    """Unix seconds of seconds that a zone's clocks show since 1970."""
+    """Unix seconds from local seconds since 1970 in a zone."""
     whole = np.floor(local_s)
     index = pd.DatetimeIndex(whole.astype("datetime64[s]"))
     there = index.tz_localize(ZoneInfo(timezone), ambiguous=np.ones(len(index), bool), nonexistent="shift_forward")
@@ -298,14 +298,14 @@ def _whole(cells: pa.Array) -> np.ndarray:
 
 
 _SLACK_S = 1.0
-"""Elapsed and suspended time are each cut to whole seconds."""
+"""Elapsed and suspended time are both truncated to whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenTimes:
-    """Starts and ends, float64 (n,), Unix seconds; bool masks (n,) of the rows that had a choice, by what decided it.
+    """Starts and ends, float64 (n,), Unix seconds; bool masks (n,) of the rows with a choice, by its reason.
 
-    is_left: nothing did, and the first of the two times is taken.
+    is_left: without a reason, the first of the two times.
     """
 
     start_s: np.ndarray
@@ -317,11 +317,11 @@ class ChosenTimes:
 
 def chosen_times(start_s: np.ndarray, end_s: np.ndarray, later_start_s: np.ndarray, later_end_s: np.ndarray,
                  spent_s: np.ndarray, submit_s: np.ndarray) -> ChosenTimes:
-    """Of each run the start and the end that agree with the rest of its row; all arguments float64 (n,), seconds.
+    """The start and the end of each run that agree with the rest of its row; all arguments float64 (n,), seconds.
 
-    start_s, end_s: the first of the times that a cell can mean; later_...: the second, NaN where there is one only.
-    Taken are those whose difference is spent_s. Where two pairs fit, or none does, the start is not before submit_s
-    (its first time); then the earlier one. NaN = not known.
+    start_s, end_s: the first possible time of a cell; later_...: the second, NaN if there is only
+    one. The pair with the difference spent_s is chosen. If two pairs fit, or none, the start must
+    be at least submit_s (its first time); then the earlier one is chosen. NaN = not known.
 
     >>> nan, hour = np.array([np.nan]), 3600.0
     >>> at = chosen_times(np.array([0.0]), np.array([2 * hour]), np.array([hour]), nan, np.array([hour]), nan)
@@ -329,18 +329,18 @@ def chosen_times(start_s: np.ndarray, end_s: np.ndarray, later_start_s: np.ndarr
     ([3600.0], [True])
     """
     start, end = start_s.copy(), end_s.copy()
-    by_spent, by_submit, left = (np.zeros(len(start), bool) for _ in range(3))
+    by_spent, by_submit, is_left = (np.zeros(len(start), bool) for _ in range(3))
     for row in np.flatnonzero(~np.isnan(later_start_s) | ~np.isnan(later_end_s)):
         starts = [each for each in (start_s[row], later_start_s[row]) if not math.isnan(each)]
         ends = [each for each in (end_s[row], later_end_s[row]) if not math.isnan(each)] or [math.nan]
-        pairs = [(one, other) for one in starts for other in ends if not other < one]
+        pairs = [(begin, stop) for begin in starts for stop in ends if not stop < begin]
         fitting = [pair for pair in pairs if abs(pair[1] - pair[0] - spent_s[row]) <= _SLACK_S]
         possible = fitting or pairs
         in_order = [pair for pair in possible if not pair[0] < submit_s[row]] or possible
-        if not in_order:  # an end before every start, which is refused
+        if not in_order:  # an end before all starts is refused later
             continue
         start[row], end[row] = in_order[0]
         by_spent[row] = len(fitting) == 1
         by_submit[row] = len(fitting) != 1 and len({pair[0] for pair in in_order}) < len({pair[0] for pair in possible})
-        left[row] = not (by_spent[row] or by_submit[row])
-    return ChosenTimes(start, end, by_spent, by_submit, left)
+        is_left[row] = not (by_spent[row] or by_submit[row])
+    return ChosenTimes(start, end, by_spent, by_submit, is_left)

@@ -1,8 +1,7 @@
-"""Reads the batch tasks of the Alibaba cluster traces of 2018 and 2017: `batch_task.csv(.gz)`.
+"""Reads the Alibaba cluster traces of 2018 and 2017.
 
-Reads the runs of batch instances of the Alibaba cluster trace of 2018: `batch_instance.csv(.gz)`.
-
-Reads the containers of the Alibaba cluster trace of 2018: `container_meta.csv(.gz)`, on request their CPU usage.
+Batch tasks (2018 and 2017): `batch_task.csv(.gz)`. Runs of batch instances: `batch_instance.csv(.gz)`.
+Containers: `container_meta.csv(.gz)`, optionally with their CPU usage.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sojourn.features.trace import Roles, Trace
 _COLUMNS_2018 = ("task_name", "n_instances", "job_name", "task_type", "status", "start", "end", "plan_cpu", "plan_mem")
 _COLUMNS_2017 = ("start", "end", "job_name", "task_name", "n_instances", "status", "plan_cpu", "plan_mem")
 _HEADERS = {9: "task_name,", 8: "task_create_time,"}
-"""How a header line begins, where a copy of the file has one; the publisher's files have none."""
+"""The start of a header line, in copies of the file; the publisher's files have none."""
 
 _TASK_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Running", "Ready", "Waiting")
 
@@ -30,30 +29,30 @@ _NEVER_RAN = ("Ready", "Waiting")
 _CORE = 100
 """plan_cpu of one core."""
 _MAX_SIZE = 1e9
-"""Instances of one task, or its planned size; more is a damaged cell."""
+"""The most instances of one task, or its planned size; more is a damaged cell."""
 
 
 def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "instance",
                       censor_cut: bool = True, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of one table of batch tasks; path: the file, or the folder that holds `batch_task.csv(.gz)`.
+    """The trace of one table of batch tasks; path: the file, or the folder with `batch_task.csv(.gz)`.
 
-    One row is one request: a task, from its start (2018) or creation (2017) to the end of its last instance. The
-    plan is per instance and the table does not say when each instance ran or where, so by default a request has
-    the size of one instance: what a scheduler places. size: "task" takes plan x instances, the most that the task
-    can hold at once; no host holds the largest.
+    One row is one request: a task, from its start (2018) or creation (2017) to the end of its last
+    instance. The plan is per instance, and the table has no times and machines of instances, so by
+    default a request has the size of one instance, which a scheduler places. size: "task" is plan x
+    instances, the maximum of a task at one time; the largest fit on no host.
 
-    A Terminated task ended. One without an end (0, or an end before the start, where it still runs) is censored:
-    running at the horizon, the last time in the file. Others that stopped (Failed, or Running with an end, which
-    is that of their failed job) left their hosts then, so they keep that departure. censor_cut: mark them by
-    `is_cut` (bool), so that their end counts as a competing one.
+    A Terminated task ended. One without an end (0, or, if it still runs, an end before the start)
+    is censored: running at the horizon, the last time in the file. Others that stopped (Failed, or
+    Running with the end of their failed job) left their hosts then, so they keep that departure.
+    censor_cut: mark them by `is_cut` (bool), so that their end counts as a competing one.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
-    as docs/traces.md says.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
 
-    `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018, where it recurs
-    from job to job), `job_name` (tasks of one job are siblings). Category: `task_type` (2018). Number: `n_instances`.
+    `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018,
+    if it recurs in several jobs), `job_name` (tasks of one job are siblings). Category: `task_type`
+    (2018). Number: `n_instances`.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "batch_task.csv"
@@ -69,11 +68,11 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
     n_columns = _n_columns(table)
     names = _COLUMNS_2018 if n_columns == len(_COLUMNS_2018) else _COLUMNS_2017
     ledger = ReadLedger()
-    seen: set[object] = set()
+    ids: set[object] = set()
     chunks = []
     last_s = 0
     for rows in text_rows(table, ledger, separator=",", names=names, has_header=False, comment=_HEADERS[n_columns]):
-        chunk, latest_s = _tasks(rows, size, seen)
+        chunk, latest_s = _tasks(rows, size, ids)
         chunks.append(chunk)
         last_s = max(last_s, latest_s)
     requests = all_requests(chunks, table, "task after time 0", ledger, last_s=last_s)
@@ -104,8 +103,7 @@ ALIBABA_2018 = Reader(
 )
 
 
-def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, int]:
-    """The kept tasks of one block, and the last time among them."""
+def _tasks(rows: TextRows, size: str, ids: set[object]) -> tuple[pd.DataFrame, int]:
     status, job, task = (rows.text(name) for name in ("status", "job_name", "task_name"))
     rows.refuse("status unknown", ~np.isin(status, _TASK_STATUSES))
     rows.refuse("never ran (Waiting or Ready)", np.isin(status, _NEVER_RAN))
@@ -113,7 +111,7 @@ def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, 
     cpu, mem = (rows.number(name, is_required=False) for name in ("plan_cpu", "plan_mem"))
     for times in (start_s, end_s):
         rows.refuse("time not a whole number within 100 years", (np.abs(times) > MAX_TIME_S) | (times % 1 != 0))
-    if "task_type" in rows.names:  # 2018, whose clock has no task at 0; in 2017 it begins below 0
+    if "task_type" in rows.names:  # 2018, without a task at 0; in 2017 the clock starts below 0
         rows.refuse("start missing (0)", start_s == 0)
     rows.refuse("n_instances not a whole number >= 1", (n_instances < 1) | (n_instances % 1 != 0))
     rows.refuse("negative size", (cpu < 0) | (mem < 0))
@@ -122,25 +120,25 @@ def _tasks(rows: TextRows, size: str, seen: set[object]) -> tuple[pd.DataFrame, 
     rows.refuse("departure before arrival", ~is_running & (end_s < start_s))
     rows.refuse("departure before the trace", ~is_running & (end_s < 0))
     rows.refuse("name missing", (job == "") | (task == ""))
-    rows.refuse_duplicates("duplicate task", job + "/" + task, seen)
+    rows.refuse_duplicates("duplicate task", job + "/" + task, ids)
     rows.repair("plan_cpu or plan_mem missing: 0 taken", np.isnan(cpu) | np.isnan(mem))
     rows.repair("no end, or one before the start, of a running task: censored", is_running)
-    kept = rows.is_kept
-    n = n_instances[kept]
+    is_kept = rows.is_kept
+    n = n_instances[is_kept]
     factor = n if size == "task" else np.ones(len(n))
-    departure = pd.Series(np.where(is_running, 0, end_s)[kept].astype(np.int64), dtype="Int64")
-    latest_s = int(max(start_s[kept].max(initial=0), departure.max() if len(departure) else 0))
+    departure = pd.Series(np.where(is_running, 0, end_s)[is_kept].astype(np.int64), dtype="Int64")
+    latest_s = int(max(start_s[is_kept].max(initial=0), departure.max() if len(departure) else 0))
     table = pd.DataFrame({
-        "line": rows.line[kept],
-        "request_id": pd.Series((job + "/" + task)[kept], dtype="str"),
-        "arrival_s": pd.Series(start_s[kept].astype(np.int64), dtype="Int64"),
-        "departure_s": departure.mask(is_running[kept]),
-        "cpu_cores": np.nan_to_num(cpu[kept]) / _CORE * factor,
-        "mem_gib": np.nan_to_num(mem[kept]) * factor,
+        "line": rows.line[is_kept],
+        "request_id": pd.Series((job + "/" + task)[is_kept], dtype="str"),
+        "arrival_s": pd.Series(start_s[is_kept].astype(np.int64), dtype="Int64"),
+        "departure_s": departure.mask(is_running[is_kept]),
+        "cpu_cores": np.nan_to_num(cpu[is_kept]) / _CORE * factor,
+        "mem_gib": np.nan_to_num(mem[is_kept]) * factor,
         "n_instances": n,
     })
     for name in ("job_name", "status", *(["task_name", "task_type"] if "task_type" in rows.names else [])):
-        text = rows.text(name)[kept]
+        text = rows.text(name)[is_kept]
         table[name] = pd.Series(np.where(text == "", "missing", text), dtype="str")
     return table, latest_s
 
@@ -170,21 +168,22 @@ _COLUMNS = ("instance_name", "task_name", "job_name", "task_type", "status", "st
             "seq_no", "total_seq_no", "cpu_avg", "cpu_max", "mem_avg", "mem_max")
 
 _INSTANCE_HEADER = "instance_name,"
-"""How a header line begins, where a copy of the file has one; the publisher's files have none."""
+"""The start of a header line, in copies of the file; the publisher's files have none."""
 
 _INSTANCE_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Running", *_NEVER_RAN)
 
 
 def read_alibaba_2018_instances(path: str | Path) -> tuple[pd.DataFrame, ReadReport]:
-    """One row for each run of an instance, by instance and time; path: the file, or the folder that holds it.
+    """One row for each run of an instance, by instance and time; path: the file, or its folder.
 
-    An instance that was rescheduled has several rows, with rising `seq_no`. Columns: `instance` and `task` (str, with
-    the job's name before them), `task_name`, `machine`, `status`, `seq_no` (int64), `start_s` (int64), `end_s` (Int64,
-    none where it still runs), `cpu_avg`, `cpu_max` (cores) and `mem_avg`, `mem_max` (shares of a machine, 0 to 100).
+    A rescheduled instance has several rows, with rising `seq_no`. Columns: `instance` and `task`
+    (str, with the job's name before them), `task_name`, `machine`, `status`, `seq_no` (int64),
+    `start_s` (int64), `end_s` (Int64, missing if it still runs), `cpu_avg`, `cpu_max` (cores) and
+    `mem_avg`, `mem_max` (shares of a machine, 0 to 100).
 
     Refused rows: instances that never ran, runs without a machine or a start, an end before the start.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format or holds no run.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format or no run.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "batch_instance.csv"
@@ -197,8 +196,8 @@ def read_alibaba_2018_instances(path: str | Path) -> tuple[pd.DataFrame, ReadRep
     source = Path(path)
     table = _instance_file(source) if source.is_dir() else source
     ledger = ReadLedger()
-    seen: set[object] = set()
-    runs = pd.concat([_runs(rows, seen) for rows in text_rows(
+    ids: set[object] = set()
+    runs = pd.concat([_runs(rows, ids) for rows in text_rows(
         table, ledger, separator=",", names=_COLUMNS, has_header=False, comment=_INSTANCE_HEADER)], ignore_index=True)
     if runs.empty:
         raise ValueError(f"{table}: must hold at least one run of an instance, got none; refused: "
@@ -207,8 +206,7 @@ def read_alibaba_2018_instances(path: str | Path) -> tuple[pd.DataFrame, ReadRep
     return runs, ledger.report(len(runs))
 
 
-def _runs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
-    """The kept runs of one block."""
+def _runs(rows: TextRows, ids: set[object]) -> pd.DataFrame:
     status, job, task, name, machine = (rows.text(column) for column in (
         "status", "job_name", "task_name", "instance_name", "machine_id"))
     rows.refuse("status unknown", ~np.isin(status, _INSTANCE_STATUSES))
@@ -226,16 +224,16 @@ def _runs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
     rows.refuse("negative use", np.any([values < 0 for values in used.values()], axis=0))
     key = job + "/" + task + "/" + name
     rows.refuse_duplicates("duplicate run", np.array([f"{k} {s}" for k, s in zip(key, seq_no, strict=True)], object),
-                           seen)
+                           ids)
     rows.repair("use missing: 0 taken", np.any([np.isnan(values) for values in used.values()], axis=0))
-    kept = rows.is_kept
-    cpu_avg, cpu_max, mem_avg, mem_max = (np.nan_to_num(used[column][kept]) for column in used)
+    is_kept = rows.is_kept
+    cpu_avg, cpu_max, mem_avg, mem_max = (np.nan_to_num(used[column][is_kept]) for column in used)
     return pd.DataFrame({
-        "instance": pd.Series(key[kept], dtype="str"), "task": pd.Series((job + "/" + task)[kept], dtype="str"),
-        "task_name": pd.Series(task[kept], dtype="str"), "machine": pd.Series(machine[kept], dtype="str"),
-        "status": pd.Series(status[kept], dtype="str"), "seq_no": seq_no[kept].astype(np.int64),
-        "start_s": start_s[kept].astype(np.int64),
-        "end_s": pd.Series(end_s[kept].astype(np.int64), dtype="Int64").mask(is_running[kept]),
+        "instance": pd.Series(key[is_kept], dtype="str"), "task": pd.Series((job + "/" + task)[is_kept], dtype="str"),
+        "task_name": pd.Series(task[is_kept], dtype="str"), "machine": pd.Series(machine[is_kept], dtype="str"),
+        "status": pd.Series(status[is_kept], dtype="str"), "seq_no": seq_no[is_kept].astype(np.int64),
+        "start_s": start_s[is_kept].astype(np.int64),
+        "end_s": pd.Series(end_s[is_kept].astype(np.int64), dtype="Int64").mask(is_running[is_kept]),
         "cpu_avg": cpu_avg / _CORE, "cpu_max": np.maximum(cpu_avg, cpu_max) / _CORE,
         "mem_avg": mem_avg, "mem_max": np.maximum(mem_avg, mem_max)})
 
@@ -252,42 +250,43 @@ _USAGE = ("container_id", "machine", "time", "cpu_util", "mem_util", "cpi", "mem
           "disk_io")
 
 _CONTAINER_HEADER = "container_id,"
-"""How a header line begins, where a copy of the file has one; the publisher's files have none."""
+"""The start of a header line, in copies of the file; the publisher's files have none."""
 _PLACED = ("started", "allocated")
 
 _CONTAINER_STATUSES = (*_PLACED, "stopped", "unknown")
 
 _MAX_CPU = 1e9
 MAX_USAGE_BYTES = 200_000_000
-"""Size up to which a usage file is read unasked: about five million samples; the publisher's is far larger."""
+"""The largest usage file that is read by default: about five million samples; the publisher's is far larger."""
 MAX_SERIES = 1000
-"""Containers whose usage is kept: 8 days of 300 s means are 2.3 M rows, 75 MB."""
+"""The most containers with usage: 8 days of 300 s means are 2.3 M rows, 75 MB."""
 STEP_S = 300
 _MAX_PENDING = 1_000_000
-"""Samples that wait to be added up by step."""
+"""After so many samples, sums by step are formed."""
 
 
 def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
                                  max_series: int = MAX_SERIES,
                                  horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of one table of containers; path: the file, or the folder that holds `container_meta.csv(.gz)`.
+    """The trace of one table of containers; path: the file, or the folder with `container_meta.csv(.gz)`.
 
-    A row is the state of a container at a time; a container has about five rows in the 8 days. One container is one
-    request, from the first row that places it (started or allocated) to the first `stopped` row after which none
-    places it again. Placed, or of unknown state, in its first row at time 0: it ran before, start unknown. No such
-    stop: censored at the horizon, the last time in the file. Containers that no row places are no requests (joined).
+    A row is the state of a container at a time; a container has about five rows in the 8 days. One
+    container is one request, from the first row that places it (started or allocated) to the first
+    `stopped` row without a later placing row. If its first row is at time 0 and placed or of
+    unknown state, it ran before, with unknown start. Without such a stop it is censored at the
+    horizon, the last time in the file. Containers without a placing row are no requests (joined).
 
     `cpu_limit_cores` and the sizes are those of the first row that places it. `mem_gib` is a share of the largest
     machine (0-100), no GiB. Owner: `app_du`, the deploy unit. `machine` and `status` (the last seen) have no role.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
-    as docs/traces.md says.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
 
-    `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s, at each step's
-    start, for the first `max_series` containers of the table, from `container_usage.csv(.gz)` beside it. usage: None =
-    where that file has at most 200 MB, True = whatever its size, False = not.
+    `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s,
+    at each step's start, for the first `max_series` containers of the table, from
+    `container_usage.csv(.gz)` beside it. usage: None = if that file has at most 200 MB, True = any
+    size, False = not.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "container_meta.csv"
@@ -303,8 +302,8 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
     table = _container_file(source) if source.is_dir() else source
     ledger = ReadLedger()
     first_rows: dict[str, tuple[str, str]] = {}
-    seen: set[object] = set()
-    states = pd.concat([_states(rows, first_rows, seen) for rows in text_rows(
+    keys: set[object] = set()
+    states = pd.concat([_states(rows, first_rows, keys) for rows in text_rows(
         table, ledger, separator=",", names=_META, has_header=False, comment=_CONTAINER_HEADER)], ignore_index=True)
     last_s = int(states["time"].max()) if len(states) else 0
     requests = _requests(states, ledger) if len(states) else states
@@ -339,8 +338,8 @@ ALIBABA_2018_CONTAINERS = Reader(
 )
 
 
-def _states(rows: TextRows, first_rows: dict[str, tuple[str, str]], seen: set[object]) -> pd.DataFrame:
-    """The kept states of one block; `first_rows` (container -> machine, app_du) gains its containers."""
+def _states(rows: TextRows, first_rows: dict[str, tuple[str, str]], earlier: set[object]) -> pd.DataFrame:
+    """The kept states of one block; adds its containers to `first_rows` (container -> machine, app_du)."""
     container, status = rows.text("container_id"), rows.text("status")
     time, cpu, limit, mem = (rows.number(name, is_required=name == "time") for name in (
         "time", "cpu_request", "cpu_limit", "mem_size"))
@@ -356,20 +355,20 @@ def _states(rows: TextRows, first_rows: dict[str, tuple[str, str]], seen: set[ob
         is_other[i] = first_rows.setdefault(container[i], (machine[i], app[i])) != (machine[i], app[i])
     rows.refuse("machine or app_du not that of the container's first row", is_other)
     keys = np.array([f"{c} {t:.0f} {s}" for c, t, s in zip(container, time, status, strict=True)], object)
-    rows.refuse_duplicates("duplicate state", keys, seen)
+    rows.refuse_duplicates("duplicate state", keys, earlier)
     rows.repair("cpu_request, cpu_limit or mem_size missing: 0 taken", np.isnan(cpu) | np.isnan(limit) | np.isnan(mem))
-    kept = rows.is_kept
+    is_kept = rows.is_kept
     return pd.DataFrame({
-        "container": pd.Series(container[kept], dtype="str"), "time": time[kept].astype(np.int64),
-        "status": pd.Series(status[kept], dtype="str"), "app_du": pd.Series(app[kept], dtype="str"),
-        "machine": pd.Series(machine[kept], dtype="str"), "cpu_cores": np.nan_to_num(cpu[kept]) / _CORE,
-        "cpu_limit_cores": np.nan_to_num(limit[kept]) / _CORE, "mem_gib": np.nan_to_num(mem[kept])})
+        "container": pd.Series(container[is_kept], dtype="str"), "time": time[is_kept].astype(np.int64),
+        "status": pd.Series(status[is_kept], dtype="str"), "app_du": pd.Series(app[is_kept], dtype="str"),
+        "machine": pd.Series(machine[is_kept], dtype="str"), "cpu_cores": np.nan_to_num(cpu[is_kept]) / _CORE,
+        "cpu_limit_cores": np.nan_to_num(limit[is_kept]) / _CORE, "mem_gib": np.nan_to_num(mem[is_kept])})
 
 
 def _requests(states: pd.DataFrame, ledger: ReadLedger) -> pd.DataFrame:
-    """One request for each container that a state places, in the order of their first rows.
+    """One request for each placed container, in the order of their first rows.
 
-    states: kept rows in file order; rows of one container are brought into the order of their times.
+    states: kept rows in file order; rows of one container are sorted by time.
     """
     code, _ = pd.factorize(states["container"])
     time = states["time"].to_numpy()
@@ -394,22 +393,22 @@ def _requests(states: pd.DataFrame, ledger: ReadLedger) -> pd.DataFrame:
     ledger.repair("stopped and placed again on its machine: taken as running through", int(is_restart.sum()))
     first, stop, opening, closing = (index[is_request] for index in (first, stop, opening, closing))
     has_stop = stop < len(row)
-    made = states.iloc[first][["container", "app_du", "machine", "cpu_cores", "cpu_limit_cores", "mem_gib"]]
-    made = made.reset_index(drop=True).rename(columns={"container": "request_id"})
-    made["status"] = status[closing]
+    requests = states.iloc[first][["container", "app_du", "machine", "cpu_cores", "cpu_limit_cores", "mem_gib"]]
+    requests = requests.reset_index(drop=True).rename(columns={"container": "request_id"})
+    requests["status"] = status[closing]
     for name in ("app_du", "machine", "status"):
-        made[name] = made[name].astype("category")
+        requests[name] = requests[name].astype("category")
     is_before = (time[opening] == 0) & (status[opening] != "stopped")
-    made["arrival_s"] = pd.Series(time[first], dtype="Int64").mask(is_before)
-    made["departure_s"] = pd.Series(time[np.where(has_stop, stop, 0)], dtype="Int64").mask(~has_stop)
-    return made
+    requests["arrival_s"] = pd.Series(time[first], dtype="Int64").mask(is_before)
+    requests["departure_s"] = pd.Series(time[np.where(has_stop, stop, 0)], dtype="Int64").mask(~has_stop)
+    return requests
 
 
-def _usage(path: Path, requests: pd.DataFrame, known: pd.Index, horizon_s: int, ledger: ReadLedger) -> pd.DataFrame:
-    """Means over each step as `request_id`, `time_s` (int64), `cpu_frac`, `mem_frac` (NaN where none), float64.
+def _usage(path: Path, requests: pd.DataFrame, of_table: pd.Index, horizon_s: int, ledger: ReadLedger) -> pd.DataFrame:
+    """Means over each step as `request_id`, `time_s` (int64), `cpu_frac`, `mem_frac` (NaN if none), float64.
 
-    requests: those with a series. known: every container of the table of states; samples of the others are refused,
-    those of known ones without a series count as joined.
+    requests: those with a series. of_table: all containers of the table of states; samples of others are
+    refused, samples of these without a series count as joined.
     """
     index = pd.Index(requests["request_id"])
     begin = requests["arrival_s"].fillna(0).to_numpy(np.int64)
@@ -419,17 +418,17 @@ def _usage(path: Path, requests: pd.DataFrame, known: pd.Index, horizon_s: int, 
     for rows in text_rows(path, ledger, separator=",", names=_USAGE, has_header=False, comment=_CONTAINER_HEADER):
         container = pd.Index(rows.text("container_id"))
         place = index.get_indexer(container)
-        rows.refuse("sample of a container that is not in container_meta", known.get_indexer(container) < 0)
+        rows.refuse("sample of a container that is not in container_meta", of_table.get_indexer(container) < 0)
         rows.is_kept &= place >= 0
         time, cpu, mem = (rows.number(name, is_required=name != "mem_util") for name in (
             "time", "cpu_util", "mem_util"))
         rows.refuse("sample outside its container's arrival .. departure", (time < begin[place]) | (time > end[place]))
         rows.refuse("cpu_util_percent or mem_util_percent outside 0 .. 100",
                     (cpu < 0) | (cpu > 100) | (mem < 0) | (mem > 100))
-        kept = rows.is_kept
+        is_kept = rows.is_kept
         sums.append(pd.DataFrame({
-            "cell": place[kept] * n_steps + (time[kept] // STEP_S).astype(np.int64), "cpu": cpu[kept],
-            "n_cpu": 1, "mem": np.nan_to_num(mem[kept]), "n_mem": np.isfinite(mem[kept]).astype(np.int64)}))
+            "cell": place[is_kept] * n_steps + (time[is_kept] // STEP_S).astype(np.int64), "cpu": cpu[is_kept],
+            "n_cpu": 1, "mem": np.nan_to_num(mem[is_kept]), "n_mem": np.isfinite(mem[is_kept]).astype(np.int64)}))
         if sum(map(len, sums[1:])) > _MAX_PENDING:
             sums = [_added(sums)]
     total = _added(sums)
@@ -441,7 +440,7 @@ def _usage(path: Path, requests: pd.DataFrame, known: pd.Index, horizon_s: int, 
 
 
 def _added(sums: list[pd.DataFrame]) -> pd.DataFrame:
-    """One row for each cell, ordered by cell: memory grows with the steps kept, not with the samples read."""
+    """One row for each cell, ordered by cell, so memory grows with the steps, not with the samples."""
     return pd.concat(sums, ignore_index=True).groupby("cell", as_index=False).sum()
 
 

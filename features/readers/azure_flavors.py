@@ -17,7 +17,7 @@ from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
 BIN_S = 300
-"""Arrivals and ends stand on a 5-minute grid, so a lifetime given as d lies in [d, d + 300)."""
+"""Arrivals and ends are on a 5-minute grid, so a lifetime d means [d, d + 300)."""
 _COLUMNS = ("arrival_s", "batch", "flavor", "censored", "dur_bin")
 _FLAVOR_COLUMNS = ("flavor", "vcpu", "memory_gb")
 _BIN_COLUMNS = ("bin", "dur_lo_s", "dur_hi_s")
@@ -27,21 +27,22 @@ def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None
                        seed: int = 0) -> tuple[Trace, ReadReport]:
     """The trace of `<part>.parquet`, with `flavors.csv` and `duration_bins.csv` beside it.
 
-    path: the folder, or the Parquet file itself (then `part` is not used). end_s: when observation ended, on
-    the file's clock; by default 300 s after the last arrival (2,100,000 for `dev`). Time 0 is the first arrival.
-    horizon_s: the same on the trace's clock; one of the two.
+    path: the folder, or the Parquet file itself (then `part` is not used). end_s: end of
+    observation on the file's clock; by default 300 s after the last arrival (2,100,000 for `dev`).
+    Time 0 is the first arrival. horizon_s: the same on the trace's clock; give one of the two.
 
-    Lifetimes are known as bins. One is drawn uniformly within its bin, cut at the horizon: the draw is a hash of
-    `seed`, the batch and the position in it, so other rows and their order do not change it. The bin's edges
-    stay as `lifetime_lo_s` and `lifetime_hi_s` (lo <= lifetime < hi), outside the roles. A censored row's bin
-    is the time observed so far: its departure is missing.
+    Lifetimes are bins. A lifetime is drawn uniformly within its bin, up to the horizon: the draw is
+    a hash of `seed`, the batch and the position in it, so it does not depend on other rows. The
+    bin's edges are `lifetime_lo_s` and `lifetime_hi_s` (lo <= lifetime < hi), without a role. A
+    censored row's bin is the observed time; its departure is missing.
 
-    A batch is a run of VMs that one tenant asked for in one bin; numbers restart in each file. It is declared
-    as the owner, so that siblings that have ended or live on count; no tenant lasts longer. `batch_position`
-    (0 = first) is the number of siblings asked for before. The whole size is known only when the bin is over.
+    A batch is a run of VMs that one tenant requested in one bin; numbers restart in each file. It
+    is declared as the owner, so that history counts its ended and running siblings; there are no
+    tenants over batches. `batch_position` (0 = first) is the number of earlier siblings. The size
+    of a batch is known only after the bin.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format; a part without
-    lifetimes (`train`) is not read.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format; a part
+    without lifetimes (`train`) is not read.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -103,7 +104,7 @@ AZURE_FLAVORS = Reader(
 def _vms(rows: TextRows, start_s: int, horizon_s: int, batches: dict[int, tuple[int, int]],
          edges: tuple[dict[float, int], dict[float, int]], sizes: tuple[dict[str, float], dict[str, float]],
          seed: int) -> pd.DataFrame:
-    """The kept VMs of one block, times from the trace's start; `batches` gains number -> (arrival, VMs so far)."""
+    """The kept VMs of one block, times from the trace's start; adds number -> (arrival, VMs so far) to `batches`."""
     arrival, batch, bins = (rows.number(name) for name in ("arrival_s", "batch", "dur_bin"))
     flavor, censored = rows.text("flavor"), rows.text("censored")
     rows.refuse("time outside 0 .. 100 years", (arrival < 0) | (arrival > MAX_TIME_S))
@@ -114,25 +115,26 @@ def _vms(rows: TextRows, start_s: int, horizon_s: int, batches: dict[int, tuple[
     rows.refuse("censored neither True nor False", (censored != "True") & (censored != "False"))
     rows.refuse("dur_bin not in duration_bins.csv", ~np.isin(bins, list(edges[0])))
     is_censored = censored == "True"
-    left = horizon_s - (arrival - start_s)
+    rest_s = horizon_s - (arrival - start_s)
     lo = np.array([edges[0].get(code, 0) for code in bins.tolist()], np.int64)
     hi = np.array([edges[1].get(code, 0) for code in bins.tolist()], np.int64) + BIN_S
-    rows.refuse("departure after the end", ~is_censored & (lo >= left))
-    rows.refuse("censored before or after the end", is_censored & ((left < lo) | (left >= hi)))
-    kept = rows.is_kept
-    lo, hi, batch, position = lo[kept], hi[kept], batch[kept].astype(np.int64), position[kept]
-    drawn = lo + np.floor(_uniform(seed, batch, position) * (np.minimum(hi, left[kept]) - lo)).astype(np.int64)
-    start = arrival[kept].astype(np.int64) - start_s
-    departure = pd.Series(start + drawn, dtype="Int64")
-    departure[np.flatnonzero(is_censored[kept])] = pd.NA
+    rows.refuse("departure after the end", ~is_censored & (lo >= rest_s))
+    rows.refuse("censored before or after the end", is_censored & ((rest_s < lo) | (rest_s >= hi)))
+    is_kept = rows.is_kept
+    lo, hi, batch, position = lo[is_kept], hi[is_kept], batch[is_kept].astype(np.int64), position[is_kept]
+    most_s = np.minimum(hi, rest_s[is_kept])
+    lifetime_s = lo + np.floor(_uniform(seed, batch, position) * (most_s - lo)).astype(np.int64)
+    start = arrival[is_kept].astype(np.int64) - start_s
+    departure = pd.Series(start + lifetime_s, dtype="Int64")
+    departure[np.flatnonzero(is_censored[is_kept])] = pd.NA
     return pd.DataFrame({
-        "request_id": rows.line[kept] - 1,
+        "request_id": rows.line[is_kept] - 1,
         "arrival_s": pd.Series(start, dtype="Int64"),
         "departure_s": departure,
-        "cpu_cores": [sizes[0][name] for name in flavor[kept]],
-        "mem_gib": [sizes[1][name] for name in flavor[kept]],
+        "cpu_cores": [sizes[0][name] for name in flavor[is_kept]],
+        "mem_gib": [sizes[1][name] for name in flavor[is_kept]],
         "batch": batch,
-        "flavor": pd.Series(flavor[kept], dtype="str"),
+        "flavor": pd.Series(flavor[is_kept], dtype="str"),
         "batch_position": position.astype(np.float64),
         "lifetime_lo_s": lo,
         "lifetime_hi_s": hi,
@@ -141,7 +143,7 @@ def _vms(rows: TextRows, start_s: int, horizon_s: int, batches: dict[int, tuple[
 
 def _positions(rows: TextRows, arrival: np.ndarray, batch: np.ndarray,
                batches: dict[int, tuple[int, int]]) -> np.ndarray:
-    """How many VMs of the same batch stand above each row, int64 (n,); 0 for rows already refused."""
+    """How many VMs of the same batch are before each row, int64 (n,); 0 for rows already refused."""
     position = np.zeros(len(batch), np.int64)
     is_split = np.zeros(len(batch), bool)
     for i in np.flatnonzero(rows.is_kept):
@@ -157,7 +159,7 @@ def _positions(rows: TextRows, arrival: np.ndarray, batch: np.ndarray,
 def _uniform(seed: int, batch: np.ndarray, position: np.ndarray) -> np.ndarray:
     """One number in [0, 1) per row, float64 (n,), a hash of the three (SplitMix64, Steele et al. 2014).
 
-    A generator's stream would give every later row another number where one row is left out.
+    With a generator's stream, a missing row would change all later ones.
     """
     state = np.full(len(batch), seed % 2**64, np.uint64)
     for word in (batch, position):
@@ -169,7 +171,6 @@ def _uniform(seed: int, batch: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def _blocks(path: Path, ledger: ReadLedger) -> Iterator[TextRows]:
-    """Blocks of 65,536 rows of the file."""
     n_rows = 0
     for batch in _batches(path, _COLUMNS):
         values = zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
@@ -178,7 +179,7 @@ def _blocks(path: Path, ledger: ReadLedger) -> Iterator[TextRows]:
 
 
 def _first_and_latest(path: Path) -> tuple[int, LatestTimes]:
-    """The smallest and the latest plausible arrivals in the file; it is read once for these."""
+    """The first and the latest plausible arrivals in the file, from one pass."""
     first, latest = MAX_TIME_S + 1, LatestTimes()
     for batch in _batches(path, ("arrival_s",)):
         column = batch.column("arrival_s")
@@ -210,7 +211,6 @@ def _batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
 
 
 def _flavors(path: Path) -> tuple[dict[str, float], dict[str, float]]:
-    """Cores and GiB of each flavor."""
     cores: dict[str, float] = {}
     memory: dict[str, float] = {}
     for rows in _whole(path, _FLAVOR_COLUMNS):
@@ -237,7 +237,7 @@ def _bins(path: Path) -> tuple[dict[float, int], dict[float, int]]:
 
 
 def _whole(path: Path, names: tuple[str, ...]) -> Iterator[TextRows]:
-    """Blocks of a small side table, of which every row must be good: a hole in it would refuse VMs wrongly."""
+    """Blocks of a small side table; all rows must be valid, since a missing one would refuse VMs wrongly."""
     ledger = ReadLedger()
     yield from text_rows(path, ledger, separator=",", names=names, has_header=True)
     rejected = ledger.report(0).rejected

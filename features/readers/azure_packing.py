@@ -26,20 +26,20 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
                        horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one SQLite file with the tables `vm` and `vmType`.
 
-    Times are days, turned into whole seconds (cut, not rounded). A start below 0 ran at 0 and its age is known:
-    a negative arrival. A missing end still runs at the horizon, which is the last time in the file.
+    Times are days, converted to whole seconds (truncated). A VM with a start below 0 ran at 0 and
+    has a negative arrival. A VM without an end runs at the horizon, the last time in the file.
 
-    A type has one row per machine generation that can hold it, with its size as a share of that machine, so
-    sizes compare on one machine only. machine: its `machineId`; by default the one that holds the most VMs
-    (the smallest number on a tie). cpu_cores and mem_gib are shares of it (0-1), not cores and GiB; VMs whose
-    type it cannot hold are refused. hosts: one row, that machine, of size 1.
+    A type has one row per machine generation that fits it, with its size as a share of that
+    machine, so sizes can be compared on one machine only. machine: its `machineId`; by default the
+    one that fits the most VMs (the smallest number on a tie). cpu_cores and mem_gib are shares of
+    it (0-1), not cores and GiB; VMs whose type does not fit are refused. hosts: one row, that
+    machine, of size 1.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
-    as docs/traces.md says.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
 
     Owner: `tenant`; categories: `vm_type`, `priority`.
 
-    Raises OSError where the file cannot be opened, ValueError where it is not such a file or knows no `machine`.
+    Raises OSError if the file cannot be opened, ValueError if it has another format or no such `machine`.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "packing.sqlite"
@@ -56,21 +56,21 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
     source = Path(path)
     ledger = ReadLedger()
     with source.open("rb"), closing(_opened(source)) as database:
-        chosen, core_of, memory_of, known = _sizes(source, database, machine)
+        machine_id, core_of, memory_of, types = _sizes(source, database, machine)
         chunks = []
-        seen: set[object] = set()
+        ids: set[object] = set()
         last_s = 0
         for rows in _blocks(source, database, "vm", _VM_COLUMNS, ledger):
-            chunk, latest_s = _vms(rows, core_of, memory_of, known, seen)
+            chunk, latest_s = _vms(rows, core_of, memory_of, types, ids)
             chunks.append(chunk)
             last_s = max(last_s, latest_s)
     requests = all_requests(chunks, source, "VM with a time above 0", ledger, last_s=last_s)
     times = pd.concat([requests["arrival_s"], requests["departure_s"].dropna()])
     horizon = horizon_of(times.to_numpy(np.int64), horizon_s)
     requests = cut_at(requests, horizon, ledger, f"{source.name} vm")
-    hosts = pd.DataFrame({"host_id": [f"machine-{chosen}"], "cpu_cores": [1.0], "mem_gib": [1.0]})
+    hosts = pd.DataFrame({"host_id": [f"machine-{machine_id}"], "cpu_cores": [1.0], "mem_gib": [1.0]})
     meta = {"source": f"Azure Traces for Packing 2020, {source.name}",
-            "licence": "CC BY 4.0 (cite Hadary et al., OSDI'20)", "machine": chosen,
+            "licence": "CC BY 4.0 (cite Hadary et al., OSDI'20)", "machine": machine_id,
             "units": "cpu_cores and mem_gib are shares of this machine (0-1)",
             "known_at_end": []}
     return trace_of(requests, horizon.time_s, Roles(owners=("tenant",), categories=("vm_type", "priority")), ledger,
@@ -87,42 +87,41 @@ AZURE_PACKING = Reader(
 )
 
 
-def _vms(rows: TextRows, core_of: dict[str, float], memory_of: dict[str, float], known: set[str],
-         seen: set[object]) -> tuple[pd.DataFrame, int]:
-    """The kept VMs of one block, and the last time among them (whole seconds)."""
+def _vms(rows: TextRows, core_of: dict[str, float], memory_of: dict[str, float], types: set[str],
+         ids: set[object]) -> tuple[pd.DataFrame, int]:
     start_d = rows.number("starttime")
     end_d = rows.number("endtime", is_required=False)
     vm_type = rows.text("vmTypeId")
     rows.refuse("time above 100 years", (np.abs(start_d) > _MAX_DAYS) | (end_d > _MAX_DAYS))
     rows.refuse("departure before arrival", end_d < start_d)
     rows.refuse("departure before the trace", end_d < 0)
-    rows.refuse("vmTypeId not in vmType", ~np.isin(vm_type, list(known)))
+    rows.refuse("vmTypeId not in vmType", ~np.isin(vm_type, list(types)))
     rows.refuse("type does not fit the chosen machine", ~np.isin(vm_type, list(core_of)))
     name = rows.text("vmId")
     rows.refuse("vmId missing", name == "")
-    rows.refuse_duplicates("duplicate vmId", name, seen)
-    kept = rows.is_kept
-    start_s, end_s = np.floor(start_d[kept] * DAY_S), np.floor(end_d[kept] * DAY_S)
+    rows.refuse_duplicates("duplicate vmId", name, ids)
+    is_kept = rows.is_kept
+    start_s, end_s = np.floor(start_d[is_kept] * DAY_S), np.floor(end_d[is_kept] * DAY_S)
     table = pd.DataFrame({
-        "line": rows.line[kept],
-        "request_id": pd.Series(name[kept], dtype="str"),
+        "line": rows.line[is_kept],
+        "request_id": pd.Series(name[is_kept], dtype="str"),
         "arrival_s": pd.Series(start_s, dtype="Float64").astype("Int64"),
         "departure_s": pd.Series(end_s, dtype="Float64").astype("Int64"),
-        "cpu_cores": [core_of[code] for code in vm_type[kept]],
-        "mem_gib": [memory_of[code] for code in vm_type[kept]],
+        "cpu_cores": [core_of[code] for code in vm_type[is_kept]],
+        "mem_gib": [memory_of[code] for code in vm_type[is_kept]],
     })
     for column, role in _NAMES.items():
-        text = rows.text(column)[kept]
+        text = rows.text(column)[is_kept]
         table[role] = pd.Series(np.where(text == "", "missing", text), dtype="str")
     return table, int(max(start_s.max(initial=0), np.nan_to_num(end_s).max(initial=0)))
 
 
 def _sizes(path: Path, database: sqlite3.Connection,
            machine: str | None) -> tuple[str, dict[str, float], dict[str, float], set[str]]:
-    """The chosen machine, each type's share of its cores and memory there, and all types."""
+    """The machine, each type's share of its cores and memory, and all types."""
     core: dict[str, dict[str, float]] = {}
     memory: dict[str, dict[str, float]] = {}
-    known: set[str] = set()
+    types: set[str] = set()
     pairs: set[object] = set()
     ledger = ReadLedger()
     for rows in _blocks(path, database, "vmType", _TYPE_COLUMNS, ledger):
@@ -136,28 +135,28 @@ def _sizes(path: Path, database: sqlite3.Connection,
         for i in np.flatnonzero(rows.is_kept):
             core.setdefault(machines[i], {})[names[i]] = float(cores[i])
             memory.setdefault(machines[i], {})[names[i]] = float(memories[i])
-            known.add(names[i])
+            types.add(names[i])
     rejected = ledger.report(0).rejected
-    if len(rejected):  # a hole would refuse good VMs
+    if len(rejected):  # a missing row would refuse valid VMs
         line, rule, raw = rejected[["line", "rule", "raw"]].values.tolist()[0]
         raise ValueError(f"{path}: vmType row {line} must be good, got {rule}: {raw[:80]!r}")
     if not core:
         raise ValueError(f"{path}: vmType must hold at least one row, got none")
     if machine is not None and machine not in core:
         raise ValueError(f"machine must be one of {', '.join(sorted(core))}, got {machine!r} ({path})")
-    chosen = machine
-    if chosen is None:
-        held = dict.fromkeys(core, 0)
+    machine_id = machine
+    if machine_id is None:
+        n_vms = dict.fromkeys(core, 0)
         for rows in _blocks(path, database, "vm", ("vmTypeId",), ReadLedger()):
             names, counts = np.unique(rows.text("vmTypeId").astype(str), return_counts=True)
             for where, sizes in core.items():
-                held[where] += int(counts[np.isin(names, list(sizes))].sum())
-        chosen = min(held, key=lambda where: (-held[where], len(where), where))
-    return chosen, core[chosen], memory[chosen], known
+                n_vms[where] += int(counts[np.isin(names, list(sizes))].sum())
+        machine_id = min(n_vms, key=lambda where: (-n_vms[where], len(where), where))
+    return machine_id, core[machine_id], memory[machine_id], types
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """A connection that reads only, so that a wrong path never makes a file."""
+    """A read-only connection, so that a wrong path never creates a file."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     database.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return database
@@ -165,9 +164,8 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _blocks(path: Path, database: sqlite3.Connection, table: str, columns: tuple[str, ...],
             ledger: ReadLedger) -> Iterator[TextRows]:
-    """Blocks of 65,536 rows of the table."""
     try:
-        # A double-quoted name that is no column would be read as text.
+        # SQLite reads a double-quoted name that is no column as text.
         names = [str(row[1]) for row in database.execute(f"pragma table_info({table})")]
         missing = [name for name in columns if name not in names]
         if missing:
@@ -177,7 +175,7 @@ def _blocks(path: Path, database: sqlite3.Connection, table: str, columns: tuple
         while values := cursor.fetchmany(BLOCK_LINES):
             yield value_rows(f"{path.name} {table}", columns, n_rows + 1, values, ledger)
             n_rows += len(values)
-            if n_rows > path.stat().st_size:  # damaged pages that point at each other have no last row
+            if n_rows > path.stat().st_size:  # damaged pages in a cycle have no last row
                 raise sqlite3.DatabaseError(f"more rows than bytes in {table}")
     except (sqlite3.Error, OverflowError, MemoryError) as error:
         expected = f"a table {table} with the columns {', '.join(columns)}"

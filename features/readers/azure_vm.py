@@ -16,26 +16,28 @@ from sojourn.features.trace import Roles, Trace
 _COLUMNS = ("vm", "subscription", "deployment", "created_s", "deleted_s", "max_cpu", "mean_cpu", "p95_max_cpu",
             "vm_category", "cores", "mem_gib")
 _OPEN_BUCKETS = {"cores": (">24", 32.0), "mem_gib": (">64", 128.0)}
-"""V2's largest buckets, and the size taken for them: the next power of two."""
+"""V2's largest buckets, and the size that replaces them: the next power of two."""
 _MAX_SIZE = 1e6
-"""Cores or GiB of one VM; more is a damaged cell."""
+"""The most cores or GiB of one VM; more is a damaged cell."""
 _AT_END = ("max_cpu", "mean_cpu", "p95_max_cpu")
 
 
 def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
                   horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of one VM table; path: the file, or the folder that holds `vmtable.csv(.gz)`.
+    """The trace of one VM table; path: the file, or the folder with `vmtable.csv(.gz)`.
 
-    A VM created at time 0 was running already: start unknown. One deleted at the horizon was still running: censored.
-    horizon_s: that time, where it is known; else the last deletion that enough VMs share. V2's sizes are buckets; 32
-    cores are taken for `>24` and 128 GiB for `>64`. The readings beside the table are far larger than memory and are no
-    part of this trace: `sojourn.features.usage.read_usage("azure-vm", folder)` streams them.
+    A VM created at time 0 ran before: start unknown. One deleted at the horizon still ran: censored.
+    horizon_s: that time; by default the last deletion that enough VMs share. V2's sizes are
+    buckets; 32 cores replace `>24` and 128 GiB `>64`. The readings beside the table are far larger
+    than memory and not in this
+    trace: `sojourn.features.usage.read_usage("azure-vm", folder)` streams them.
 
-    Owners: subscription, deployment. The three CPU statistics are over the whole life and stand outside the roles.
-    `vm_category` does too: it was inferred from the usage of VMs that lived for days (Cortez et al., SOSP'17,
-    section 3), so at creation it would tell who lives long. category_as_feature: declare it all the same.
+    Owners: subscription, deployment. The three CPU statistics are over the whole life and have no
+    role. `vm_category` has none either: it was inferred from the usage of VMs that lived for days
+    (Cortez et al., SOSP'17, section 3), so at creation it would reveal long lifetimes.
+    category_as_feature: declare it nevertheless.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "vmtable.csv"
@@ -47,8 +49,8 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
     source = Path(path)
     table = _found(source) if source.is_dir() else source
     ledger = ReadLedger()
-    seen: set[object] = set()
-    chunks = [_vms(rows, seen) for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=False)]
+    ids: set[object] = set()
+    chunks = [_vms(rows, ids) for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=False)]
     last_s = max((int(chunk["departure_s"].max()) for chunk in chunks if len(chunk)), default=0)
     requests = all_requests(chunks, table, "VM deleted after time 0", ledger, last_s=last_s)
     horizon = horizon_of(requests["departure_s"].to_numpy(np.int64), horizon_s, is_shared=True)
@@ -72,8 +74,8 @@ AZURE_VM = Reader(
 )
 
 
-def _vms(rows: TextRows, seen: set[object]) -> pd.DataFrame:
-    """The kept VMs of one block; those deleted last still have their departure."""
+def _vms(rows: TextRows, ids: set[object]) -> pd.DataFrame:
+    """The kept VMs of one block; VMs deleted at the horizon still have their departure."""
     created_s, deleted_s = rows.number("created_s"), rows.number("deleted_s")
     at_end = {name: rows.number(name, is_required=False) for name in _AT_END}
     cores, mem_gib = _size(rows, "cores"), _size(rows, "mem_gib")
@@ -83,35 +85,35 @@ def _vms(rows: TextRows, seen: set[object]) -> pd.DataFrame:
     rows.refuse("departure before arrival", deleted_s < created_s)
     name = rows.text("vm")
     rows.refuse("vm missing", name == "")
-    rows.refuse_duplicates("duplicate vm", name, seen)
+    rows.refuse_duplicates("duplicate vm", name, ids)
     category = rows.text("vm_category")
     rows.repair("category spelt Unkown", category == "Unkown")
-    for column, (bucket, taken) in _OPEN_BUCKETS.items():
-        rows.repair(f"{column} {bucket}: {taken:g} taken", rows.text(column) == bucket)
-    kept = rows.is_kept
-    created = pd.Series(created_s[kept].astype(np.int64), dtype="Int64")
+    for column, (bucket, size) in _OPEN_BUCKETS.items():
+        rows.repair(f"{column} {bucket}: {size:g} taken", rows.text(column) == bucket)
+    is_kept = rows.is_kept
+    created = pd.Series(created_s[is_kept].astype(np.int64), dtype="Int64")
     table = pd.DataFrame({
-        "line": rows.line[kept],
-        "request_id": pd.Series(name[kept], dtype="str"),
+        "line": rows.line[is_kept],
+        "request_id": pd.Series(name[is_kept], dtype="str"),
         "arrival_s": created.mask(created == 0),
-        "departure_s": pd.Series(deleted_s[kept].astype(np.int64), dtype="Int64"),
-        "cpu_cores": cores[kept],
-        "mem_gib": mem_gib[kept],
+        "departure_s": pd.Series(deleted_s[is_kept].astype(np.int64), dtype="Int64"),
+        "cpu_cores": cores[is_kept],
+        "mem_gib": mem_gib[is_kept],
     })
     for column, text in (("subscription", rows.text("subscription")), ("deployment", rows.text("deployment")),
                          ("vm_category", np.where(category == "Unkown", "Unknown", category))):
-        table[column] = pd.Series(np.where(text[kept] == "", "missing", text[kept]), dtype="str")
+        table[column] = pd.Series(np.where(text[is_kept] == "", "missing", text[is_kept]), dtype="str")
     for column, values in at_end.items():
-        table[column] = values[kept]
+        table[column] = values[is_kept]
     return table
 
 
 def _size(rows: TextRows, name: str) -> np.ndarray:
-    """The column as float64 (n,); V2's open bucket counts as the size taken for it."""
-    bucket, taken = _OPEN_BUCKETS[name]
+    """The column as float64 (n,); V2's open bucket counts as its replacement."""
+    bucket, size = _OPEN_BUCKETS[name]
     text = rows.text(name)
     is_open = text == bucket
-    values = np.asarray(pd.to_numeric(np.where(is_open, str(taken), text), errors="coerce"), np.float64)
+    values = np.asarray(pd.to_numeric(np.where(is_open, str(size), text), errors="coerce"), np.float64)
     rows.refuse(f"{name} neither a size nor {bucket}", ~np.isfinite(values) | (values > _MAX_SIZE))
     return np.where(np.isfinite(values), values, 0.0)
 

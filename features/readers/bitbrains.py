@@ -26,7 +26,7 @@ from sojourn.features.trace import Roles, Trace
 _META = ("month", "vm", "cores", "cap_mhz", "mem_cap_mb", "first_ts", "last_ts")
 _USAGE = ("vm", "ts", "cpu_pct")
 _EDGE_S = 600
-"""Two samples: a VM seen this close to an end of the month ran on beyond it."""
+"""Two samples: a VM this close to an end of the month ran beyond it."""
 _MIB_PER_GIB = 1024
 _MAX_SIZE = 1e9
 _MAX_PCT = 1000.0
@@ -35,21 +35,22 @@ _MAX_PCT = 1000.0
 
 def read_bitbrains(path: str | Path, *, month: str | None = None,
                    usage: bool | None = None, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of `rnd_<month>.parquet`; path: that file, or the folder that holds it and `vm_meta.parquet`.
+    """The trace of `rnd_<month>.parquet`; path: that file, or the folder with it and `vm_meta.parquet`.
 
-    month: as in the file names ("2013-7"), where the path is a folder; by default the first month with a usage file.
-    A VM is a request from its first sample to its last. One whose first (last) sample stands within 600 s of the
-    month's first (last) ran before (after): start unknown (censored). Time 0 is the month's first sample
-    (`meta["start_unix_s"]`). Sizes are the VM's largest of the month; there are no owners.
+    month: as in the file names ("2013-7"), if the path is a folder; by default the first month with
+    a usage file. A VM is a request from its first sample to its last. If its first (last) sample is
+    within 600 s of the month's first (last), it ran before (after): start unknown (censored). Time
+    0 is the month's first sample (`meta["start_unix_s"]`). Sizes are the VM's largest of the month;
+    there are no owners.
 
-    horizon_s: when the month ended, seconds from its first sample, where that is known; else the last time that enough
+    horizon_s: end of the month, seconds from its first sample; by default the last time that enough
     VMs share. The month's first sample is found in the same way.
 
-    `Trace.usage`: cpu_pct / 100 at each sample, the mean of the five minutes before; it may exceed 1. A VM that is
-    powered off shows about 0. usage: None = where the file has at most 5,000,000 rows, True = whatever its size,
-    False = not.
+    `Trace.usage`: cpu_pct / 100 at each sample, the mean of the five minutes before; it may exceed
+    1. A VM that is powered off has about 0. usage: None = if the file has at most 5,000,000 rows,
+    True = any size, False = not.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -68,7 +69,7 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     of_month = table.stem.removeprefix("rnd_")
     ledger = ReadLedger()
     vms = _vms(table.with_name("vm_meta.parquet"), of_month, ledger)
-    # Both ends of the month are found by what many VMs share, the first one by its mirror image.
+    # Both ends of the month are times that many VMs share; the first one by the mirrored rule.
     start_s = -horizon_of(-vms["first_ts"].to_numpy(), is_shared=True, tolerance_s=_EDGE_S).time_s
     last_s = vms["last_ts"].to_numpy() - start_s
     if last_s.max() <= 0:
@@ -112,13 +113,13 @@ def _vms(path: Path, month: str, ledger: ReadLedger) -> pd.DataFrame:
     chunks = []
     months: set[str] = set()
     n_rows = 0
-    seen: set[object] = set()
+    ids: set[object] = set()
     for batch in record_batches(path, _META):
         values = list(zip(*(batch.column(name).to_pylist() for name in _META), strict=True))
         months |= {str(row[0]) for row in values}
         rows = value_rows(path.name, _META, n_rows + 1, values, ledger)
         n_rows += len(values)
-        chunks.append(_vms_of(rows, month, seen))
+        chunks.append(_vms_of(rows, month, ids))
     vms = pd.concat(chunks, ignore_index=True) if chunks else pd.DataFrame()
     if vms.empty:
         raise ValueError(f"{path}: must hold at least one VM of the month {month!r}, got months "
@@ -126,9 +127,9 @@ def _vms(path: Path, month: str, ledger: ReadLedger) -> pd.DataFrame:
     return vms
 
 
-def _vms_of(rows: TextRows, month: str, seen: set[object]) -> pd.DataFrame:
+def _vms_of(rows: TextRows, month: str, ids: set[object]) -> pd.DataFrame:
     is_other = rows.text("month") != month
-    rows.is_kept &= ~is_other  # other months are other traces, not refused rows
+    rows.is_kept &= ~is_other  # other months are other traces, no refused rows
     rows.ledger.read(-int(is_other.sum()))
     vm, cores, mhz, memory, first, last = (rows.number(name) for name in _META[1:])
     rows.refuse("vm not a whole number", (vm % 1 != 0) | (np.abs(vm) > MAX_TIME_S))
@@ -137,11 +138,11 @@ def _vms_of(rows: TextRows, month: str, seen: set[object]) -> pd.DataFrame:
     rows.refuse("negative size", (cores < 0) | (mhz < 0) | (memory < 0))
     rows.refuse(f"size above {_MAX_SIZE:g}", np.any([x > _MAX_SIZE for x in (cores, mhz, memory)], axis=0))
     rows.refuse("departure before arrival", last < first)
-    rows.refuse_duplicates("duplicate vm", vm, seen)
-    kept = rows.is_kept
-    return pd.DataFrame({"vm": vm[kept].astype(np.int64), "cores": cores[kept], "cap_mhz": mhz[kept],
-                         "mem_cap_mb": memory[kept], "first_ts": first[kept].astype(np.int64),
-                         "last_ts": last[kept].astype(np.int64)})
+    rows.refuse_duplicates("duplicate vm", vm, ids)
+    is_kept = rows.is_kept
+    return pd.DataFrame({"vm": vm[is_kept].astype(np.int64), "cores": cores[is_kept], "cap_mhz": mhz[is_kept],
+                         "mem_cap_mb": memory[is_kept], "first_ts": first[is_kept].astype(np.int64),
+                         "last_ts": last[is_kept].astype(np.int64)})
 
 
 def _usage(path: Path, vms: pd.DataFrame, start_s: int, ledger: ReadLedger) -> pd.DataFrame:
@@ -161,14 +162,14 @@ def _samples(rows: NumberRows, index: pd.Index, first: np.ndarray, last: np.ndar
     rows.refuse("sample outside its VM's first .. last", (time < first[place]) | (time > last[place]))
     rows.refuse(f"cpu_pct outside 0 .. {_MAX_PCT:g}", (percent < 0) | (percent > _MAX_PCT))
     rows.refuse_not_later("sample not after the one of its VM above", vm, time, latest)
-    kept = rows.is_kept
-    return pd.DataFrame({"request_id": vm[kept].astype(np.int64), "time_s": time[kept].astype(np.int64) - start_s,
-                         "cpu_frac": percent[kept] / 100})
+    is_kept = rows.is_kept
+    return pd.DataFrame({"request_id": vm[is_kept].astype(np.int64), "time_s": time[is_kept].astype(np.int64) - start_s,
+                         "cpu_frac": percent[is_kept] / 100})
 
 
 def _found(folder: Path, month: str | None) -> Path:
     names = sorted(path.name for path in folder.glob("rnd_*.parquet"))
-    wanted = f"rnd_{month}.parquet" if month is not None else next(iter(names), "rnd_<month>.parquet")
-    if wanted not in names:
-        raise FileNotFoundError(f"{folder} must hold {wanted}, got {', '.join(names) or 'no usage file'}")
-    return folder / wanted
+    file_name = f"rnd_{month}.parquet" if month is not None else next(iter(names), "rnd_<month>.parquet")
+    if file_name not in names:
+        raise FileNotFoundError(f"{folder} must hold {file_name}, got {', '.join(names) or 'no usage file'}")
+    return folder / file_name

@@ -20,19 +20,20 @@ from sojourn.features.readers.reader import Reader
 from sojourn.features.trace import Roles, Trace
 
 _EDGE_SHARE, _EDGE_ROWS, _MOST = 1e-3, 3, 0.9
-"""So many rows, and at least three, share the first or last second of a file only where it cuts them off."""
+"""If so many rows, and at least three, share the first or last second of a file, the file cuts them off."""
 
 
 def read_csv_table(path: str | Path, *, columns: Sequence[str] = (), columns_file: str | Path | None = None,
                    timezone: str | None = None, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of a table with a header, one row a request.
+    """The trace of a table with a header and one row for each request.
 
-    columns: `OURS=THEIRS` each. columns_file: TOML file that says what the columns are; default: `PATH.toml`, where
-    there is one; without it, plain names are guessed. timezone: IANA name, of times without a zone. Second 0 is the
-    first arrival, or the column's own where its numbers count from a start of their own.
+    columns: `OURS=THEIRS` each. columns_file: TOML file with the meanings of columns; default:
+    `PATH.toml`, if it exists; else meanings are guessed from plain names. timezone: IANA name, for
+    times without a zone. Second 0 is the first arrival, or that of the column's clock.
 
-    A row without an end still runs at the horizon, the last time in the file. `meta["columns"]` says how each column
-    was understood. A wrong cell refuses its row. Raises ValueError where the file is no table or the map does not fit.
+    A row without an end runs at the horizon, the last time in the file. `meta["columns"]` has the
+    interpretation of each column. A wrong cell refuses its row. Raises ValueError if the file is no
+    table or the map does not fit.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "vms.csv"
@@ -50,15 +51,15 @@ def read_csv_table(path: str | Path, *, columns: Sequence[str] = (), columns_fil
     file = Path(columns_file) if columns_file is not None else beside if beside.is_file() else None
     if is_parquet(source):
         names = parquet_names(source)
-        found = _map_of(source, names, columns, file, timezone)
-        blocks = parquet_rows(source, found.read(), ledger)
+        columns_map = _map_of(source, names, columns, file, timezone)
+        blocks = parquet_rows(source, columns_map.read(), ledger)
     else:
         blocks = delimited_rows(source, ledger)
         first = next(blocks, None)
         names = [] if first is None else list(first.names)
-        found = _map_of(source, names, columns, file, timezone)
+        columns_map = _map_of(source, names, columns, file, timezone)
         blocks = _with(first, blocks)
-    table = MappedTable(source, found, names)
+    table = MappedTable(source, columns_map, names)
     chunks = [table.requests(rows) for rows in blocks]
     requests = all_requests([chunk for chunk in chunks if len(chunk)], source, "request that ran", ledger)
     return _trace(table, requests, ledger, horizon_s, file)
@@ -72,15 +73,14 @@ def _map_of(source: Path, names: Sequence[str], pairs: Sequence[str], file: Path
         raise ValueError(f"{source}: {error}") from error
 
 
-def _with(first: TextRows | None, others: Iterator[TextRows]) -> Iterator[TextRows]:
+def _with(first: TextRows | None, later_blocks: Iterator[TextRows]) -> Iterator[TextRows]:
     if first is not None:
         yield first
-    yield from others
+    yield from later_blocks
 
 
 def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horizon_s: int | None,
           file: Path | None) -> tuple[Trace, ReadReport]:
-    """The trace of all kept rows and its report."""
     of = table.map.columns
     is_dated = table.forms[of["arrival"]].is_dated
     origin_s = _origin_s(table, requests, is_dated)
@@ -88,10 +88,10 @@ def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horiz
         requests[name] = pd.Series(requests[name] - origin_s, dtype="Float64").astype("Int64")
     is_over = (requests["departure_s"] < 0).fillna(False).to_numpy(bool)
     if is_over.any():
-        gone = requests[is_over]
-        ledger.refuse("ended before the trace's start", table.path.name, gone["line"].to_numpy(np.int64),
+        ended = requests[is_over]
+        ledger.refuse("ended before the trace's start", table.path.name, ended["line"].to_numpy(np.int64),
                       [f"{name}: ended {-end} s before it" for name, end in zip(
-                          gone["request_id"], gone["departure_s"], strict=True)])
+                          ended["request_id"], ended["departure_s"], strict=True)])
         requests = requests[~is_over].reset_index(drop=True)
     times = np.concatenate([requests["arrival_s"].to_numpy(np.int64),
                             requests["departure_s"].dropna().to_numpy(np.int64)])
@@ -99,7 +99,7 @@ def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horiz
         raise ValueError(f"{table.path}: the last time must lie after the first, got one moment alone")
     horizon_s = since_start(horizon_s, origin_s if is_dated else None, int(times.max()))
     horizon = horizon_of(times, horizon_s, is_shared=bool(requests["departure_s"].notna().all()))
-    if horizon.most_s not in (None, horizon.time_s):  # no time that the file cut its rows off at
+    if horizon.most_s not in (None, horizon.time_s):  # the file does not cut its rows off
         horizon = horizon_of(times, horizon_s)
     requests = _at_edges(table, requests, horizon, ledger, is_dated)
     requests = cut_at(requests, horizon, ledger, table.path.name)
@@ -129,7 +129,7 @@ def _origin_s(table: MappedTable, requests: pd.DataFrame, is_dated: bool) -> int
 
 def _at_edges(table: MappedTable, requests: pd.DataFrame, horizon: Horizon, ledger: ReadLedger,
               is_dated: bool) -> pd.DataFrame:
-    """Ends at the last second and starts at the first are cut by the file where many rows share them."""
+    """If many rows share the last second as end, or the first as start, the file cuts them off."""
     ends, starts = requests["departure_s"], requests["arrival_s"]
     at_last = (ends == horizon.time_s).fillna(False).to_numpy(bool)
     n_min = max(_EDGE_ROWS, int(len(requests) * _EDGE_SHARE))

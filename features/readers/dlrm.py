@@ -22,17 +22,16 @@ _NO_LIMIT = -1
 def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `disaggregated_DLRM_trace.csv(.gz)`; path: its folder or the file itself.
 
-    Arrival is the time an instance was scheduled (it starts to use a node there, as in `openb`); its creation is
-    kept as `creation_s`, outside the roles. No scheduled and no creation time: started before the trace, start
-    unknown. No deletion: still running at the horizon, which is the last time in the file. Times are rounded to
-    whole seconds.
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
-    as docs/traces.md says.
+    Arrival is the time an instance was scheduled (it starts to use a node, as in `openb`); its
+    creation is `creation_s`, without a role. Without scheduled and creation time it started before
+    the trace, start unknown. Without deletion it runs at the horizon, the last time in the file.
+    Times are rounded to whole seconds. horizon_s: end of observation, seconds on the trace's clock;
+    by default from the file, see docs/traces.md.
 
-    cpu_cores, mem_gib, gpu: what is requested. Owner: `app_name`; category: `role` (CN without GPU, HN with one).
+    cpu_cores, mem_gib, gpu: requested amounts. Owner: `app_name`; category: `role` (CN without GPU, HN with one).
     Numbers: `rdma_percent` (of one card's bandwidth), `disk_gib`, `max_per_node` (NaN = no limit).
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "dlrm.csv"
@@ -46,10 +45,10 @@ def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace,
     table = _found(source) if source.is_dir() else source
     ledger = ReadLedger()
     chunks = []
-    seen: set[object] = set()
+    ids: set[object] = set()
     last_s = 0
     for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=True):
-        chunk, latest_s = _instances(rows, seen)
+        chunk, latest_s = _instances(rows, ids)
         chunks.append(chunk)
         last_s = max(last_s, latest_s)
     requests = all_requests(chunks, table, "instance with a time above 0", ledger, last_s=last_s)
@@ -75,7 +74,7 @@ DLRM = Reader(
 )
 
 
-def _instances(rows: TextRows, seen: set[object]) -> tuple[pd.DataFrame, int]:
+def _instances(rows: TextRows, ids: set[object]) -> tuple[pd.DataFrame, int]:
     """The kept instances of one block, and the last time among them (whole seconds)."""
     cpu, gpu, rdma, memory, disk, most = (rows.number(name) for name in (
         "cpu_request", "gpu_request", "rdma_request", "memory_request", "disk_request", "max_instance_per_node"))
@@ -90,29 +89,28 @@ def _instances(rows: TextRows, seen: set[object]) -> tuple[pd.DataFrame, int]:
     rows.refuse("departure before arrival", deletion_s < scheduled_s)
     name = rows.text("instance_sn")
     rows.refuse("name missing", name == "")
-    rows.refuse_duplicates("duplicate name", name, seen)
-    kept = rows.is_kept
-    times = np.array([creation_s[kept], scheduled_s[kept], deletion_s[kept]])
+    rows.refuse_duplicates("duplicate name", name, ids)
+    is_kept = rows.is_kept
+    times = np.array([creation_s[is_kept], scheduled_s[is_kept], deletion_s[is_kept]])
     latest_s = int(np.nan_to_num(times).max(initial=0))
     table = pd.DataFrame({
-        "line": rows.line[kept],
-        "request_id": pd.Series(name[kept], dtype="str"),
-        "arrival_s": _whole(scheduled_s[kept]),
-        "departure_s": _whole(deletion_s[kept]),
-        "cpu_cores": cpu[kept],
-        "mem_gib": memory[kept],
-        "gpu": gpu[kept],
+        "line": rows.line[is_kept],
+        "request_id": pd.Series(name[is_kept], dtype="str"),
+        "arrival_s": _whole(scheduled_s[is_kept]),
+        "departure_s": _whole(deletion_s[is_kept]),
+        "cpu_cores": cpu[is_kept],
+        "mem_gib": memory[is_kept],
+        "gpu": gpu[is_kept],
     })
     for column in ("app_name", "role"):
-        text = rows.text(column)[kept]
+        text = rows.text(column)[is_kept]
         table[column] = pd.Series(np.where(text == "", "missing", text), dtype="str")
     return table.assign(
-        rdma_percent=rdma[kept], disk_gib=disk[kept], creation_s=_whole(creation_s[kept]),
-        max_per_node=np.where(most[kept] == _NO_LIMIT, np.nan, most[kept])), latest_s
+        rdma_percent=rdma[is_kept], disk_gib=disk[is_kept], creation_s=_whole(creation_s[is_kept]),
+        max_per_node=np.where(most[is_kept] == _NO_LIMIT, np.nan, most[is_kept])), latest_s
 
 
 def _whole(values: np.ndarray) -> pd.Series:
-    """Int64, missing where NaN."""
     return pd.Series(values, dtype="Float64").astype("Int64")
 
 

@@ -21,14 +21,14 @@ _SUBMIT, _SCHEDULE, _LAST_UPDATE = 0, 1, 8
 _ENDS = {2: "evict", 3: "fail", 4: "finish", 5: "kill", 6: "lost"}
 _CUT = ("evict", "lost")
 _START_US = 600_000_000
-"""The trace begins 600 s after its clock; what happened before stands at time 0 (format document, "Times")."""
+"""The trace starts at second 600 of its clock; earlier events are at time 0 (format document, "Times")."""
 _UNKNOWN = -1
 _SECOND_US = 1_000_000
 
 
 @dataclass(slots=True)
 class _Task:
-    """What is known of one task so far: row of its running request (-1 = none), last submit, schedulings."""
+    """The state of one task: row of its running request (-1 = none), last submit, schedulings."""
 
     running: int = -1
     submit_us: int = _UNKNOWN
@@ -37,7 +37,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _Events:
-    """Requests made from the events so far, column by column; times in microseconds of the file's clock."""
+    """Requests from the events so far, column by column; times in microseconds of the file's clock."""
 
     tasks: dict[tuple[int, int], _Task] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -49,19 +49,19 @@ class _Events:
     latest: LatestTimes = field(default_factory=LatestTimes)
 
     def start(self, task: _Task, key: tuple[int, int], time_us: int, row: dict[str, object]) -> None:
-        """Add a request that begins at `time_us` (-1 = unknown); its row is the task's running one."""
+        """Add a request that starts at `time_us` (-1 = unknown) as the task's running one."""
         task.running = len(self.columns["request_id"])
         is_wait_known = task.submit_us > 0 and time_us >= task.submit_us
-        made = row | {
+        fields = row | {
             "request_id": f"{key[0]}-{key[1]}-{task.n_scheduled}", "arrival_us": time_us, "departure_us": _UNKNOWN,
             "queued_s": (time_us - task.submit_us) / _SECOND_US if is_wait_known else np.nan,
             "n_scheduled_before": float(task.n_scheduled), "end_event": "none"}
         for name, values in self.columns.items():
-            values.append(made[name])
+            values.append(fields[name])
         task.n_scheduled += 1
 
     def end(self, task: _Task, time_us: int, event: int) -> None:
-        """The running request of `task` departs."""
+        """End the running request of `task`."""
         self.columns["departure_us"][task.running] = time_us
         self.columns["end_event"][task.running] = _ENDS[event]
         task.running, task.submit_us = -1, _UNKNOWN
@@ -71,24 +71,23 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False,
                      horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one `task_events` part (.csv or .csv.gz), or of all parts in a folder, which must be contiguous.
 
-    Each scheduling of a task is a request, `request_id` = job-index-n (n = 0 for its first): a task that was
-    evicted or failed is submitted and scheduled anew. Arrival is its schedule event (1), departure the evict,
-    fail, finish, kill or lost event after it (2-6); none: running at the horizon, the last event. A task
-    scheduled at time 0 was running already: start unknown. An end on a machine without a schedule is of such a
-    task too, unless it was submitted later. Time 0 of the trace is second 600 of the file, where its record
-    begins, or the first event of parts that begin later.
+    Each scheduling of a task is a request, `request_id` = job-index-n (n = 0 for its first): an
+    evicted or failed task is submitted and scheduled again. Arrival is its schedule event (1),
+    departure the evict, fail, finish, kill or lost event after it (2-6); without it, running at the
+    horizon, the last event. A task scheduled at time 0 ran before: start unknown. An end on a
+    machine without a schedule is of such a task, too, unless it was submitted later. Time 0 of the
+    trace is second 600 of the file, the start of its record, or the first event of later parts.
 
     cpu_cores, mem_gib and `disk` are shares of the largest machine (0-1), as in the file, not cores and GiB.
-    Owners: user, job; categories: sched_class, priority; numbers: disk, `queued_s` (submit to schedule),
-    `n_scheduled_before`. `end_event` is known only at the end and stands outside the roles.
+    Owners: user, job; categories: sched_class, priority; numbers: disk, `queued_s` (submit to
+    schedule), `n_scheduled_before`. `end_event` is known only at the end and has no role.
 
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
-    as docs/traces.md says.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
 
     censor_cut: add `is_cut` (bool): evicted or lost, so that the observed end is a competing one.
     `departure_s` stays, since the request leaves its host then and missing means "running at the horizon".
 
-    Raises FileNotFoundError where no part is found, ValueError where one is not the format or one is left out.
+    Raises FileNotFoundError if there is no part, ValueError if one has another format or is missing.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "task_events.csv"
@@ -108,8 +107,8 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False,
             _replay(rows, events)
     n_kept = len(events.columns["request_id"])
     if not n_kept or events.last_us <= _START_US:
-        refused = dict(ledger.report(0).refused)
-        raise ValueError(f"{source}: must hold a scheduled task and a later event, got none; refused: {refused}")
+        counts = dict(ledger.report(0).refused)
+        raise ValueError(f"{source}: must hold a scheduled task and a later event, got none; refused: {counts}")
     origin_us = _START_US if events.first_us == 0 else events.first_us
     requests = _table(events, origin_us)
     times_s = np.maximum(-(-(events.latest.kept - origin_us) // _SECOND_US), 1)
@@ -139,7 +138,6 @@ GOOGLE_2011 = Reader(
 
 
 def _replay(rows: TextRows, events: _Events) -> None:
-    """Take the events of one block into `events`, in file order."""
     time, job, index, event, sched_class, priority = (rows.number(name) for name in (
         "time_us", "job", "task_index", "event", "sched_class", "priority"))
     cpu, memory, disk = (rows.number(name, is_required=False) for name in ("cpu", "memory", "disk"))
@@ -195,7 +193,6 @@ def _replay(rows: TextRows, events: _Events) -> None:
 
 
 def _table(events: _Events, origin_us: int) -> pd.DataFrame:
-    """The requests, times from the trace's start in whole seconds."""
     table = pd.DataFrame({"request_id": pd.Series(events.columns.pop("request_id"), dtype="str")})
     for name in ("arrival", "departure"):
         time_us = np.array(events.columns.pop(f"{name}_us"), np.int64)
@@ -208,7 +205,6 @@ def _table(events: _Events, origin_us: int) -> pd.DataFrame:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The parts in the folder, in order."""
     numbered = {int(match[1]): path for path in folder.iterdir()
                 if (match := re.fullmatch(r"(?:task_events_)?part-(\d{5})-of-\d{5}\.csv(?:\.gz)?", path.name))}
     if not numbered:

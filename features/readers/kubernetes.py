@@ -11,18 +11,18 @@ from sojourn.features.trace import Trace
 
 def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int = 0,
                     horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of what kubectl wrote, one file or a folder of them: lists of pods, and watches. A pod is a request.
+    """The trace of kubectl's files, one or a folder: lists of pods, and watches. A pod is a request.
 
-    Arrival is when the pod's node took it (`status.startTime`), since that is when it takes room; departure is when the
-    last of its containers ended, or when a watch told that it was deleted. A pod that is in a list and not in the next
-    one ended between the two: a time is drawn uniformly between them. Pods of DaemonSets and static pods belong to
-    their node and are no requests. A folder that the extender logged to (`--log-to`) is read, too.
-    docs/traces.md says the rest.
+    Arrival is the time when the pod's node accepted it (`status.startTime`) and reserved its room.
+    Departure is the end of its last container, or its deletion in a watch. If a pod is in a list
+    and not in the next one, its end is drawn uniformly between the two. Pods of DaemonSets and
+    static pods belong to their node and are no requests. A log folder of the extender (`--log-to`)
+    is read, too. See docs/traces.md for details.
 
-    timezone: IANA name of the zone of stamps in file names; None = UTC. seed: of the times that are drawn. horizon_s:
-    when observation ended, seconds on the trace's clock.
+    timezone: IANA name of the zone of stamps in file names; None = UTC. seed: of drawn times.
+    horizon_s: end of observation, seconds on the trace's clock.
 
-    Raises OSError where a file cannot be opened and ValueError where it is no such recording, with what to type.
+    Raises OSError if a file cannot be opened, and ValueError with the commands to type if it is no recording.
 
     >>> import json, tempfile
     >>> pods = [{"metadata": {"uid": name, "name": name, "namespace": "a"}, "spec": {"nodeName": "n"}, "status": {
@@ -33,7 +33,7 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     >>> trace.requests[["request_id", "arrival_s", "ended_after_s", "ended_by_s"]].values.tolist()
     [['x', 1772323200, 1772326800, 1772330400], ['y', 1772326800, <NA>, <NA>], ['z', 1772330400, <NA>, <NA>]]
     """
-    from sojourn.features.readers._pod_trace import pod_trace  # what a pod is stands in serving, which loads numba
+    from sojourn.features.readers._pod_trace import pod_trace  # pods are in serving, which loads numba
 
     return pod_trace(Path(path), timezone, seed, horizon_s)
 

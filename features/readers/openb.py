@@ -24,14 +24,14 @@ def read_openb(path: str | Path, *, pods: str = "default",
 
     path: the folder, or a pod list itself (then `pods` is not used); the node list is optional.
 
-    Arrival is the time a pod was scheduled (it starts to use a node there); its creation is kept as
-    `creation_s`. A pod that is deleted at the horizon was still running: censored. horizon_s: that time, where it is
-    known; else the last deletion that enough pods share, Pending ones included.
-    Pending pods never ran and are refused. `gpu` = whole GPUs x thousandths of a GPU. The trace knows no
-    user, so history is kept for `shape` (cpu, memory and GPU as one name), declared as the owner.
-    `phase` is known only at the end and stands outside the roles; `creation_s` does too.
+    Arrival is the time a pod was scheduled (it starts to use a node); its creation is `creation_s`.
+    A pod deleted at the horizon still ran: censored. horizon_s: that time; by default the last
+    deletion that enough pods share, also Pending ones. Pending pods never ran and are refused.
+    `gpu` = whole GPUs x thousandths of a GPU. The trace has no users, so `shape` (cpu, memory and
+    GPU as one name) is declared as the owner. `phase` is known only at the end and has no role;
+    `creation_s` has none either.
 
-    Raises FileNotFoundError where no pod list is found, ValueError where it is not one.
+    Raises FileNotFoundError if there is no pod list, ValueError if it has another format.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pods.csv"
@@ -45,10 +45,10 @@ def read_openb(path: str | Path, *, pods: str = "default",
     pod_list = _found(source, f"openb_pod_list_{pods}") if source.is_dir() else source
     ledger = ReadLedger()
     chunks = []
-    seen: set[object] = set()
+    ids: set[object] = set()
     deletions = []
     for rows in text_rows(pod_list, ledger, separator=",", names=_POD_COLUMNS, has_header=True):
-        chunk, deletion_s = _pods(rows, ledger, seen)
+        chunk, deletion_s = _pods(rows, ledger, ids)
         chunks.append(chunk)
         deletions.append(deletion_s)
     last_s = max((int(times.max(initial=0)) for times in deletions), default=0)
@@ -81,8 +81,8 @@ OPENB = Reader(
 )
 
 
-def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.DataFrame, np.ndarray]:
-    """The kept pods of one block, and all its plausible deletions (whole seconds), those of Pending ones included."""
+def _pods(rows: TextRows, ledger: ReadLedger, ids: set[object]) -> tuple[pd.DataFrame, np.ndarray]:
+    """The kept pods of one block, and all its plausible deletions (whole seconds), also of Pending ones."""
     phase = rows.text("pod_phase")
     creation_s = rows.number("creation_time")
     deletion_s = rows.number("deletion_time")
@@ -102,46 +102,46 @@ def _pods(rows: TextRows, ledger: ReadLedger, seen: set[object]) -> tuple[pd.Dat
     rows.refuse("departure before arrival", deletion_s < scheduled_s)
     name = rows.text("name")
     rows.refuse("name missing", name == "")
-    rows.refuse_duplicates("duplicate name", name, seen)
-    kept = rows.is_kept
-    gpu = (gpus * gpu_milli / 1000)[kept]
-    cores, mem_gib = cpu[kept] / 1000, memory[kept] / 1024
-    spec = rows.text("gpu_spec")[kept]
+    rows.refuse_duplicates("duplicate name", name, ids)
+    is_kept = rows.is_kept
+    gpu = (gpus * gpu_milli / 1000)[is_kept]
+    cores, mem_gib = cpu[is_kept] / 1000, memory[is_kept] / 1024
+    spec = rows.text("gpu_spec")[is_kept]
     return pd.DataFrame({
-        "line": rows.line[kept],
-        "request_id": pd.Series(name[kept], dtype="str"),
-        "arrival_s": pd.Series(scheduled_s[kept].astype(np.int64), dtype="Int64"),
-        "departure_s": pd.Series(deletion_s[kept].astype(np.int64), dtype="Int64"),
+        "line": rows.line[is_kept],
+        "request_id": pd.Series(name[is_kept], dtype="str"),
+        "arrival_s": pd.Series(scheduled_s[is_kept].astype(np.int64), dtype="Int64"),
+        "departure_s": pd.Series(deletion_s[is_kept].astype(np.int64), dtype="Int64"),
         "cpu_cores": cores,
         "mem_gib": mem_gib,
         "gpu": gpu,
         "shape": [f"{c:g}c-{m:g}g-{g:g}gpu" for c, m, g in zip(cores, mem_gib, gpu, strict=True)],
-        "qos": np.where(rows.text("qos")[kept] == "", "missing", rows.text("qos")[kept]),
+        "qos": np.where(rows.text("qos")[is_kept] == "", "missing", rows.text("qos")[is_kept]),
         "gpu_spec": np.where(spec == "", "any", spec),
-        "creation_s": creation_s[kept].astype(np.int64),
-        "phase": phase[kept],
+        "creation_s": creation_s[is_kept].astype(np.int64),
+        "phase": phase[is_kept],
     }), deletions_s
 
 
 def _hosts(folder: Path, nodes: str, ledger: ReadLedger) -> pd.DataFrame | None:
-    """The node list in `folder`, or None where there is none."""
+    """The node list in `folder`, or None if there is none."""
     try:
         path = _found(folder, f"openb_node_list_{nodes}")
     except FileNotFoundError:
         return None
     chunks = []
-    seen: set[object] = set()
+    ids: set[object] = set()
     for rows in text_rows(path, ledger, separator=",", names=_NODE_COLUMNS, has_header=True):
         cpu, memory, gpu = (rows.number(name) for name in ("cpu_milli", "memory_mib", "gpu"))
         rows.refuse("negative size", (cpu < 0) | (memory < 0) | (gpu < 0))
         name, model = rows.text("sn"), rows.text("model")
         rows.refuse("name missing", name == "")
-        rows.refuse_duplicates("duplicate name", name, seen)
-        kept = rows.is_kept
+        rows.refuse_duplicates("duplicate name", name, ids)
+        is_kept = rows.is_kept
         chunks.append(pd.DataFrame({
-            "host_id": pd.Series(name[kept], dtype="str"), "cpu_cores": cpu[kept] / 1000,
-            "mem_gib": memory[kept] / 1024, "gpu": gpu[kept],
-            "model": pd.Series(np.where(model[kept] == "", "none", model[kept]), dtype="str")}))
+            "host_id": pd.Series(name[is_kept], dtype="str"), "cpu_cores": cpu[is_kept] / 1000,
+            "mem_gib": memory[is_kept] / 1024, "gpu": gpu[is_kept],
+            "model": pd.Series(np.where(model[is_kept] == "", "none", model[is_kept]), dtype="str")}))
     hosts = pd.concat(chunks, ignore_index=True)
     hosts["model"] = hosts["model"].astype("category")
     return hosts
@@ -151,6 +151,6 @@ def _found(folder: Path, stem: str) -> Path:
     for name in (f"{stem}.csv", f"{stem}.csv.gz"):
         if (folder / name).is_file():
             return folder / name
-    known = sorted(path.name for path in folder.glob("openb_*"))
-    got = ", ".join(known) or "no openb file"
+    names = sorted(path.name for path in folder.glob("openb_*"))
+    got = ", ".join(names) or "no openb file"
     raise FileNotFoundError(f"{folder} must hold {stem}.csv or {stem}.csv.gz, got {got}")

@@ -1,6 +1,6 @@
 """Reads dumps of Nova's database: the table `instances`, with `flavors`, `migrations` and Keystone's `project`.
 
-Rows of Nova's table `instances` as requests: which VMs ran, when they ended, and as what they began.
+`NovaDump` turns rows of Nova's table `instances` into requests: VMs that ran, their ends, and first flavors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sojourn.features.trace import Roles, Trace
 COMMAND = ("mysql --batch nova_cell1 -e 'SELECT uuid, created_at, launched_at, terminated_at, deleted_at, updated_at, "
            "deleted, project_id, user_id, availability_zone, vm_state, vcpus, memory_mb, root_gb, ephemeral_gb, "
            "instance_type_id FROM instances' > instances.tsv")
-"""What to type for a dump with all that is read."""
+"""The commands for a dump with all columns."""
 _TABLES = ("instances", "shadow_instances", "flavors", "migrations", "project")
 _OWNERS = ("domain_id", "project_id", "user_id")
 _CATEGORIES = ("availability_zone", "flavor")
@@ -42,14 +42,15 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
                    horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of a dump of `instances`, or of a folder of dumps named by their tables; a VM is a request.
 
-    Text with a header, as `mysql --batch` and PostgreSQL's `COPY ... CSV HEADER` write it, plain or gzipped. Arrival is
-    `created_at`: `launched_at` is written again by a resize, a rescue and a revert. Departure is `terminated_at`, else
-    `deleted_at` of a deleted row. What was not launched never ran. Time 0 is the first end, since deleted rows of
-    before may have been archived. docs/traces.md says the rest.
+    Text with a header, from `mysql --batch` or PostgreSQL's `COPY ... CSV HEADER`, plain or
+    gzipped. Arrival is `created_at`, since a resize, a rescue and a revert change `launched_at`.
+    Departure is `terminated_at`, else `deleted_at` of a deleted row. A VM that was not launched
+    never ran. Time 0 is the first end, since earlier deleted rows may have been archived. See
+    docs/traces.md for details.
 
-    timezone: IANA name; None = UTC, as Nova writes it. horizon_s: when observation ended, seconds on the trace's clock.
+    timezone: IANA name; None = UTC, as in Nova. horizon_s: end of observation, seconds on the trace's clock.
 
-    Raises OSError where a file cannot be opened and ValueError where it is no such dump, with what to type.
+    Raises OSError if a file cannot be opened, and ValueError with the commands to type if it is no such dump.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "instances.tsv"
@@ -85,10 +86,10 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
     requests = cut_at(requests.drop(columns="file"), horizon, ledger, source.name)
     roles = _roles(requests)
     _tell(dump, requests, horizon.time_s, origin_s, ledger)
-    others = [name for name in ("vm_state",) if name in requests]
+    extra_names = [name for name in ("vm_state",) if name in requests]
     meta = {"source": f"OpenStack Nova, {source.name}", "licence": "the user's own", "start_unix_s": origin_s,
-            "known_at_end": others}
-    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=others)
+            "known_at_end": extra_names}
+    return trace_of(requests, horizon.time_s, roles, ledger, meta, others=extra_names)
 
 
 OPENSTACK = Reader(
@@ -104,20 +105,19 @@ OPENSTACK = Reader(
 
 
 def _files(source: Path) -> Mapping[str, Path]:
-    """The file of each table."""
     if not source.is_dir():
         return {"instances": source}
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for file in sorted(source.iterdir()):
         table = {"projects": "project"}.get(found_name := file.name.split(".")[0], found_name)
         if file.is_file() and table in _TABLES and not file.name.endswith(".parquet"):
-            if table in found:
-                raise ValueError(f"{source} must hold one dump of each table, got {found[table].name} and {file.name}")
-            found[table] = file
-    if "instances" not in found:
+            if table in files:
+                raise ValueError(f"{source} must hold one dump of each table, got {files[table].name} and {file.name}")
+            files[table] = file
+    if "instances" not in files:
         raise ValueError(f"{source} must hold a dump of the table instances (instances.tsv, instances.csv), got none; "
                          f"write one with: {COMMAND}")
-    return found
+    return files
 
 
 def _blocks(file: Path, ledger: ReadLedger) -> Iterator[TextRows]:
@@ -133,7 +133,7 @@ def _blocks(file: Path, ledger: ReadLedger) -> Iterator[TextRows]:
 
 
 def _on_clock(requests: pd.DataFrame, ledger: ReadLedger) -> tuple[pd.DataFrame, int]:
-    """The VMs on the trace's clock, and its second 0: the first end, or the first start where no time is later."""
+    """The VMs on the trace's clock, and its second 0: the first end, or the first start if no time is later."""
     origin_s = second_zero(requests)
     for name in ("arrival_s", "departure_s", "last_s"):
         requests[name] = pd.Series(requests[name] - origin_s, dtype="Float64").astype("Int64")
@@ -141,7 +141,7 @@ def _on_clock(requests: pd.DataFrame, ledger: ReadLedger) -> tuple[pd.DataFrame,
 
 
 def _roles(requests: pd.DataFrame) -> Roles:
-    """The roles of what is told; columns that tell nothing are dropped in place."""
+    """The roles of columns with values; other columns are dropped in place."""
     for name in ("domain_id", *_CATEGORIES):
         if name in requests and requests[name].nunique() < 2:
             del requests[name]
@@ -150,17 +150,16 @@ def _roles(requests: pd.DataFrame) -> Roles:
 
 
 def _tell(dump: NovaDump, requests: pd.DataFrame, horizon_s: int, origin_s: int, ledger: ReadLedger) -> None:
-    """What a reader of the report should know."""
     ledger.note(f"second 0 is {moment(origin_s)}; {int((requests['arrival_s'] < 0).sum()):,} VMs began before it; the "
                 f"last time is {moment(origin_s + horizon_s)}")
     ledger.note(f"{int(requests['departure_s'].isna().sum()):,} of {len(requests):,} VMs have no end and still run at "
                 "the horizon")
     if dump.n_moved:
-        known = (f"; {dump.n_restored:,} VMs have the sizes of their first flavor, by the table migrations"
-                 if dump.n_restored else "")
+        restored = (f"; {dump.n_restored:,} VMs have the sizes of their first flavor, by the table migrations"
+                    if dump.n_restored else "")
         ledger.note(f"check: {dump.n_moved:,} VMs were launched again an hour or more after they were made (resized, "
                     "rescued or unshelved). The sizes of a resized one are those of later, which nobody knew when it "
-                    f"was made; dumps of migrations and flavors in one folder tell the first{known}")
+                    f"was made; dumps of migrations and flavors in one folder tell the first{restored}")
     for state in ("error", "soft-delete", "shelved_offloaded"):
         if n := dump.states[state]:
             ledger.note(f"check: {n:,} VMs without an end are in the state {state} and taken as running"
@@ -190,11 +189,10 @@ class Flavor:
 
 @dataclass(slots=True)
 class NovaDump:
-    """What a dump's tables say together, and what is counted on the way.
-
-    flavors: by the id that `instance_type_id` names. first_flavor: VM -> the id that it had before its first resize.
-    domain_of: of projects. n_moved: VMs launched again an hour or more after they were made. n_restored: VMs that got
-    the sizes of their first flavor. forms: of the columns of times.
+    """The joined tables of a dump, and counts. flavors: by the id in `instance_type_id`.
+    first_flavor: VM -> its id before its first resize. domain_of: of projects. n_moved: VMs
+    launched again an hour or more after their creation. n_restored: VMs with the sizes of their
+    first flavor. forms: of the columns of times.
     """
 
     flavors: Mapping[str, Flavor]
@@ -216,59 +214,59 @@ class NovaDump:
         state = names.get("vm_state", np.full(len(rows.raw), "missing", object))
         rows.refuse("created_at missing", created.is_missing, "created_at")
         is_launched = ~launched.is_missing if "launched_at" in times else ~np.isin(state, list(_UNLAUNCHED))
-        for known in _STATES:
-            rows.refuse(f"never ran ({known}, not launched)", ~is_launched & (state == known))
+        for unlaunched in _STATES:
+            rows.refuse(f"never ran ({unlaunched}, not launched)", ~is_launched & (state == unlaunched))
         rows.refuse("never ran (not launched)", ~is_launched)
         flags = [_DELETED.get(cell.casefold(), cell.isdigit() or None) for cell in rows.text("deleted")]
         rows.refuse("deleted must be 0 or a number", np.array([flag is None for flag in flags], bool), "deleted")
         is_deleted = np.array([flag is True for flag in flags], bool)
-        ended = terminated.values
-        ended = np.where(np.isnan(ended) & is_deleted, deleted_at.values, ended)
-        rows.refuse("deleted without a time", np.isnan(ended) & (is_deleted | (state == "deleted")))
-        rows.refuse("end before created_at", ended < created.values)
+        ended_s = terminated.values
+        ended_s = np.where(np.isnan(ended_s) & is_deleted, deleted_at.values, ended_s)
+        rows.refuse("deleted without a time", np.isnan(ended_s) & (is_deleted | (state == "deleted")))
+        rows.refuse("end before created_at", ended_s < created.values)
         vcpus, memory_mb = self._size(rows, "vcpus"), self._size(rows, "memory_mb")
         disk_gib = self._size(rows, "root_gb") + self._size(rows, "ephemeral_gb")
         ids = rows.text("uuid")
         rows.refuse("uuid missing", is_missing(ids), "uuid")
         rows.refuse_duplicates("uuid twice", ids, self.seen)
-        kept = rows.is_kept
-        self.n_moved += int((launched.values > created.values + _MOVED_S)[kept].sum())
-        self.states.update(np.where(np.isnan(ended), state, "")[kept].tolist())
-        found = pd.DataFrame({
-            "line": rows.line[kept],
+        is_kept = rows.is_kept
+        self.n_moved += int((launched.values > created.values + _MOVED_S)[is_kept].sum())
+        self.states.update(np.where(np.isnan(ended_s), state, "")[is_kept].tolist())
+        vms = pd.DataFrame({
+            "line": rows.line[is_kept],
             "file": rows.file,
-            "request_id": pd.Series(ids[kept], dtype="str"),
-            "arrival_s": np.floor(created.values[kept]),
-            "departure_s": np.floor(ended[kept]),
-            "last_s": np.floor(np.fmax.reduce([values[kept] for values in (
-                created.values, ended, launched.values, updated.values)])),
-            "cpu_cores": vcpus[kept], "mem_gib": memory_mb[kept] / 1024.0, "disk_gib": disk_gib[kept],
-            **{name: pd.Series(values[kept], dtype="str") for name, values in names.items()},
+            "request_id": pd.Series(ids[is_kept], dtype="str"),
+            "arrival_s": np.floor(created.values[is_kept]),
+            "departure_s": np.floor(ended_s[is_kept]),
+            "last_s": np.floor(np.fmax.reduce([values[is_kept] for values in (
+                created.values, ended_s, launched.values, updated.values)])),
+            "cpu_cores": vcpus[is_kept], "mem_gib": memory_mb[is_kept] / 1024.0, "disk_gib": disk_gib[is_kept],
+            **{name: pd.Series(values[is_kept], dtype="str") for name, values in names.items()},
         })
-        if self.domain_of and "project_id" in found:
-            found["domain_id"] = found["project_id"].map(self.domain_of).fillna("missing").astype("str")
-        return self._as_they_began(found, rows)
+        if self.domain_of and "project_id" in vms:
+            vms["domain_id"] = vms["project_id"].map(self.domain_of).fillna("missing").astype("str")
+        return self._as_they_began(vms, rows)
 
-    def _as_they_began(self, found: pd.DataFrame, rows: TextRows) -> pd.DataFrame:
-        """With the flavor that each VM was made with, as far as the dump tells: its row has that of the last resize."""
+    def _as_they_began(self, vms: pd.DataFrame, rows: TextRows) -> pd.DataFrame:
+        """The VMs with their first flavor, if the dump has it: a row has the flavor of the last resize."""
         if not self.flavors:
-            return found
+            return vms
         flavor_ids = rows.text("instance_type_id")[rows.is_kept] if "instance_type_id" in rows.names else np.full(
-            len(found), "", object)
-        first = found["request_id"].map(self.first_flavor).to_numpy(object)
+            len(vms), "", object)
+        first = vms["request_id"].map(self.first_flavor).to_numpy(object)
         is_resized = np.array([one in self.flavors for one in first], bool)
-        sizes = found[["cpu_cores", "mem_gib", "disk_gib"]].to_numpy(np.float64, copy=True)
+        sizes = vms[["cpu_cores", "mem_gib", "disk_gib"]].to_numpy(np.float64, copy=True)
         for idx in np.flatnonzero(is_resized):
             flavor = self.flavors[first[idx]]
             sizes[idx] = flavor.vcpus, flavor.mem_gib, flavor.disk_gib
         self.n_restored += int(is_resized.sum())
         ids = np.where(is_resized, first, flavor_ids)
         names = [self.flavors[one].name if one in self.flavors else "missing" for one in ids]
-        return found.assign(cpu_cores=sizes[:, 0], mem_gib=sizes[:, 1], disk_gib=sizes[:, 2],
-                            flavor=pd.Series(names, dtype="str", index=found.index))
+        return vms.assign(cpu_cores=sizes[:, 0], mem_gib=sizes[:, 1], disk_gib=sizes[:, 2],
+                          flavor=pd.Series(names, dtype="str", index=vms.index))
 
     def _times(self, rows: TextRows, name: str, timezone: str | None) -> Cells:
-        """A column of times; Nova writes UTC without saying so."""
+        """A column of times; Nova writes UTC without a zone."""
         text = rows.text(name)
         if name not in self.forms:
             form = stamp_form(name, text)
@@ -278,24 +276,24 @@ class NovaDump:
                 self.forms[name] = form
         if name not in self.forms:
             return Cells(np.full(len(text), np.nan), np.ones(len(text), bool), np.zeros(len(text), bool))
-        found = stamps_s(text, self.forms[name], timezone)
-        rows.refuse(f"{name} must be a time", found.is_bad, name)
-        return found
+        stamps = stamps_s(text, self.forms[name], timezone)
+        rows.refuse(f"{name} must be a time", stamps.is_bad, name)
+        return stamps
 
     @staticmethod
     def _size(rows: TextRows, name: str) -> np.ndarray:
         if name not in rows.names:
             return np.zeros(len(rows.raw))
-        found = numbers(rows.text(name))
-        rows.refuse(f"{name} must be a number", found.is_bad, name)
-        rows.refuse(f"{name} negative or above {_MAX_SIZE:g}", (found.values < 0) | (found.values > _MAX_SIZE), name)
-        rows.repair(f"{name} missing: 0 taken", found.is_missing)
-        return np.nan_to_num(found.values)
+        sizes = numbers(rows.text(name))
+        rows.refuse(f"{name} must be a number", sizes.is_bad, name)
+        rows.refuse(f"{name} negative or above {_MAX_SIZE:g}", (sizes.values < 0) | (sizes.values > _MAX_SIZE), name)
+        rows.repair(f"{name} missing: 0 taken", sizes.is_missing)
+        return np.nan_to_num(sizes.values)
 
 
 def read_flavors(file: Path | None) -> dict[str, Flavor]:
-    """Flavors by id, of a dump of the table `flavors`."""
-    found = {}
+    """Flavors by id, from a dump of the table `flavors`."""
+    flavors = {}
     for rows in _table(file, ("id", "name", "vcpus", "memory_mb")):
         sizes = [numbers(rows.text(name)).values if name in rows.names else np.zeros(len(rows.raw))
                  for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")]
@@ -303,28 +301,28 @@ def read_flavors(file: Path | None) -> dict[str, Flavor]:
         ids, names = rows.text("id"), rows.text("name")
         for idx in np.flatnonzero(is_good):
             vcpus, memory_mb, root, ephemeral = (float(np.nan_to_num(size[idx])) for size in sizes)
-            found[str(ids[idx])] = Flavor(str(names[idx]), vcpus, memory_mb / 1024.0, root + ephemeral)
-    return found
+            flavors[str(ids[idx])] = Flavor(str(names[idx]), vcpus, memory_mb / 1024.0, root + ephemeral)
+    return flavors
 
 
 def read_first_flavors(file: Path | None) -> dict[str, str]:
-    """VM -> id of the flavor before its first resize, of a dump of the table `migrations`."""
+    """VM -> id of the flavor before its first resize, from a dump of the table `migrations`."""
     first: dict[str, tuple[str, str]] = {}
     for rows in _table(file, ("instance_uuid", "old_instance_type_id", "new_instance_type_id", "created_at")):
-        uuids, old, new, made = (rows.text(name) for name in (
+        uuids, old, new, created = (rows.text(name) for name in (
             "instance_uuid", "old_instance_type_id", "new_instance_type_id", "created_at"))
-        for vm, before, after, at in zip(uuids, old, new, made, strict=True):
+        for vm, before, after, at in zip(uuids, old, new, created, strict=True):
             if before != after and before.isdigit() and (vm not in first or at < first[vm][0]):
                 first[vm] = (at, before)
     return {vm: before for vm, (_, before) in first.items()}
 
 
 def read_domains(file: Path | None) -> dict[str, str]:
-    """Project -> domain, of a dump of Keystone's table `project`."""
-    found: dict[str, str] = {}
+    """Project -> domain, from a dump of Keystone's table `project`."""
+    domain_of: dict[str, str] = {}
     for rows in _table(file, ("id", "domain_id")):
-        found |= dict(zip(rows.text("id").tolist(), rows.text("domain_id").tolist(), strict=True))
-    return found
+        domain_of |= dict(zip(rows.text("id").tolist(), rows.text("domain_id").tolist(), strict=True))
+    return domain_of
 
 
 def _table(file: Path | None, needed: tuple[str, ...]) -> list[TextRows]:
@@ -336,15 +334,15 @@ def _table(file: Path | None, needed: tuple[str, ...]) -> list[TextRows]:
 
 
 def check_names(file: Path, names: Sequence[str], needed: tuple[str, ...]) -> None:
-    """ValueError where a table lacks a column, or has it twice."""
-    given = list(names)
-    twice = [name for name in needed if given.count(name) > 1]
+    """ValueError if a table lacks a column, or has it twice."""
+    columns = list(names)
+    twice = [name for name in needed if columns.count(name) > 1]
     if twice:
         raise ValueError(f"{file}: line 1 must have each column once, got {twice[0]!r} twice")
-    lacking = [name for name in needed if name not in given]
+    lacking = [name for name in needed if name not in columns]
     if lacking:
         raise ValueError(f"{file}: line 1 must have the columns {', '.join(needed)}, got none of "
-                         f"{', '.join(lacking)} in {', '.join(given)[:160]!r}")
+                         f"{', '.join(lacking)} in {', '.join(columns)[:160]!r}")
 
 
 def _names(rows: TextRows, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Reads the project's own format, a folder that `Trace.save` wrote.
+"""Reads our format, a folder of `Trace.save`.
 
-Reads a folder that gains a Parquet file or folder a day; with a place to keep parts, only what is new or changed.
+And a folder with a new Parquet file or folder each day.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from sojourn.features.trace import Trace
 def read_parquet(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace in the folder `path`, and a report in which every request is kept.
 
-    horizon_s: end the trace there, at most at its own end: what runs then is censored, what begins later refused.
-    The folder was checked when it was written; a request that breaks a rule now means a damaged folder.
+    horizon_s: end the trace there, at most at its end: running requests are censored, later ones
+    refused. The folder was checked when it was written; a request that breaks a rule now means a
+    damaged folder.
 
-    Raises FileNotFoundError where the folder is no trace and ValueError where it breaks a rule of Trace.
+    Raises FileNotFoundError if the folder is no trace, and ValueError if it breaks a rule of Trace.
 
     >>> import tempfile
     >>> import pandas as pd
@@ -86,12 +87,13 @@ def read_parquet_days(path: str | Path, *, horizon_s: int | None = None, kept: K
                       is_shrunk_allowed: bool = False) -> tuple[Trace, ReadReport]:
     """The trace of a folder of `YYYY-MM-DD.parquet` or `day=YYYY-MM-DD/*.parquet`, described by its `trace.toml`.
 
-    A day is the one on which its rows were written, UTC: a later day may end a request of an earlier one or correct
-    it, and its row counts. Files whose name begins with `_` or `.` are left aside.
-    kept: where parts of earlier reads stay; a file whose content is known is not read again. The trace is the same.
-    is_shrunk_allowed: a day that is gone, or has fewer rows than at the last read, is taken as it is.
+    A day is the one on which its rows were written, UTC: a row of a later day may end a request of
+    an earlier one or correct it, and then counts. Files with `_` or `.` as first character are
+    ignored. kept: the file of parts from earlier reads; unchanged files are not read again. The
+    trace is the same. is_shrunk_allowed: accept a day that is missing, or has fewer rows than at
+    the last read.
 
-    Raises ValueError where a file is no part, or a column drifts: with the day on which it did.
+    Raises ValueError if a file is no part, or a column drifts, with the day of the drift.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -111,13 +113,13 @@ def read_parquet_days(path: str | Path, *, horizon_s: int | None = None, kept: K
     if not file.is_file():
         raise FileNotFoundError(f"a folder of days must hold {DECLARATION}, got none in {str(folder)!r}")
     declaration = Declaration.read(file)
-    held, labels, _ = held_parts(kept)
-    found = _files(folder)
+    kept_parts, labels, _ = held_parts(kept)
+    files = _files(folder)
     if not is_shrunk_allowed:
-        _check_days_are_there({label.day for label in labels}, {day for day, _ in found.values()}, folder)
-    by_key = {(part.label.name, part.label.key): part for part in held}
+        _check_days_are_there({label.day for label in labels}, {day for day, _ in files.values()}, folder)
+    by_key = {(part.label.name, part.label.key): part for part in kept_parts}
     parts, n_read = [], 0
-    for name, (day, each) in found.items():
+    for name, (day, each) in files.items():
         content = each.read_bytes()
         key = hashlib.sha256(hashlib.sha256(content).digest() + declaration.hash.encode()).hexdigest()
         part = by_key.get((name, key))
@@ -135,14 +137,14 @@ def read_parquet_days(path: str | Path, *, horizon_s: int | None = None, kept: K
         notes.append(f"{n_read:,} of {len(parts):,} parts read" + (f", {n_kept:,} kept from earlier reads" if n_kept
                                                                   else ""))
     result = trace_of_parts(str(folder), parts, table, declaration, horizon_s, notes)
-    if kept is not None and (n_read or len(parts) != len(held)):
+    if kept is not None and (n_read or len(parts) != len(kept_parts)):
         save_parts(kept, parts, table, {})
     return result
 
 
 def _files(folder: Path) -> dict[str, tuple[str, Path]]:
     """The parts in the order of days and names: name -> day and file."""
-    found = {}
+    files = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_dir() or name == DECLARATION or any(step.startswith(("_", ".")) for step in name.split("/")):
@@ -154,13 +156,13 @@ def _files(folder: Path) -> dict[str, tuple[str, Path]]:
         except ValueError:
             raise ValueError(f"a part must be named YYYY-MM-DD.parquet or day=YYYY-MM-DD/NAME.parquet, got {name!r} in "
                              f"{str(folder)!r}") from None
-        if not path.is_file():  # reading a pipe would wait for ever
+        if not path.is_file():  # a pipe would block for ever
             raise ValueError(f"a part must be a file, got {name!r} in {str(folder)!r}")
         assert day is not None
-        found[name] = (day, path)
-    if not found:
+        files[name] = (day, path)
+    if not files:
         raise ValueError(f"a folder of days must hold a part such as 2026-11-01.parquet, got none in {str(folder)!r}")
-    return dict(sorted(found.items(), key=lambda each: (each[1][0], each[0])))
+    return dict(sorted(files.items(), key=lambda each: (each[1][0], each[0])))
 
 
 def _table(file: Path, content: bytes) -> pa.Table:
@@ -173,7 +175,7 @@ def _table(file: Path, content: bytes) -> pa.Table:
 
 
 def _missing_days(days: Sequence[str]) -> list[str]:
-    """A line on days between the first and the last one that have no part.
+    """A line on days without a part between the first and the last one.
 
     >>> _missing_days(["2026-01-01", "2026-01-02", "2026-01-05"])
     ['check: 2 days between 2026-01-01 and 2026-01-05 have no part, the first after 2026-01-02']
@@ -195,10 +197,10 @@ def _rows_by_day(labels: Sequence[PartLabel]) -> dict[str, int]:
 
 
 def _check_days_are_there(before: set[str], now: set[str], folder: Path) -> None:
-    gone = sorted(before - now)
-    if gone:
-        more = f" and {len(gone) - 1} more days" if len(gone) > 1 else ""
-        raise shrunk(f"{gone[0]}{more} gone from {str(folder)!r}")
+    missing = sorted(before - now)
+    if missing:
+        more = f" and {len(missing) - 1} more days" if len(missing) > 1 else ""
+        raise shrunk(f"{missing[0]}{more} gone from {str(folder)!r}")
 
 
 def _check_rows_are_there(before: dict[str, int], now: dict[str, int], folder: Path) -> None:

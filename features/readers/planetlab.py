@@ -20,25 +20,25 @@ _COLUMNS = ("day", "vm", "cpu_pct")
 _N_SAMPLES = 288
 _INTERVAL_S = 300
 _BLOCK = 1024
-"""VM-days read at once: about 300,000 samples."""
+"""VM-days per block: about 300,000 samples."""
 
 
 def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | None = None,
                    horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
-    """The trace of `planetlab_cpu_5min.parquet`; path: the file, or the folder that holds it alone.
+    """The trace of `planetlab_cpu_5min.parquet`; path: the file, or the folder with only this file.
 
-    day: one day ("20110303"); by default all of them, laid over one another: the days are apart and nothing tells
-    what a VM did between them. A request is one VM on one day, named by its row in the file (from 1): it ran before
-    the day (start unknown) and after (censored), so this trace says nothing of lifetimes. Sizes are not published:
-    1 core and 0 GiB are taken.
+    day: one day ("20110303"); by default all of them on the same 24 hours, since the days are weeks
+    apart. A request is one VM on one day, named by its row in the file (from 1): it ran before the
+    day (start unknown) and after (censored), so this trace has no lifetimes. Sizes are not
+    published: 1 core and 0 GiB.
 
-    horizon_s: end the day so many seconds after its start; by default it is whole.
+    horizon_s: end the day so many seconds after its start; by default the whole day.
 
-    Owner: `vm` (node and slice, which recur from day to day); `day` has no role. `Trace.usage`: cpu_pct / 100, the
-    k-th sample (from 0) at k x 300 s of the day. usage: None = up to 5,000,000 samples, True = however many, False =
-    not.
+    Owner: `vm` (node and slice, which recur from day to day); `day` has no role. `Trace.usage`:
+    cpu_pct / 100, the k-th sample (from 0) at k x 300 s of the day. usage: None = up to 5,000,000
+    samples, True = any number, False = not.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "planetlab.parquet"
@@ -89,9 +89,9 @@ PLANETLAB = Reader(
 
 def _vm_days(path: Path, day: str | None, has_usage: bool, days: set[str],
              ledger: ReadLedger) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Requests and usage of each block; `days` gains those in the file."""
+    """Requests and usage of each block; adds the file's days to `days`."""
     n_rows = 0
-    seen: set[tuple[str, str]] = set()
+    ids: set[tuple[str, str]] = set()
     for batch in record_batches(path, _COLUMNS, _BLOCK):
         kept_names: list[tuple[int, str, str]] = []
         kept_series: list[np.ndarray] = []
@@ -100,13 +100,13 @@ def _vm_days(path: Path, day: str | None, has_usage: bool, days: set[str],
         for i, (name, vm, series) in enumerate(zip(of_day, of_vm, _series(path, batch.column("cpu_pct")), strict=True)):
             days.add(name)
             if day is not None and name != day:
-                continue  # other days are other traces, not refused rows
+                continue  # other days are other traces, no refused rows
             ledger.read(1)
-            rule = _broken_rule(name, vm, series, seen)
+            rule = _broken_rule(name, vm, series, ids)
             if rule:
                 ledger.refuse(rule, path.name, np.array([n_rows + i + 1]), [f"{name},{vm},{_shown(series)}"])
                 continue
-            seen.add((name, vm))
+            ids.add((name, vm))
             kept_names.append((n_rows + i + 1, name, vm))
             if series is not None:
                 kept_series.append(series)
@@ -114,8 +114,8 @@ def _vm_days(path: Path, day: str | None, has_usage: bool, days: set[str],
         yield _requests(kept_names), _usage(kept_names, kept_series) if has_usage else NO_USAGE
 
 
-def _broken_rule(day: str, vm: str, series: np.ndarray | None, seen: set[tuple[str, str]]) -> str:
-    """The first rule that the row breaks, or nothing."""
+def _broken_rule(day: str, vm: str, series: np.ndarray | None, ids: set[tuple[str, str]]) -> str:
+    """The first rule that the row breaks, or ""."""
     if not re.fullmatch("[0-9]{8}", day):
         return "day not eight digits"
     if not vm:
@@ -124,11 +124,11 @@ def _broken_rule(day: str, vm: str, series: np.ndarray | None, seen: set[tuple[s
         return f"not {_N_SAMPLES} samples"
     if not ((series >= 0) & (series <= 100)).all():
         return "a sample missing or outside 0 .. 100"
-    return "duplicate day and vm" if (day, vm) in seen else ""
+    return "duplicate day and vm" if (day, vm) in ids else ""
 
 
 def _series(path: Path, column: pa.Array) -> list[np.ndarray | None]:
-    """Each row's samples as float64, NaN where one is missing; None where the row has none."""
+    """Each row's samples as float64, NaN where one is missing; None if the row has none."""
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     if not is_list or not (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)):
@@ -150,7 +150,7 @@ def _requests(names: list[tuple[int, str, str]]) -> pd.DataFrame:
 
 
 def _usage(names: list[tuple[int, str, str]], series: list[np.ndarray]) -> pd.DataFrame:
-    """`request_id`, `time_s` (int64) and `cpu_frac` (float64), 288 rows a request."""
+    """`request_id`, `time_s` (int64) and `cpu_frac` (float64), 288 rows for each request."""
     return pd.DataFrame({
         "request_id": np.repeat(np.array([row for row, _, _ in names], np.int64), _N_SAMPLES),
         "time_s": np.tile(np.arange(_N_SAMPLES, dtype=np.int64) * _INTERVAL_S, len(names)),

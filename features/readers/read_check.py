@@ -1,4 +1,4 @@
-"""What a reader understands of a file, as an aligned table: columns, times, censoring, refused rows."""
+"""A reader's interpretation of a file as an aligned table: columns, times, censoring, refused rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ N_EXAMPLES, _WIDTH = 3, 44
 
 
 def check_lines(trace: Trace, report: ReadReport) -> list[str]:
-    """Lines for a person who wants to know whether a file is understood as it is meant, with all notes of the report.
+    """Lines for a person who checks the interpretation of a file, with all notes of the report.
 
-    Notes that ask for a decision stand under `look at`, the others under `notes`.
+    Notes that need a decision are under `look at`, the others under `notes`.
 
     >>> table = pd.DataFrame({"request_id": ["a", "b"], "arrival_s": [0, 60], "departure_s": [30, None],
     ...                       "cpu_cores": [2.0, 4.0], "mem_gib": [8.0, 16.0], "user": ["ann", "bob"]})
@@ -58,18 +58,18 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
     if report.repaired:
         lines += ["", "changed", *(f"  {count:,}  {rule}" for rule, count in report.repaired.items())]
     doubts = [line for line in report.notes if line.startswith("check: ") or "--horizon" in line]
-    others = [line for line in report.notes if line not in doubts]
+    plain_notes = [line for line in report.notes if line not in doubts]
     if doubts:
         shown = [line.removeprefix("check: ").partition(": " if "guessed by their names" in line else "\n")[0]
                  for line in doubts]
         lines += ["", "look at", *(f"  - {line}" for line in shown)]
-    if others:
-        lines += ["", "notes", *(f"  - {line}" for line in others)]
+    if plain_notes:
+        lines += ["", "notes", *(f"  - {line}" for line in plain_notes)]
     return lines
 
 
 def _columns(trace: Trace) -> list[dict[str, Any]]:
-    """As the reader understood them; where it does not say, by the roles of the trace's own columns."""
+    """The columns from the reader's interpretation; without one, from the roles of the trace's columns."""
     if "columns" in trace.meta:
         return list(trace.meta["columns"])
     roles = dict.fromkeys(trace.requests.columns, "kept without a role")
@@ -78,7 +78,7 @@ def _columns(trace: Trace) -> list[dict[str, Any]]:
     roles |= dict.fromkeys(trace.roles.categories, "category") | dict.fromkeys(trace.roles.numbers, "number")
     roles |= dict.fromkeys((name for name in trace.meta.get("known_at_end", ()) if name in roles), "known at end")
     units = {} if "units" in trace.meta else {"cpu_cores": "cores", "mem_gib": "GiB"}
-    found = []
+    rows = []
     for name in trace.requests.columns:
         column = trace.requests[name]
         clock = "Unix seconds" if trace.is_dated else "seconds on its own clock"
@@ -87,8 +87,8 @@ def _columns(trace: Trace) -> list[dict[str, Any]]:
             kind = "name"
         kind = str(units.get(name, kind))
         examples = [str(value) for value in column.dropna().drop_duplicates().head(N_EXAMPLES)]
-        found.append({"column": str(name), "role": roles[name], "kind": kind, "examples": examples})
-    return found
+        rows.append({"column": str(name), "role": roles[name], "kind": kind, "examples": examples})
+    return rows
 
 
 def _shown(examples: list[str]) -> str:
@@ -97,7 +97,7 @@ def _shown(examples: list[str]) -> str:
 
 
 def _moment(trace: Trace, second: int, first_s: int) -> str:
-    """As a date; of an undated trace the second, and how long after the first time."""
+    """A date; in a trace without dates the second, and the time since the first one."""
     if trace.is_dated:
         return moment(second)
     after = f" ({duration_text(second - first_s)} after the first)" if second > first_s else ""

@@ -1,4 +1,4 @@
-"""What a reader is: the function that reads a format, and what help and docs say of it."""
+"""The entry of a reader in the registry: the function that reads a format, and its texts for help and docs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sojourn.features.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A reader as the registry knows it; its texts are Markdown, "" = none.
+    """A reader and its texts in Markdown, "" = none.
 
-    read: from a path to the trace and the report, with `horizon_s` and the reader's own options as keywords.
-    path: what it reads. arrival, departure: where the two times come from. owners, categories, numbers: the columns
-    with these roles; no_role: columns that are kept without one. recipe: of the simulator, the one that suits its
-    traces where no other is asked for. is_growing: it takes `kept` and `is_shrunk_allowed`, and reads again only
-    what is new. is_queried: what it reads is known only once it is read: its file says where to ask. is_stamped: names
-    of files say when they were written. file_ids: columns of owners whose values, or `request_id` where the ids, hold
-    within one file alone: they begin anew in another.
+    read: from a path to the trace and the report, with `horizon_s` and the reader's options as keywords. path: its
+    files. arrival, departure: the sources of the two times. owners, categories, numbers: the
+    columns with these roles; no_role: columns without a role. recipe: the simulator's default for
+    its traces. is_growing: it takes `kept` and `is_shrunk_allowed`, and reads only new data again.
+    is_queried: its file holds a query, and the data
+    are known only after reading. is_stamped: file names have the time of writing. file_ids: columns
+    of owners, or `request_id`, whose values are valid within one file only.
 
     >>> Reader(lambda path, *, usage=None, horizon_s=None: None, "a file").options
     ('usage',)

@@ -1,10 +1,8 @@
-"""Reads what Slurm's accounting prints: exports of `sacct -P`, plain or gzipped.
+"""Reads exports of Slurm's accounting: `sacct -P`, plain or gzipped.
 
-Lines of a `sacct -P` export as blocks of cells under the names of its header; steps left out.
-
-Blocks of a `sacct -P` export as runs of jobs: what each field says, rows refused by rule, what to tell.
-
-Slurm's lists of trackable resources (`cpu=8,mem=32G,gres/gpu=2,node=1`) and its requests of memory as numbers.
+`sacct_rows` are its lines as blocks of cells, without steps. `SacctExport` turns blocks into runs
+of jobs, with refused rows by rule and notes. `tres` and `requested_gib` read lists of trackable
+resources (`cpu=8,mem=32G,gres/gpu=2,node=1`) and requests of memory.
 """
 
 from __future__ import annotations
@@ -49,22 +47,22 @@ _NEEDED = (("JobID",), ("State",), ("Start",), ("End",), ("AllocCPUS", "NCPUS", 
 _OWNERS = ("account", "user", "job_name")
 _CATEGORIES = ("partition", "qos")
 _SHARE_RECORDED = 0.5
-"""A name column recorded for fewer of the kept runs, or of whose rows fewer share their name, has no role."""
+"""A name column has no role if it is recorded for fewer of the kept runs, or fewer rows share their name."""
 
 
 def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: bool = False,
                horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one export of `sacct -P`, fields in any order; a run is a request, so a requeued job is several.
 
-    Arrival is Start, departure End; a run without an end still runs at the horizon. Time 0 is the first end, since an
-    export from a day on holds what ran then already, but not what had ended; where nothing is later, the first start.
-    docs/traces.md says the rest.
+    Arrival is Start, departure End; a run without an end runs at the horizon. Time 0 is the first
+    end, since an export from a day on has the runs of that time, but no earlier ended ones; if no
+    time is later, the first start. See docs/traces.md for details.
 
-    timezone: IANA name of the cluster's zone; None = UTC. censor_cut: add `is_cut` (bool): cancelled, timed out,
-    preempted, requeued or lost with its node, so that the observed end is a competing one; `departure_s` stays.
-    horizon_s: when observation ended, seconds on the trace's clock.
+    timezone: IANA name of the cluster's zone; None = UTC. censor_cut: add `is_cut` (bool):
+    cancelled, timed out, preempted, requeued or lost with its node, so that the observed end is a
+    competing one; `departure_s` stays. horizon_s: end of observation, seconds on the trace's clock.
 
-    Raises OSError where the file cannot be opened and ValueError where it is no such export, with what to type.
+    Raises OSError if the file cannot be opened, and ValueError with the command to type if it is no such export.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "sacct.txt"
@@ -116,7 +114,7 @@ SLURM = Reader(
 def _once(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> pd.DataFrame:
     """Each run of a job once, further runs of a job named JOB/2, JOB/3, by their starts.
 
-    Of a run that stands there several times, as in exports put together, the line that saw it last is kept.
+    If a run is there several times, as in joined exports, the latest line is kept.
     """
     is_several = runs["request_id"].duplicated(keep=False).to_numpy(bool)
     if not is_several.any():
@@ -127,20 +125,20 @@ def _once(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> pd.DataFrame:
     again = several[is_again].sort_values("row")
     ledger.refuse("run twice", file, again["line"].to_numpy(np.int64), [
         f"{name}: {moment(int(start))}" for name, start in zip(again["request_id"], again["arrival_s"], strict=True)])
-    kept = several[~is_again]
-    n_before = kept.groupby("request_id", sort=False).cumcount().to_numpy(np.int64)
-    ids = [name if n == 0 else f"{name}/{n + 1}" for name, n in zip(kept["request_id"], n_before, strict=True)]
+    kept_runs = several[~is_again]
+    n_before = kept_runs.groupby("request_id", sort=False).cumcount().to_numpy(np.int64)
+    ids = [name if n == 0 else f"{name}/{n + 1}" for name, n in zip(kept_runs["request_id"], n_before, strict=True)]
     is_later = n_before > 0
     if is_later.any():
         ledger.note(f"{int(is_later.sum()):,} further runs of requeued jobs, each a request of its own")
-    named = runs["request_id"].to_numpy(object, copy=True)
-    named[kept["row"].to_numpy()] = ids
-    runs = runs.assign(request_id=pd.Series(named, dtype="str", index=runs.index))
+    names = runs["request_id"].to_numpy(object, copy=True)
+    names[kept_runs["row"].to_numpy()] = ids
+    runs = runs.assign(request_id=pd.Series(names, dtype="str", index=runs.index))
     return runs.drop(index=runs.index[again["row"].to_numpy()]).reset_index(drop=True)
 
 
 def _on_clock(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> tuple[pd.DataFrame, int]:
-    """The runs on the trace's clock, and its second 0: the first end, or the first start where no time is later."""
+    """The runs on the trace's clock, and its second 0: the first end, or the first start if no time is later."""
     origin_s = second_zero(runs)
     for name in ("arrival_s", "departure_s", "last_s", *(["submit_s"] if "submit_s" in runs else [])):
         runs[name] = pd.Series(runs[name] - origin_s, dtype="Float64").astype("Int64")
@@ -151,7 +149,7 @@ def _on_clock(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> tuple[pd.Dat
 
 
 def _named(runs: pd.DataFrame) -> Roles:
-    """The roles of what recurs; name columns without one are dropped in place."""
+    """The roles of recurring names; other name columns are dropped in place."""
     recorded = []
     for name in (*_OWNERS, *_CATEGORIES):
         if name not in runs:
@@ -174,7 +172,7 @@ def _meta(export: SacctExport, runs: pd.DataFrame, origin_s: int) -> dict[str, A
         "source": f"Slurm accounting, {export.path.name}", "licence": "the user's own", "known_at_end": at_end,
         "start_unix_s": origin_s, "time_zone": export.timezone or "UTC",
         "not_read": export.unread(),
-        "spans_hosts": True,  # a job's cores may be of several nodes
+        "spans_hosts": True,  # a job's cores may be on several nodes
     }
     if "n_nodes" in runs:
         meta["hosts_column"] = "n_nodes"
@@ -185,23 +183,23 @@ def _meta(export: SacctExport, runs: pd.DataFrame, origin_s: int) -> dict[str, A
 
 COMMAND = ("sacct -a -X -D -P -S 2026-01-01 -o JobID,JobName,User,Account,Partition,QOS,Submit,Start,End,Elapsed,"
            "Suspended,State,ExitCode,Timelimit,ReqCPUS,AllocCPUS,ReqMem,NNodes,AllocTRES")
-"""What to type for an export with all that is read."""
+"""The command for an export with all fields."""
 SEPARATORS = ("|", ";", "\t")
 NAME_REPAIR = "separator in JobName: cells joined"
 _TEXTS = frozenset(("comment", "admincomment", "systemcomment", "constraints", "extra", "reason", "submitline", "wckey",
                     "workdir"))
-"""Fields in which separators may stand, besides JobName."""
+"""Fields that may have separators, besides JobName."""
 _MAX_SURPLUS = 20
 
 
 def sacct_rows(path: Path, ledger: ReadLedger, needed: Sequence[Sequence[str]]) -> Iterator[TextRows]:
-    """Blocks of rows in file order, fields under their names in small letters.
+    """Blocks of rows in file order, fields under their names in lower case.
 
-    needed: the header must have one field at least of each. Lines of steps (`12.batch`) are counted as read and left
-    out; the header for a second time, as of files put together, is no row. `sacct` does not quote: a row with too many
-    cells has the separator in its job name, where no other field is free text.
+    needed: the header must have at least one field of each. Lines of steps (`12.batch`) count as
+    read and are dropped; a repeated header, in joined files, is no row. `sacct` does not quote: a
+    row with too many cells has the separator in its job name, if no other field is free text.
 
-    Raises OSError where the file cannot be opened and ValueError where it is no such export, with what to type.
+    Raises OSError if the file cannot be opened, and ValueError with the command to type if it is no such export.
     """
     header: list[str] = []
     names: list[str] = []
@@ -296,9 +294,8 @@ _MAX_SIZE = 1e9
 
 @dataclass(slots=True)
 class SacctExport:
-    """What the first blocks of an export decide for all others, and what is counted on the way.
-
-    n_chosen: int64 (3,), runs with a time in a repeated hour, decided by Elapsed, by Submit, and by neither.
+    """Decisions from the first blocks of an export for all blocks, and counts. n_chosen: int64
+    (3,), runs with a time in a repeated hour, resolved by Elapsed, by Submit, and by neither.
     """
 
     path: Path
@@ -310,7 +307,7 @@ class SacctExport:
     n_chosen: np.ndarray = field(default_factory=lambda: np.zeros(3, np.int64))
 
     def runs(self, rows: TextRows) -> pd.DataFrame:
-        """The kept runs of one block, times in Unix seconds; `last_s` is the last time at which a run was seen."""
+        """The kept runs of one block, times in Unix seconds; `last_s` is the last time with data on a run."""
         self.fields = list(rows.names)
         state, ids = _states(rows), rows.text("jobid")
         start, end = self._times(rows, "start"), self._times(rows, "end")
@@ -321,19 +318,19 @@ class SacctExport:
         rows.refuse("never ran (pending)", np.isin(state, _WAITING))
         is_at_once = (start.values == end.values) & ~is_placed
         rows.refuse("never ran (cancelled before its start)", np.isin(state, CUT) & (start.is_missing | is_at_once))
-        for name, found in (("start", start), ("end", end)):
-            rows.refuse(f"{name.capitalize()} must be a time", found.is_bad, name)
+        for name, stamps in (("start", start), ("end", end)):
+            rows.refuse(f"{name.capitalize()} must be a time", stamps.is_bad, name)
         rows.refuse("never ran (Start missing)", start.is_missing)
         rows.refuse("no cores", ~(cores > 0))
         spent_s = self._spent_s(rows)
         is_running = np.isin(state, _RUNNING) | end.is_missing
         submit = self._times(rows, "submit") if "submit" in rows.names else None
-        chosen = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
-        began = chosen.start_s
-        departure = self._without_clock_change(rows, began, chosen.end_s, spent_s, is_running)
+        resolved = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
+        began = resolved.start_s
+        departure = self._without_clock_change(rows, began, resolved.end_s, spent_s, is_running)
         rows.refuse("End before Start", departure < began, "end")
         rows.repair("still running, with an end (sacct -T): censored", is_running & ~np.isnan(departure))
-        seen = np.where(np.isnan(departure), began + np.nan_to_num(np.maximum(spent_s, 0)), departure)
+        last_s = np.where(np.isnan(departure), began + np.nan_to_num(np.maximum(spent_s, 0)), departure)
         columns: dict[str, Any] = {}
         if submit is not None:
             rows.refuse("Submit must be a time", submit.is_bad, "submit")
@@ -347,27 +344,27 @@ class SacctExport:
         rows.repair("memory missing: 0 taken", np.isnan(mem_gib))
         columns["requested_s"] = _limits_s(rows)
         if "reqcpus" in rows.names:
-            asked = counts(rows.text("reqcpus"))
-            columns["requested_cores"] = np.where(asked > 0, asked, np.nan)
+            requested = counts(rows.text("reqcpus"))
+            columns["requested_cores"] = np.where(requested > 0, requested, np.nan)
         if "suspended" in rows.names:
             columns["suspended_s"] = np.nan_to_num(_durations(rows, "suspended"))
-        kept = rows.is_kept
+        is_kept = rows.is_kept
         names = {name: rows.text(column) for name, column in _FIELDS.items() if column in rows.names}
         names = {name: np.where(is_missing(cells, _NO_NAME), "missing", cells) for name, cells in names.items()}
         if "exitcode" in rows.names:
             names["exit_code"] = rows.text("exitcode")
         names["state"] = state
-        self.states.update(Counter(state[kept].tolist()))
-        decided = (chosen.is_by_spent, chosen.is_by_submit, chosen.is_left)
-        self.n_chosen += np.array([int((mask & kept).sum()) for mask in decided])
+        self.states.update(Counter(state[is_kept].tolist()))
+        reasons = (resolved.is_by_spent, resolved.is_by_submit, resolved.is_left)
+        self.n_chosen += np.array([int((mask & is_kept).sum()) for mask in reasons])
         return pd.DataFrame({
-            "line": rows.line[kept],
-            "request_id": pd.Series(ids[kept], dtype="str"),
-            "arrival_s": np.floor(began[kept]),
-            "departure_s": np.floor(np.where(is_running, np.nan, departure)[kept]),
-            "last_s": np.floor(seen[kept]),
-            **{name: values[kept] for name, values in columns.items()},
-            **{name: pd.Series(cells[kept], dtype="str") for name, cells in names.items()},
+            "line": rows.line[is_kept],
+            "request_id": pd.Series(ids[is_kept], dtype="str"),
+            "arrival_s": np.floor(began[is_kept]),
+            "departure_s": np.floor(np.where(is_running, np.nan, departure)[is_kept]),
+            "last_s": np.floor(last_s[is_kept]),
+            **{name: values[is_kept] for name, values in columns.items()},
+            **{name: pd.Series(cells[is_kept], dtype="str") for name, cells in names.items()},
         })  # fmt: skip
 
     def at_end_names(self) -> tuple[str, ...]:
@@ -375,7 +372,6 @@ class SacctExport:
         return ("state", *(["exit_code"] if "exitcode" in self.fields else []))
 
     def tell(self, runs: pd.DataFrame, horizon: Horizon, origin_s: int, ledger: ReadLedger) -> None:
-        """What a reader of the report should know."""
         if self.timezone is None:
             ledger.note("check: times have no zone and are taken as UTC (--timezone Europe/Berlin sets the cluster's)")
             if self.n_moved:
@@ -407,7 +403,6 @@ class SacctExport:
             ledger.note(f"not read: {', '.join(unread)}")
 
     def unread(self) -> list[str]:
-        """Fields of the header that are not read."""
         return [name for name in self.fields if name and name not in _READ]
 
     def _times(self, rows: TextRows, name: str) -> Cells:
@@ -426,7 +421,7 @@ class SacctExport:
 
     def _chosen(self, rows: TextRows, start: Cells, end: Cells, submit: Cells | None,
                 spent_s: np.ndarray) -> ChosenTimes:
-        """Starts and ends, those of a repeated hour as the rest of the row says."""
+        """Starts and ends; the rest of the row resolves those in a repeated hour."""
         none = np.full(len(rows.raw), np.nan)
         later_start, later_end = (
             none if self.form is None else later_times_s(rows.text(name), first.values, self.form, self.timezone)
@@ -435,18 +430,18 @@ class SacctExport:
                             none if submit is None else submit.values)
 
     def _spent_s(self, rows: TextRows) -> np.ndarray:
-        """Seconds from start to end, or to the export, by the fields of durations; NaN without Elapsed."""
+        """Seconds from start to end, or to the export, from the fields of durations; NaN without Elapsed."""
         for name in ("elapsed", "elapsedraw"):
             if name in rows.names:
-                found = _durations(rows, name)
+                spent_s = _durations(rows, name)
                 if "suspended" in rows.names:
-                    found = found + np.nan_to_num(_durations(rows, "suspended"))
-                return found
+                    spent_s = spent_s + np.nan_to_num(_durations(rows, "suspended"))
+                return spent_s
         return np.full(len(rows.raw), np.nan)
 
     def _without_clock_change(self, rows: TextRows, start: np.ndarray, departure: np.ndarray, spent_s: np.ndarray,
                               is_running: np.ndarray) -> np.ndarray:
-        """Ends, where they are one hour off the elapsed time replaced by what that says."""
+        """Ends; if one differs by an hour from start + elapsed time, that sum replaces it."""
         off = departure - start - spent_s
         is_moved = (off == -_HOUR_S) | ((off == _HOUR_S) & ("suspended" in rows.names))
         is_moved &= ~is_running
@@ -456,16 +451,15 @@ class SacctExport:
 
 
 def _states(rows: TextRows) -> np.ndarray:
-    """First words of the states (`CANCELLED by 1000`), in capitals, as an object array."""
+    """First words of the states (`CANCELLED by 1000`), in upper case, as an object array."""
     codes, kinds = pd.factorize(rows.text("state"))
     words = [(each.split() or [""])[0].upper().rstrip("+") for each in kinds.tolist()]
     return np.array(["" if word in ("UNKNOWN", "NONE") else word for word in words], object)[codes]
 
 
 def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cores, GPUs, GiB and nodes (NaN = missing), and whether the run was given a place.
-
-    A number of nodes below 1 or above that of the cores is none.
+    """Cores, GPUs, GiB and nodes (NaN = missing), and whether the run was placed. A number of nodes
+    below 1 or above the number of cores is invalid.
     """
     nothing = np.full(len(rows.raw), np.nan)
     cores, gpu, mem_gib, nodes, asked_nodes = (nothing.copy() for _ in range(5))
@@ -473,17 +467,17 @@ def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     for name, title in (("alloctres", "AllocTRES"), ("reqtres", "ReqTRES")):
         if name in rows.names:
             cells = rows.text(name)
-            found = tres(cells)
-            rows.refuse(f"{title} must be cpu=N,mem=N,...", found.is_bad, name)
+            amounts = tres(cells)
+            rows.refuse(f"{title} must be cpu=N,mem=N,...", amounts.is_bad, name)
             if name == "alloctres":
                 is_placed &= cells != ""
-                nodes = found.node
+                nodes = amounts.node
             else:
-                asked_nodes = found.node
+                asked_nodes = amounts.node
             has_cpu = ~np.isnan(cores)
-            cores = np.where(has_cpu, cores, found.cpu)
-            mem_gib = np.where(np.isnan(mem_gib), found.mem_gib, mem_gib)
-            gpu = np.where(has_cpu, gpu, found.gpu)  # of the list that gave the cores
+            cores = np.where(has_cpu, cores, amounts.cpu)
+            mem_gib = np.where(np.isnan(mem_gib), amounts.mem_gib, mem_gib)
+            gpu = np.where(has_cpu, gpu, amounts.gpu)  # from the list with the cores
     for name in ("alloccpus", "ncpus", "reqcpus"):
         if name in rows.names:
             cells = rows.text(name)
@@ -497,29 +491,28 @@ def _sizes(rows: TextRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
             nodes = np.where(nodes > 0, nodes, counts(rows.text(name)))
     nodes = np.where(nodes > 0, nodes, asked_nodes)
     if "reqmem" in rows.names:
-        asked, is_bad = requested_gib(rows.text("reqmem"), cores, nodes)
+        requested, is_bad = requested_gib(rows.text("reqmem"), cores, nodes)
         rows.refuse("ReqMem must be a size of memory", is_bad, "reqmem")
-        mem_gib = np.where(np.isnan(mem_gib), asked, mem_gib)
+        mem_gib = np.where(np.isnan(mem_gib), requested, mem_gib)
     for size in (cores, gpu, mem_gib):
         rows.refuse("size above 1e9", size > _MAX_SIZE)
     return cores, gpu, mem_gib, np.where((nodes >= 1) & (nodes <= cores), nodes, np.nan), is_placed
 
 
 def _limits_s(rows: TextRows) -> np.ndarray:
-    """Time limits, seconds; NaN where there is none."""
     for name, title in (("timelimit", "Timelimit"), ("timelimitraw", "TimelimitRaw")):
         if name in rows.names:
-            found = durations_s(rows.text(name), unit_s=60, pair="mm:ss")
-            rows.refuse(f"{title} must be {A_DURATION}", found.is_bad, name)
-            return np.where(found.values > 0, found.values, np.nan)
+            limits = durations_s(rows.text(name), unit_s=60, pair="mm:ss")
+            rows.refuse(f"{title} must be {A_DURATION}", limits.is_bad, name)
+            return np.where(limits.values > 0, limits.values, np.nan)
     return np.full(len(rows.raw), np.nan)
 
 
 def _durations(rows: TextRows, name: str) -> np.ndarray:
-    """Seconds; NaN where a cell says none. Rows whose cell is no duration are refused."""
-    found = durations_s(rows.text(name), pair="mm:ss")
-    rows.refuse(f"{name.capitalize()} must be {A_DURATION}", found.is_bad, name)
-    return found.values
+    """Seconds; NaN where missing. Rows with another cell are refused."""
+    durations = durations_s(rows.text(name), pair="mm:ss")
+    rows.refuse(f"{name.capitalize()} must be {A_DURATION}", durations.is_bad, name)
+    return durations.values
 
 
 _COUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?)([KMG]?)")
@@ -528,7 +521,7 @@ _FACTORS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
 
 @dataclass(frozen=True, slots=True)
 class Tres:
-    """Amounts of n lists, float64, shape (n,), NaN where a list does not name it. is_bad: bool, the list is none."""
+    """Amounts of n lists, float64, shape (n,), NaN where a list lacks it. is_bad: bool, not a list."""
 
     cpu: np.ndarray
     mem_gib: np.ndarray
@@ -538,7 +531,7 @@ class Tres:
 
 
 def tres(text: Sequence[str] | np.ndarray) -> Tres:
-    """The amounts of lists of TRES; GPUs by their total, or the sum over their types where no total is named.
+    """The amounts of lists of TRES; GPUs by their total, or the sum over their types without a total.
 
     >>> found = tres(["billing=8,cpu=8,mem=32G,gres/gpu=2,node=1", "cpu=1,gres/gpu:a100=1,gres/gpu:v100=2", "", "x"])
     >>> found.cpu.tolist(), found.mem_gib.tolist(), found.gpu.tolist()
@@ -548,16 +541,16 @@ def tres(text: Sequence[str] | np.ndarray) -> Tres:
     """
     codes, kinds = pd.factorize(np.asarray(text, object))
     lists = [_pairs(each) for each in kinds]
-    mem = sizes_gib([found.get("mem", "") for found in lists], unit="MiB")
-    cpu, gpu, node = (counts([found.get(name, "") for found in lists]) for name in ("cpu", "gres/gpu", "node"))
-    is_bad = np.array(["" in found for found in lists], bool) | mem.is_bad
+    mem = sizes_gib([pairs.get("mem", "") for pairs in lists], unit="MiB")
+    cpu, gpu, node = (counts([pairs.get(name, "") for pairs in lists]) for name in ("cpu", "gres/gpu", "node"))
+    is_bad = np.array(["" in pairs for pairs in lists], bool) | mem.is_bad
     for values, name in ((cpu, "cpu"), (gpu, "gres/gpu"), (node, "node")):
-        is_bad |= np.isnan(values) & np.array([name in found for found in lists], bool)
+        is_bad |= np.isnan(values) & np.array([name in pairs for pairs in lists], bool)
     return Tres(*(np.asarray(values)[codes] for values in (cpu, mem.values, gpu, node, is_bad)))
 
 
 def counts(text: Sequence[str] | np.ndarray) -> np.ndarray:
-    """Plain counts as float64, NaN where a cell is none; `1K` is 1024, as sacct writes it.
+    """Plain counts as float64, NaN where a cell is none; `1K` is 1024, as in sacct.
 
     >>> counts(["8", "1K", "", "-1", "inf"]).tolist()
     [8.0, 1024.0, nan, nan, nan]
@@ -565,16 +558,16 @@ def counts(text: Sequence[str] | np.ndarray) -> np.ndarray:
     codes, kinds = pd.factorize(np.asarray(text, object))
     values = np.full(len(kinds), np.nan)
     for idx, each in enumerate(kinds):
-        found = _COUNT.fullmatch(str(each).strip())
-        if found:
-            values[idx] = float(found[1]) * _FACTORS[found[2]]
+        match = _COUNT.fullmatch(str(each).strip())
+        if match:
+            values[idx] = float(match[1]) * _FACTORS[match[2]]
     values[values > MAX_NUMBER] = np.nan
     return values[codes]
 
 
 def requested_gib(text: Sequence[str] | np.ndarray, cores: np.ndarray,
                   nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """ReqMem as GiB of a whole job, NaN where it says none, and where a cell is bad. Shapes (n,).
+    """ReqMem as GiB of a whole job, NaN where missing; and a mask of bad cells. Shapes (n,).
 
     `4Gc` is of each core, `16Gn` of each node, `32G` of the job (Slurm 21.08 and later); plain numbers are MiB.
 
@@ -585,26 +578,26 @@ def requested_gib(text: Sequence[str] | np.ndarray, cores: np.ndarray,
     plain = [str(each).strip() for each in kinds]
     is_amount = [bool(re.search(r"[0-9]", each)) for each in plain]
     per = np.array([each[-1] if each[-1:] in ("c", "n") else "" for each in plain], object)
-    found = sizes_gib([each.rstrip("cn") if is_there else "" for each, is_there in zip(plain, is_amount, strict=True)],
+    sizes = sizes_gib([each.rstrip("cn") if is_there else "" for each, is_there in zip(plain, is_amount, strict=True)],
                       unit="MiB")
     is_none = is_missing(plain) | np.array([each in ("?", "n", "c") for each in plain], bool)
-    is_bad = found.is_bad | ~(np.array(is_amount, bool) | is_none)
-    values = np.where(found.values > 0, found.values, np.nan)[codes]
+    is_bad = sizes.is_bad | ~(np.array(is_amount, bool) | is_none)
+    values = np.where(sizes.values > 0, sizes.values, np.nan)[codes]
     factor = np.where(per[codes] == "c", cores, np.where(per[codes] == "n", np.nan_to_num(nodes, nan=1.0), 1.0))
     return values * factor, is_bad[codes]
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Amounts by name; the name "" where the text is no list of TRES."""
-    found: dict[str, str] = {}
+    """Amounts by name; the name "" if the text is no list of TRES."""
+    amounts: dict[str, str] = {}
     typed = 0.0
     for pair in text.split(",") if text.strip() else ():
         name, is_pair, amount = pair.strip().partition("=")
         if not is_pair:
             return {"": text}
-        found[name] = amount
+        amounts[name] = amount
         if name.startswith("gres/gpu:"):
             typed += float(counts([amount])[0])
-    if typed and "gres/gpu" not in found:
-        found["gres/gpu"] = str(typed)
-    return found
+    if typed and "gres/gpu" not in amounts:
+        amounts["gres/gpu"] = str(typed)
+    return amounts

@@ -1,4 +1,4 @@
-"""Reads what a SQL query gives; with a place to keep rows, only those written since the last read."""
+"""Reads the rows of a SQL query; with a file of kept rows, only those since the last read."""
 
 from __future__ import annotations
 
@@ -43,26 +43,27 @@ if TYPE_CHECKING:
 TIED = "another row of the request has the same watermark: one with an end counts"
 _BLOCK_ROWS = 65_536
 _SNAPSHOT = ("postgresql", "mysql", "mariadb")
-"""Databases that are asked for one state of all rows; SQLite has it within a transaction."""
+"""Databases with a snapshot isolation level; SQLite has it within a transaction."""
 
 
 class SourceUnavailable(ConnectionError):
-    """The database does not answer now; the same read may succeed later."""
+    """The database does not respond now; the same read may succeed later."""
 
 
 def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts | None = None,
              is_shrunk_allowed: bool = False) -> tuple[Trace, ReadReport]:
-    """The trace of a query that the TOML file `path` declares; its database's URL stands in an environment variable.
+    """The trace of a query in the TOML file `path`; an environment variable has the database's URL.
 
-    Of the rows of a request the one with the latest watermark counts, whether the table is changed in place or only
-    added to. kept: where rows of earlier reads stay; then only rows whose watermark lies after the last read, less the
-    overlap, are asked for. Where the number of requests, or of rows that were only added, then differs from that of
-    the table, all is read anew. The trace is that of one read of all, unless a request's row was changed in place with
-    a watermark from before the overlap.
-    is_shrunk_allowed: fewer requests than at the last read are taken as they are.
+    The row with the latest watermark of a request counts; the table may be updated or only appended
+    to. kept: the file of rows from earlier reads; then only rows with a watermark after the last
+    read, minus the overlap, are queried. If the number of requests, or of rows of an append-only
+    table, then differs from the table, all rows are read anew. The trace is that of one full read,
+    unless a request's row was updated with a watermark before
+    the overlap. is_shrunk_allowed: accept fewer requests than at the last read.
 
-    Raises ValueError where the declaration or the query is wrong, a watermark is missing or a column drifts, and
-    SourceUnavailable where the database does not answer. No message holds the URL's secrets.
+    Raises ValueError if the declaration or the query is wrong, a watermark is missing or a column
+    drifts, and SourceUnavailable if the database does not respond. No message contains the URL's
+    secrets.
     """
     file = Path(path)
     declaration = Declaration.read(file, is_sql=True)
@@ -72,22 +73,22 @@ def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts 
     key = hashlib.sha256(json.dumps([declaration.hash, sql.query, sql.watermark,
                                      url.set(password=None, query={}).render_as_string()]).encode()).hexdigest()
     started_s = int(time.time())
-    held, _, noted = held_parts(kept)
-    if noted.get("key") != key:
-        held, noted = [], {}
+    kept_parts, _, notes_kept = held_parts(kept)
+    if notes_kept.get("key") != key:
+        kept_parts, notes_kept = [], {}
     with _connected(url) as connection:
         n_rows, n_now = _counts(connection, sql, declaration.columns["request_id"])
-        if n_now < noted.get("n_requests", 0) and not is_shrunk_allowed:
-            raise shrunk(f"{n_now:,} requests in the query of {file}, which had {noted['n_requests']:,}")
+        if n_now < notes_kept.get("n_requests", 0) and not is_shrunk_allowed:
+            raise shrunk(f"{n_now:,} requests in the query of {file}, which had {notes_kept['n_requests']:,}")
         parts: list[Part] = []
         note = ""
-        if held:
-            parts, note = _with_new(connection, declaration, sql, key, held, int(noted.get("read_at_s", 0)))
-            known = len(joined_rows(parts)), _n_ids(parts)
-            # where a table is changed in place, older rows of a request are kept that it no longer has
-            if known[1] != n_now or (n_rows != n_now and known[0] != n_rows):
+        if kept_parts:
+            parts, note = _with_new(connection, declaration, sql, key, kept_parts, int(notes_kept.get("read_at_s", 0)))
+            total = len(joined_rows(parts)), _n_ids(parts)
+            # after updates in place, kept rows of a request may no longer exist in the table
+            if total[1] != n_now or (n_rows != n_now and total[0] != n_rows):
                 note = (f"all rows read anew: the table holds {n_rows:,} rows of {n_now:,} requests, and with those "
-                        f"since the last read {known[0]:,} of {known[1]:,} were known (rows deleted, or written later "
+                        f"since the last read {total[0]:,} of {total[1]:,} were known (rows deleted, or written later "
                         "than the overlap)")
                 parts = []
         if not parts:
@@ -104,24 +105,23 @@ def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts 
 
 
 def check_sql(path: Path) -> None:
-    """ValueError where the declaration is wrong, or the environment does not hold a URL; nothing is asked."""
+    """ValueError if the declaration is wrong, or the environment has no URL; runs no query."""
     declaration = Declaration.read(path, is_sql=True)
     assert declaration.sql is not None
     _url(declaration.sql)
 
 
 def _with_new(connection: Connection, declaration: Declaration, sql: SqlSource, key: str,
-              held: Sequence[Part], read_at_s: int) -> tuple[list[Part], str]:
-    """The kept parts of days before the overlap, those since as they are now, and a line on them.
-
-    read_at_s: Unix second of the read that kept them. A watermark may lie after it, by a wrong clock: one such row must
-    not keep all others from being read again.
+              kept_parts: Sequence[Part], read_at_s: int) -> tuple[list[Part], str]:
+    """The kept parts of days before the overlap, new parts since, and a line on them. read_at_s:
+    Unix second of the last read. With a wrong clock, a watermark may be later: one such row must
+    not prevent reading all others again.
     """
-    kind = held[-1].label.schema[sql.watermark]
-    last = date.fromisoformat(held[-1].label.day).toordinal() - date(1970, 1, 1).toordinal()
+    kind = kept_parts[-1].label.schema[sql.watermark]
+    last = date.fromisoformat(kept_parts[-1].label.day).toordinal() - date(1970, 1, 1).toordinal()
     cut_s = (min(last * DAY_S, read_at_s - DAY_S) - sql.overlap_s) // DAY_S * DAY_S
     cut = datetime.fromtimestamp(cut_s, UTC)
-    earlier = [part for part in held if part.label.day < f"{cut:%Y-%m-%d}"]
+    earlier = [part for part in kept_parts if part.label.day < f"{cut:%Y-%m-%d}"]
     fresh = _parts(_rows(connection, sql, cut, kind), declaration, sql, key)
     return [*earlier, *fresh], (f"{sum(part.label.n_rows for part in fresh):,} rows read, those written since "
                                 f"{cut:%Y-%m-%d}; {sum(part.label.n_rows for part in earlier):,} kept from earlier "
@@ -129,7 +129,7 @@ def _with_new(connection: Connection, declaration: Declaration, sql: SqlSource, 
 
 
 def _parts(raw: pa.Table | None, declaration: Declaration, sql: SqlSource, key: str) -> list[Part]:
-    """Rows by the day of their watermark, within a day in the order of it."""
+    """Rows by the day of their watermark, and within a day in its order."""
     if raw is None:
         return []
     for name in (sql.watermark, declaration.columns["request_id"]):
@@ -145,7 +145,7 @@ def _parts(raw: pa.Table | None, declaration: Declaration, sql: SqlSource, key: 
     marks = raw.column(sql.watermark).to_pandas()
     ids = raw.column(declaration.columns["request_id"]).to_pandas()
     order = pd.DataFrame({"day": seconds // DAY_S, "mark": marks, "id": ids.astype(str)})
-    if order.duplicated().any():  # two versions with one watermark: an end comes last, then content decides
+    if order.duplicated().any():  # two versions with one watermark: an end comes last, then order by content
         order["end"] = np.asarray(raw.column(declaration.columns["departure"]).is_valid(), bool)
         order["content"] = pd.util.hash_pandas_object(raw.to_pandas().astype(str), index=False)
     order = order.sort_values(list(order.columns), kind="stable")
@@ -165,7 +165,7 @@ def _parts(raw: pa.Table | None, declaration: Declaration, sql: SqlSource, key: 
 
 
 def _rows(connection: Connection, sql: SqlSource, cut: datetime | None, kind: str) -> pa.Table | None:
-    """The rows of the query, from a midnight of the watermark on; None where there are none. kind: of the watermark."""
+    """The rows of the query, from a midnight of the watermark on; None if there are none. kind: of the watermark."""
     from sqlalchemy import text
 
     statement, bound = f"SELECT * FROM ({sql.query}\n) AS rows_of_source", {}  # the query may end in a comment
@@ -199,7 +199,6 @@ def _column(name: str, values: list[Any]) -> pa.Array:
 
 
 def _counts(connection: Connection, sql: SqlSource, request_id: str) -> tuple[int, int]:
-    """Rows and requests of the query."""
     from sqlalchemy import text
 
     name = connection.dialect.identifier_preparer.quote(request_id)
@@ -217,21 +216,21 @@ def _url(sql: SqlSource) -> URL:
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import SQLAlchemyError
 
-    given = os.environ.get(sql.url_variable, "")
-    if not given:
+    url_text = os.environ.get(sql.url_variable, "")
+    if not url_text:
         raise ValueError(f"the environment variable {sql.url_variable} must hold the database's URL, such as "
                          "postgresql://USER:PASSWORD@HOST/DATABASE, got nothing")
     try:
-        url = make_url(given)
+        url = make_url(url_text)
         url.get_dialect()
     except (SQLAlchemyError, ValueError):
         raise ValueError(f"the environment variable {sql.url_variable} must hold a URL of SQLAlchemy, such as "
-                         f"postgresql://USER:PASSWORD@HOST/DATABASE, got {len(given)} other characters") from None
+                         f"postgresql://USER:PASSWORD@HOST/DATABASE, got {len(url_text)} other characters") from None
     later = "" if url.get_backend_name() == "sqlite" else url.database or ""
-    if "@" in f"{url.host or ''}{later}":  # what stands before it is the rest of the password
+    if "@" in f"{url.host or ''}{later}":  # the text before it is the rest of the password
         raise ValueError(f"the environment variable {sql.url_variable} must hold a URL with one @ before the host, got "
                          "another one: write an @ of the password as %40")
-    if url.drivername == "postgresql":  # SQLAlchemy would take psycopg2
+    if url.drivername == "postgresql":  # SQLAlchemy's default is psycopg2
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).is_file()):
         raise FileNotFoundError(f"the SQLite file of {sql.url_variable} must exist, got {url.database!r}")
@@ -240,7 +239,7 @@ def _url(sql: SqlSource) -> URL:
 
 @contextmanager
 def _connected(url: URL) -> Iterator[Connection]:
-    """A connection that sees one state of the database; what it raises holds no secret of the URL."""
+    """A connection with one snapshot of the database; its errors contain no secret of the URL."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
     from sqlalchemy.pool import NullPool
@@ -255,13 +254,13 @@ def _connected(url: URL) -> Iterator[Connection]:
                 connection.exec_driver_sql("BEGIN")
             yield connection
     except SQLAlchemyError as error:
-        found = _public(url, str(error.orig if isinstance(error, DBAPIError) else error))
-        if "not a database" in found:
+        message = _public(url, str(error.orig if isinstance(error, DBAPIError) else error))
+        if "not a database" in message:
             raise ValueError(f"the SQLite file of the trace must be a database, got {url.database!r}") from None
-        is_wrong = "no such" in found or "syntax error" in found
+        is_wrong = "no such" in message or "syntax error" in message
         if isinstance(error, OperationalError | InterfaceError) and not is_wrong:
-            raise SourceUnavailable(f"the database of the trace must answer, got {found}") from None
-        raise ValueError(f"sql.query must be one that the database takes, got {found}") from None
+            raise SourceUnavailable(f"the database of the trace must answer, got {message}") from None
+        raise ValueError(f"sql.query must be one that the database takes, got {message}") from None
     finally:
         engine.dispose()
 

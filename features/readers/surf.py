@@ -31,19 +31,19 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     Arrival is the submission (the wait is not published), departure submission + duration; time 0 is the first
     submission (`meta["start_unix_s"]`). Every job has the same size and owner, so there are no roles.
 
-    Fragments (`*fragments.parquet` beside the tasks) become `Trace.usage`: MHz over the task's capacity, each at
-    the start of its interval, one after another from the task's submission. usage: None = if there is such a file
-    with at most 5,000,000 rows, True = whatever its size, False = not.
+    Fragments (`*fragments.parquet` beside the tasks) become `Trace.usage`: MHz over the task's
+    capacity, each at the start of its interval, in order from the task's submission. usage: None =
+    if there is such a file with at most 5,000,000 rows, True = any size, False = not.
 
-    A table with fragments is a window cut from a longer record: tasks submitted at its first time were running
-    before (start unknown), those that end at its last time still run (censored).
-    A table without lists the jobs that had *ended* by its end, so of those submitted shortly before it only the short
-    ones are there. cut_tail_s: end the trace so many seconds earlier, with what then runs censored; the longest
-    duration (5.05 days in the half year) makes it fair.
-    horizon_s: when observation ended, seconds on the trace's clock, where that is known; else it is found in the file
-    as docs/traces.md says.
+    A table with fragments is a window of a longer record: tasks submitted at its first time ran
+    before (start unknown), those that end at its last time still run (censored). A table without
+    fragments lists the jobs that had *ended* by its end, so of late submissions only short jobs are
+    there. cut_tail_s: end the trace so many seconds earlier, with running jobs censored; the
+    longest duration (5.05 days in the half year) removes the
+    bias. horizon_s: end of observation, seconds on the trace's clock; by default from the file, see
+    docs/traces.md.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -63,15 +63,15 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
         raise ValueError(f"horizon_s must be given without cut_tail_s, got {horizon_s!r} and {cut_tail_s!r}")
     first_ms, latest = _first_and_latest(table)
     horizon_s = since_start(horizon_s, int(first_ms) // _MS, int(latest.kept.max() - first_ms) // _MS)
-    found = horizon_of(latest.kept - first_ms, None if horizon_s is None else horizon_s * _MS, n_rows=latest.n)
-    horizon_ms = found.time_s - cut_tail_s * _MS
+    horizon = horizon_of(latest.kept - first_ms, None if horizon_s is None else horizon_s * _MS, n_rows=latest.n)
+    horizon_ms = horizon.time_s - cut_tail_s * _MS
     if horizon_ms <= 0:
-        raise ValueError(f"cut_tail_s must leave some of the {found.time_s // _MS} s, got {cut_tail_s!r}")
+        raise ValueError(f"cut_tail_s must leave some of the {horizon.time_s // _MS} s, got {cut_tail_s!r}")
     ledger = ReadLedger()
-    for line in replace(found, time_s=found.time_s // _MS, last_s=found.last_s // _MS).lines():
+    for line in replace(horizon, time_s=horizon.time_s // _MS, last_s=horizon.last_s // _MS).lines():
         ledger.note(line)
-    seen: set[int] = set()
-    chunks = [_tasks(rows, first_ms, horizon_ms, has_fragments, seen) for rows in number_rows(table, _TASKS, ledger)]
+    ids: set[int] = set()
+    chunks = [_tasks(rows, first_ms, horizon_ms, has_fragments, ids) for rows in number_rows(table, _TASKS, ledger)]
     requests = all_requests(chunks, table, "task", ledger)
     has_usage = has_fragments and usage is not False and (
         usage is True or n_parquet_rows(fragments, _FRAGMENTS) <= MAX_USAGE_ROWS)
@@ -95,8 +95,7 @@ SURF = Reader(
 )
 
 
-def _tasks(rows: NumberRows, first_ms: int, horizon_ms: int, is_window: bool, seen: set[int]) -> pd.DataFrame:
-    """The kept tasks of one block; times from the trace's start."""
+def _tasks(rows: NumberRows, first_ms: int, horizon_ms: int, is_window: bool, ids: set[int]) -> pd.DataFrame:
     task, submitted, duration, cores, capacity, memory = (rows.number(name) for name in _TASKS)
     rows.refuse("time outside 0 .. 100 years", _is_odd(submitted) | (submitted > _MAX_MS) | (duration > _MAX_MS))
     rows.refuse("negative duration", duration < 0)
@@ -107,20 +106,20 @@ def _tasks(rows: NumberRows, first_ms: int, horizon_ms: int, is_window: bool, se
     rows.refuse("submitted in the tail that is cut", start > horizon_ms)
     is_again = np.zeros(len(task), bool)
     for i in np.flatnonzero(rows.is_kept):
-        is_again[i] = int(task[i]) in seen
-        seen.add(int(task[i]))
+        is_again[i] = int(task[i]) in ids
+        ids.add(int(task[i]))
     rows.refuse("duplicate id", is_again)
-    kept = rows.is_kept
-    start, end = start[kept].astype(np.int64), (start + duration)[kept].astype(np.int64)
+    is_kept = rows.is_kept
+    start, end = start[is_kept].astype(np.int64), (start + duration)[is_kept].astype(np.int64)
     is_running = (end > horizon_ms) | (is_window & (end == horizon_ms))
     arrival = pd.Series(start // _MS, dtype="Int64")
     return pd.DataFrame({
-        "request_id": task[kept].astype(np.int64),
+        "request_id": task[is_kept].astype(np.int64),
         "arrival_s": arrival.mask(start == 0) if is_window else arrival,
         "departure_s": pd.Series(end // _MS, dtype="Int64").mask(is_running),
-        "cpu_cores": cores[kept],
-        "mem_gib": memory[kept] / _MIB_PER_GIB,
-        "start_ms": start, "duration_ms": duration[kept], "capacity_mhz": capacity[kept],
+        "cpu_cores": cores[is_kept],
+        "mem_gib": memory[is_kept] / _MIB_PER_GIB,
+        "start_ms": start, "duration_ms": duration[is_kept], "capacity_mhz": capacity[is_kept],
     })
 
 
@@ -137,19 +136,21 @@ def _usage(path: Path, requests: pd.DataFrame, horizon_s: int, ledger: ReadLedge
         capacity = of["capacity_mhz"].to_numpy()[place]
         fraction = np.divide(mhz, capacity, out=np.full(len(mhz), np.inf), where=capacity > 0)
         before = _before(rows, task, duration, elapsed_ms)
-        # A fragment that is left out for its usage still takes its time, so that the later ones keep theirs.
+        # A fragment that is refused for its usage keeps its time, so that later ones keep theirs.
         rows.refuse(f"usage outside 0 .. {_MAX_FRAC:g} of the capacity", (mhz < 0) | (fraction > _MAX_FRAC))
         rows.refuse("fragment after its task's end", before >= of["duration_ms"].to_numpy()[place])
         time_s = (of["start_ms"].to_numpy()[place] + before) // _MS
         rows.refuse("submitted in the tail that is cut", time_s > horizon_s)
-        kept = rows.is_kept
-        chunks.append(pd.DataFrame({"request_id": task[kept].astype(np.int64), "time_s": time_s[kept].astype(np.int64),
-                                    "cpu_frac": fraction[kept]}))
+        is_kept = rows.is_kept
+        chunks.append(pd.DataFrame({
+            "request_id": task[is_kept].astype(np.int64), "time_s": time_s[is_kept].astype(np.int64),
+            "cpu_frac": fraction[is_kept]}))
     return pd.concat(chunks, ignore_index=True) if chunks else NO_USAGE
 
 
 def _before(rows: NumberRows, task: np.ndarray, duration: np.ndarray, elapsed_ms: dict[float, float]) -> np.ndarray:
-    """Time of the same task's kept fragments above each, ms, float64 (n,); `elapsed_ms` carries it between blocks."""
+    """Total time of the same task's kept fragments before each, ms, float64 (n,); `elapsed_ms`
+    keeps it between blocks."""
     before = np.zeros(len(task))
     index = np.flatnonzero(rows.is_kept)
     index = index[np.argsort(task[index], kind="stable")]
@@ -164,7 +165,7 @@ def _before(rows: NumberRows, task: np.ndarray, duration: np.ndarray, elapsed_ms
 
 
 def _first_and_latest(path: Path) -> tuple[int, LatestTimes]:
-    """The first plausible submission and the latest ends, ms; the file is read once for these."""
+    """The first plausible submission and the latest ends, ms, from one pass over the file."""
     first, latest = np.inf, LatestTimes()
     for rows in number_rows(path, _TASKS, ReadLedger()):
         start, duration = rows.columns["submission_time"], rows.columns["duration"]

@@ -23,7 +23,7 @@ _CATEGORIES = ("queue", "partition")
 _MISSING = -1
 _CANCELLED = 5
 _SHARE_RECORDED = 0.5
-"""A name column recorded for fewer of the kept jobs is left out of the roles."""
+"""A name column that is recorded for fewer of the kept jobs has no role."""
 _KIB_PER_GIB = 1 << 20
 
 
@@ -31,23 +31,22 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
              horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one SWF log; fields as defined by the archive (18 columns, -1 = missing).
 
-    Arrival is the start of running, submit + wait (that is what a replay places); `submit_s` is kept
-    for splits and history by submit time. Departure is start + run; the horizon is the last departure.
-    horizon_s: when observation ended, see `read_trace`, where that is known; else it is found in the file
-    as docs/traces.md says.
-    The trace begins at the first job's submit, so that a log whose first year was cleaned away does not start with an
-    idle year.
+    Arrival is the start of running, submit + wait (for a replay); `submit_s` is for splits and
+    history by submit time. Departure is start + run; the horizon is the last departure. horizon_s:
+    end of observation, see `read_trace`; by default from the file, see docs/traces.md. The trace
+    begins at the first job's submit, so a log without its first year does not start with an idle
+    year.
 
-    cpu_cores: allocated processors, or the requested ones where those are missing. mem_gib: requested memory
-    (KB per processor x processors), 0 where missing; used memory is known only at the end and never read.
-    Owners, coarsest first: group, user, executable; categories: queue, partition; each only where recorded
-    for at least half of the jobs and of more than one value. Numbers: requested_s, requested_procs (NaN =
-    missing). `status` is known only at the end and stands outside the roles.
+    cpu_cores: allocated processors, else requested ones. mem_gib: requested memory (KB per
+    processor x processors), 0 where missing; used memory is known only at the end and never read.
+    Owners, coarsest first: group, user, executable; categories: queue, partition; each only if
+    recorded for at least half of the jobs and with more than one value. Numbers: requested_s,
+    requested_procs (NaN = missing). `status` is known only at the end and has no role.
 
     censor_cut: add `is_cut` (bool): cancelled (status 5) or run up to the requested time, so that the
     observed end is a competing one. `departure_s` stays, since missing means "running at the horizon".
 
-    Raises OSError where the file cannot be opened and ValueError where it is not SWF or is cut short.
+    Raises OSError if the file cannot be opened, and ValueError if it is not SWF or is truncated.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "log.swf"
@@ -65,10 +64,10 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     ledger = ReadLedger()
     header: dict[str, str] = {}
     chunks = []
-    seen: set[object] = set()
+    ids: set[object] = set()
     for rows in text_rows(source, ledger, separator=None, names=_COLUMNS, has_header=False, comment=";",
                           on_comment=lambda line: _note(header, line)):
-        chunks.append(_jobs(rows, seen))
+        chunks.append(_jobs(rows, ids))
     requests = all_requests(chunks, source, "job that ran", ledger)
     submit_s = requests["submit_s"].to_numpy()
     ledger.repair("submit before the line above: sorted", int((np.diff(submit_s) < 0).sum()))
@@ -97,7 +96,7 @@ SWF = Reader(
 )
 
 
-def _jobs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
+def _jobs(rows: TextRows, ids: set[object]) -> pd.DataFrame:
     """The kept jobs of one block, times still as in the file; name columns are int32 codes."""
     job, submit, wait, run = (rows.number(name) for name in ("job", "submit", "wait", "run"))
     procs, status = rows.number("procs"), rows.number("status")
@@ -116,28 +115,28 @@ def _jobs(rows: TextRows, seen: set[object]) -> pd.DataFrame:
         rows.refuse("negative size", size < _MISSING)
     rows.refuse("no processors", (procs <= 0) & (requested_procs <= 0))
     rows.refuse("job not a whole number", job != np.floor(job))
-    rows.refuse_duplicates("duplicate job", job, seen)
+    rows.refuse_duplicates("duplicate job", job, ids)
     rows.repair("wait missing: start taken as submit", wait == _MISSING)
     rows.repair("allocated processors missing: requested ones taken", procs <= 0)
     rows.repair("requested memory missing: 0 taken", requested_kb <= 0)
-    kept = rows.is_kept
-    cores = np.where(procs > 0, procs, requested_procs)[kept]
-    # An unrounded sum first, so that fractional seconds are cut once.
+    is_kept = rows.is_kept
+    cores = np.where(procs > 0, procs, requested_procs)[is_kept]
+    # An unrounded sum first, so that fractional seconds are truncated once.
     start = submit + np.maximum(wait, 0)
     table = pd.DataFrame({
-        "line": rows.line[kept],
-        "request_id": job[kept].astype(np.int64),
-        "submit_s": submit[kept].astype(np.int64),
-        "arrival_s": start[kept].astype(np.int64),
-        "departure_s": (start + run)[kept].astype(np.int64),
+        "line": rows.line[is_kept],
+        "request_id": job[is_kept].astype(np.int64),
+        "submit_s": submit[is_kept].astype(np.int64),
+        "arrival_s": start[is_kept].astype(np.int64),
+        "departure_s": (start + run)[is_kept].astype(np.int64),
         "cpu_cores": cores,
-        "mem_gib": np.maximum(requested_kb[kept], 0) * cores / _KIB_PER_GIB,
-        "requested_s": _or_nan(requested_s[kept]),
-        "requested_procs": _or_nan(requested_procs[kept]),
-        "status": status[kept].astype(np.int8),
+        "mem_gib": np.maximum(requested_kb[is_kept], 0) * cores / _KIB_PER_GIB,
+        "requested_s": _or_nan(requested_s[is_kept]),
+        "requested_procs": _or_nan(requested_procs[is_kept]),
+        "status": status[is_kept].astype(np.int8),
     })
     for name, codes in names.items():
-        table[name] = codes[kept].astype(np.int32)
+        table[name] = codes[is_kept].astype(np.int32)
     return table
 
 
@@ -183,7 +182,7 @@ def _meta(source: Path, header: dict[str, str], origin_s: int) -> dict[str, Any]
         "origin_s": origin_s,
         "submit_column": "submit_s",
         "known_at_end": ["status"],
-        "spans_hosts": True,  # a job's processors may be of several nodes
+        "spans_hosts": True,  # a job's processors may be on several nodes
     }
     start = header.get("UnixStartTime", "")
     if re.fullmatch(r"\d{1,12}", start):

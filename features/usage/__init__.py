@@ -65,8 +65,8 @@ def read_usage(name: str, path: str | Path, **options: Any) -> UsageStream:
     if name not in USAGE_READERS:
         raise ValueError(f"reader must be one of {', '.join(sorted(USAGE_READERS))}; got {name!r}")
     reader = USAGE_READERS[name]
-    known = (*reader.options, "timezone", "max_cpu")
-    odd = [key for key in options if key not in known]
-    if odd:
-        raise ValueError(f"option of {name} must be one of {', '.join(known)}; got {odd[0]!r}")
+    allowed = (*reader.options, "timezone", "max_cpu")
+    unknown = [key for key in options if key not in allowed]
+    if unknown:
+        raise ValueError(f"option of {name} must be one of {', '.join(allowed)}; got {unknown[0]!r}")
     return reader.stream(path, **options)

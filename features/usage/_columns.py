@@ -1,4 +1,4 @@
-"""Columns of a file in large blocks: numbers as float64, ids as values and as rows of the request table."""
+"""Columns of a file in large blocks: numbers as float64, ids as values and rows of the request table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCK_ROWS = 262_144
 """Samples held at once: about 20 MB."""
 _BLOCK_BYTES = 1 << 24
 _FLOAT_ID_MAX = 2.0 ** 53
-"""From here on two whole numbers may be one float64."""
+"""From here on two integers may be the same float64."""
 
 
 def parquet_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
@@ -38,7 +38,7 @@ def parquet_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[int, Map
 
 
 def parquet_names(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file; ValueError where it is none."""
+    """Names of the columns of a Parquet file; ValueError for another file."""
     try:
         return list(pq.read_schema(path).names)
     except (pa.ArrowException, OSError) as error:
@@ -47,12 +47,11 @@ def parquet_names(path: Path) -> list[str]:
 
 def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted: Sequence[str] = (),
                 has_header: bool = True) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
-    """The same of a CSV file, plain or gzipped, as columns of text; a row of another column count is refused.
+    """The same for a CSV file, plain or gzipped, as columns of text; a row with another number of columns is refused.
 
-    names: all columns where there is no header, else those that the header must hold. wanted: those that are read,
-    by default all of `names`.
-
-    Raises FileNotFoundError where the file is missing, ValueError where it is damaged or lacks a column.
+    names: all columns if there is no header, else those that the header must have. wanted: the
+    columns to read, by default all of `names`. Raises FileNotFoundError if the file is missing,
+    ValueError if it is damaged or lacks a column.
     """
     n_wrong = 0
 
@@ -90,7 +89,7 @@ def csv_columns(path: Path, names: Sequence[str], ledger: ReadLedger, *, wanted:
 
 
 def _check_once(path: Path, columns: Sequence[str]) -> None:
-    """ValueError where a header names one of the columns twice: nobody knows which is meant."""
+    """ValueError if a header has one of the columns twice, which is ambiguous."""
     header = next(csv.reader([first_line(path)]), [])
     for name in columns:
         if header.count(name) > 1:
@@ -98,18 +97,16 @@ def _check_once(path: Path, columns: Sequence[str]) -> None:
 
 
 def first_line(path: Path) -> str:
-    """The first line of a file, plain or gzipped; "" where it is empty. Raises FileNotFoundError, ValueError."""
-    found = b""
+    """The first line of a file, plain or gzipped; "" if it is empty. Raises FileNotFoundError, ValueError."""
+    data = b""
     with inflated(path) as source:
-        while b"\n" not in found and len(found) < 1 << 20 and (block := source.read1()):
-            found += block
-    return found.partition(b"\n")[0].decode("utf-8", "replace").rstrip()
+        while b"\n" not in data and len(data) < 1 << 20 and (block := source.read1()):
+            data += block
+    return data.partition(b"\n")[0].decode("utf-8", "replace").rstrip()
 
 
 def numbers(column: pa.Array) -> np.ndarray:
-    """The column as float64 (n,); what is missing or no number is NaN.
-
-    Refused with ValueError: a column of times, of lists or of truth values, in which no cell is a number.
+    """The column as float64 (n,); NaN where missing or no number. ValueError for a column of times, lists or booleans.
 
     >>> numbers(pa.array(["1.5", "x", None])).tolist()
     [1.5, nan, nan]
@@ -126,7 +123,7 @@ def numbers(column: pa.Array) -> np.ndarray:
 
 
 def unix_seconds(column: pa.Array) -> np.ndarray:
-    """A column of time stamps as seconds since 1970, float64 (n,), NaN where missing; ValueError of another type."""
+    """A column of time stamps as seconds since 1970, float64 (n,), NaN where missing; ValueError for another type."""
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
         raise ValueError(f"a column of time stamps must have time stamps, got {column.type}")
     micro = pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)))
@@ -136,7 +133,7 @@ def unix_seconds(column: pa.Array) -> np.ndarray:
 def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.ndarray]:
     """Ids (n,) as int64 or str objects ("" = missing), and their rows in the table, int32 (n,).
 
-    Bytes are read as UTF-8. Refused with ValueError: ids that are neither text nor numbers.
+    Bytes are read as UTF-8. ValueError for ids that are neither text nor numbers.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
@@ -166,7 +163,7 @@ def request_rows(column: pa.Array, table: RequestTable) -> tuple[np.ndarray, np.
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Ids that a missing one among them made floating point, as int64; NaN = missing."""
+    """Ids that are floats, since some are missing, as int64; NaN = missing."""
     values = column.to_numpy(zero_copy_only=False).astype(np.float64)
     is_missing = np.isnan(values)
     is_bad = ~is_missing & ((values != np.floor(values)) | (np.abs(values) >= _FLOAT_ID_MAX))

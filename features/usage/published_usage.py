@@ -1,10 +1,10 @@
-"""Usage of the Bitbrains VMs: one or several months of `rnd` (GWA-T-12) as one trace, and OpenDC's small folder.
+"""Published usage series.
 
-Usage of the SURF Lisa jobs as OpenDC publishes them: fragments of a job, one after another from its submission.
-
-Files of few published series: aggregates of Azure 2019 and Google 2019, and the CloudWatch series of NAB.
-
-Usage of VMs over one day each, a row a VM and 288 samples in it: PlanetLab, and the GCD VMs of Google 2011.
+Bitbrains VMs: one or several months of `rnd` (GWA-T-12) as one trace, and OpenDC's small folder. SURF Lisa
+jobs as OpenDC publishes them: fragments of a job, in order from its submission. Files of few
+series: aggregates of Azure 2019 and Google 2019, and the CloudWatch series of NAB. VMs over one day
+each, with a
+row of 288 samples for each VM: PlanetLab, and the GCD VMs of Google 2011.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
     folder. A VM is one request over all months, with its largest size.
     cpu is cpu_pct / 100, mem mem_use_mb over the VM's memory.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
     """
     source = Path(path)
     files = _months(source, month) if source.is_dir() else [source]
@@ -66,11 +66,11 @@ def stream_bitbrains(path: str | Path, *, month: str | None = None, timezone: st
 def stream_bitbrains_small(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of OpenDC's `bitbrains_small_trace.parquet` (fastStorage); path: that file or its folder.
 
-    cpu is cpu_usage over the VM's cpu_capacity (MHz); memory in use is not published. A row
-    is the mean over its `duration` before its stamp, 300 s or a multiple, where OpenDC joined equal intervals: it
-    becomes one sample for each 300 s. A duration outside 1 s .. 31 days is refused.
+    cpu is cpu_usage over the VM's cpu_capacity (MHz); memory in use is not published. A row is the
+    mean over its `duration` before its stamp, 300 s or a multiple if OpenDC joined equal intervals:
+    it becomes one sample for each 300 s. A duration outside 1 s .. 31 days is refused.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
     """
     source = Path(path)
     file = source / "bitbrains_small_trace.parquet" if source.is_dir() else source
@@ -120,17 +120,16 @@ BITBRAINS_SMALL = UsageReader(
 
 
 def _months(folder: Path, month: str | None) -> list[Path]:
-    found = {file.stem.removeprefix("rnd_"): file for file in folder.glob("rnd_*.parquet")}
-    wanted = list(found) if month is None else [name.strip() for name in month.split(",")]
-    missing = [name for name in wanted if name not in found]
-    if missing or not found:
+    files = {file.stem.removeprefix("rnd_"): file for file in folder.glob("rnd_*.parquet")}
+    names = list(files) if month is None else [name.strip() for name in month.split(",")]
+    missing = [name for name in names if name not in files]
+    if missing or not files:
         raise FileNotFoundError(f"{folder} must hold rnd_{(missing or ['<month>'])[0]}.parquet, "
-                                f"got {', '.join(sorted(file.name for file in found.values())) or 'no usage file'}")
-    return [found[name] for name in sorted(set(wanted), key=_by_number)]
+                                f"got {', '.join(sorted(file.name for file in files.values())) or 'no usage file'}")
+    return [files[name] for name in sorted(set(names), key=_by_number)]
 
 
 def _by_number(month: str) -> tuple[int, ...]:
-    """Year and month, so that 2013-10 follows 2013-9."""
     return tuple(int(part) if part.isdigit() else 0 for part in month.split("-"))
 
 
@@ -144,13 +143,12 @@ AFTER_END = "fragment after its task's end"
 
 
 def stream_surf(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of `*fragments.parquet`; path: the table of tasks beside it, or the folder of both.
-
-    A fragment is a sample at the begin of its interval; it begins where the one before of its task ended, the first at
-    the submission. cpu is cpu_usage (MHz) over the task's cpu_capacity. Fragments
+    """Samples of `*fragments.parquet`; path: the table of tasks beside it, or the folder of both. A
+    fragment is a sample at the begin of its interval, which is the end of the task's fragment
+    before, or the submission. cpu is cpu_usage (MHz) over the task's cpu_capacity. Fragments
     without a duration above 0, and those at or after their task's end, are refused.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
     """
     source = Path(path)
     tasks = _tasks_in(source) if source.is_dir() else source
@@ -193,7 +191,7 @@ SURF = UsageReader(stream_surf, path="table of tasks with its `*fragments.parque
 
 
 def _before(rows: np.ndarray, long_ms: np.ndarray, elapsed_ms: np.ndarray) -> np.ndarray:
-    """Time of the same task's samples above each, ms (n,); `elapsed_ms` (n_tasks,) carries it between blocks."""
+    """Total time of the same task's samples before each, ms (n,); `elapsed_ms` (n_tasks,) keeps it between blocks."""
     before = np.zeros(len(rows))
     order = np.argsort(rows, kind="stable")
     order = order[rows[order] >= 0]
@@ -208,11 +206,11 @@ def _before(rows: np.ndarray, long_ms: np.ndarray, elapsed_ms: np.ndarray) -> np
 
 
 def _tasks_in(folder: Path) -> Path:
-    found = [file for file in sorted(folder.glob("*tasks.parquet"))
+    files = [file for file in sorted(folder.glob("*tasks.parquet"))
              if file.with_name("fragments".join(file.name.rsplit("tasks", 1))).is_file()]
-    if len(found) != 1:
-        raise FileNotFoundError(f"{folder} must hold one *tasks.parquet with fragments, got {len(found)}")
-    return found[0]
+    if len(files) != 1:
+        raise FileNotFoundError(f"{folder} must hold one *tasks.parquet with fragments, got {len(files)}")
+    return files[0]
 
 
 _NAB = ("timestamp", "value", "series")
@@ -220,12 +218,12 @@ _IS_CPU = "cpu_utilization"
 
 
 def stream_azure_2019(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
-    """The one series of `vm_cpu_readings_month_aggregated*.csv(.gz)`, what all VMs use; path: it, or its folder.
+    """The one series of `vm_cpu_readings_month_aggregated*.csv(.gz)`, the use of all VMs; path: it, or its folder.
 
-    cpu is cpu_usage over its own maximum, since the capacity is not published: the shape of the month, no level. The
-    assigned memory is not in use and is left out.
+    cpu is cpu_usage over its maximum, since the capacity is not published: the shape of the month,
+    without a level. The assigned memory is not use, and is not read.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
     """
     file = _one(Path(path), "vm_cpu_readings_month_aggregated*.csv*")
     blocks = csv_columns(file, ("timestamp", "cpu_usage"), ReadLedger())
@@ -246,7 +244,7 @@ def stream_google_2019(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
 
     cpu and mem are avg_cpu and avg_mem, shares of the cell. Times are not published: the first row is at 0.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
     """
     file = _one(Path(path), "instance_usage_grouped_*.csv*")
 
@@ -262,11 +260,11 @@ def stream_google_2019(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
 def stream_aws_nab(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
     """The CPU series of `aws_cloudwatch_5min.parquet` (EC2 and RDS); path: it, or its folder.
 
-    A request is a series whose name holds `cpu_utilization`, cpu its value / 100; sizes are not published. The other
-    series are bytes and counts, no usage of a request, and are not read. The series are of different weeks. The stamps
-    are taken as UTC.
+    A request is a series whose name holds `cpu_utilization`, cpu its value / 100; sizes are not
+    published. The other series are bytes and counts, no usage of a request, and are not read. The
+    series are of different weeks. Time stamps are in UTC.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
     """
     file = _one(Path(path), "aws_cloudwatch*.parquet")
 
@@ -303,11 +301,11 @@ def _is_cpu(columns: Mapping[str, pa.Array]) -> np.ndarray:
 def _one(path: Path, pattern: str) -> Path:
     if not path.is_dir():
         return path
-    found = sorted(path.glob(pattern))
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found)
+    files = sorted(path.glob(pattern))
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files)
         raise FileNotFoundError(f"{path} must hold one {pattern}, got {names or 'none'}")
-    return found[0]
+    return files[0]
 
 
 _N_SAMPLES = 288
@@ -321,41 +319,41 @@ _AGAIN = "second row of the same VM"
 
 def stream_planetlab(path: str | Path, *, day: str | None = None, timezone: str = "UTC",
                      max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of one day of `planetlab_cpu_5min.parquet`; path: the file, or the folder that holds it.
+    """Samples of one day of `planetlab_cpu_5min.parquet`; path: the file, or its folder.
 
-    day: eight digits ("20110303"); by default the first of the file. The days are weeks apart, so each is a trace of
-    its own. A request is a VM (node and slice). cpu is cpu_pct / 100; the sizes are not published: 1 core and 0 GiB.
-    The day is taken to begin at midnight.
+    day: eight digits ("20110303"); by default the first of the file. The days are weeks apart, so
+    each is a separate trace. A request is a VM (node and slice). cpu is cpu_pct / 100; the sizes
+    are not published: 1 core and 0 GiB. The day starts at midnight.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it lacks the day or is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it lacks the day or has another format.
     """
     source = Path(path)
     file = source / "planetlab_cpu_5min.parquet" if source.is_dir() else source
     days = planetlab_days(file)
-    wanted = day if day is not None else next(iter(days), "")
-    if wanted not in days:
-        raise ValueError(f"day must be one of {', '.join(days)[:200] or 'none'}, got {wanted!r}")
+    the_day = day if day is not None else next(iter(days), "")
+    if the_day not in days:
+        raise ValueError(f"day must be one of {', '.join(days)[:200] or 'none'}, got {the_day!r}")
 
     def read(table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
-        yield from _rows(file, "vm", "cpu_pct", None, table, ledger, wanted)
+        yield from _rows(file, "vm", "cpu_pct", None, table, ledger, the_day)
 
-    return UsageStream(f"PlanetLab (CoMon), {wanted}", DayClock(0, timezone), read, max_cpu=max_cpu)
+    return UsageStream(f"PlanetLab (CoMon), {the_day}", DayClock(0, timezone), read, max_cpu=max_cpu)
 
 
 def planetlab_days(path: str | Path) -> list[str]:
-    """The days that `stream_planetlab` can read, in order. Raises as it does."""
+    """The days for `stream_planetlab`, in order; raises the same errors."""
     source = Path(path)
     file = source / "planetlab_cpu_5min.parquet" if source.is_dir() else source
     return sorted({str(value) for batch in record_batches(file, ("day",)) for value in batch.column(0).to_pylist()})
 
 
 def stream_gcd_vms(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of `gcd_vms_5min.parquet`, VMs made of Google's 2011 tasks; path: the file or its folder.
+    """Samples of `gcd_vms_5min.parquet`, VMs built from Google's 2011 tasks; path: the file or its folder.
 
-    A request is a row's `file`. cpu and mem are cpu_pct / 100 and mem_pct / 100; the sizes are not published: 1 core
-    and 0 GiB. The authors kept VMs of 5 to 90 % use. The day is taken to begin at midnight.
+    A request is a row's `file`. cpu and mem are cpu_pct / 100 and mem_pct / 100; the sizes are not
+    published: 1 core and 0 GiB. The authors kept VMs of 5 to 90 % use. The day starts at midnight.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is not the format.
+    Raises FileNotFoundError if the file is missing, ValueError if it has another format.
     """
     source = Path(path)
     file = source / "gcd_vms_5min.parquet" if source.is_dir() else source
@@ -375,10 +373,10 @@ GCD_VMS = UsageReader(stream_gcd_vms, path="`gcd_vms_5min.parquet` or its folder
 
 def _rows(file: Path, name: str, cpu: str, mem: str | None, table: RequestTable, ledger: ReadLedger,
           day: str | None = None) -> Iterator[RawSamples]:
-    """The samples of each block of rows; a row of another length is refused whole, as 288 samples."""
+    """The samples of each block of rows; a row with another length is refused as a whole, as 288 samples."""
     names = [name, cpu, *([mem] if mem else []), *(["day"] if day is not None else [])]
     first_row = 1
-    seen: set[str] = set()
+    vms: set[str] = set()
     for batch in record_batches(file, names, _BLOCK):
         ids: list[str] = []
         series: list[np.ndarray] = []
@@ -388,15 +386,15 @@ def _rows(file: Path, name: str, cpu: str, mem: str | None, table: RequestTable,
         of_day = batch.column("day").to_pylist() if day is not None else [None] * batch.num_rows
         for i, vm in enumerate(values):
             if of_day[i] != day:
-                continue  # other days are other traces, not refused rows
+                continue  # other days are other traces, no refused rows
             row = [_numbers(batch.column(column)[i]) for column in names[1:3 if mem else 2]]
-            rule = _SHAPE if any(len(each) != _N_SAMPLES for each in row) else _AGAIN if vm in seen else ""
+            rule = _SHAPE if any(len(each) != _N_SAMPLES for each in row) else _AGAIN if vm in vms else ""
             if rule:
                 ledger.read(_N_SAMPLES)
                 lines = np.full(_N_SAMPLES, first_row + i)
                 ledger.refuse(rule, file.name, lines, [str(vm)] * _N_SAMPLES)
                 continue
-            seen.add(vm)
+            vms.add(vm)
             ids.append(str(vm))
             places.append(i)
             series.append(row[0])

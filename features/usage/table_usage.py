@@ -1,6 +1,6 @@
-"""Usage of one's own: a CSV or Parquet table with a row a sample, and columns of any name.
+"""Usage tables: a CSV or Parquet file with a row for each sample and columns of any name.
 
-Usage tables of public clouds as CSV: Azure's readings, Google's task usage of 2011, Alibaba's of 2018.
+And tables of public clouds: Azure's readings, Google's task usage of 2011, Alibaba's of 2018.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from sojourn.features.usage.usage_stream import MAX_CPU, RawSamples, RequestTabl
 from sojourn.serving.usage import DayClock
 
 _UNIX_MAX_S = 1e11
-"""In the year 5138, and in milliseconds in 1973: a stamp above it is in another unit."""
+"""The year 5138, or 1973 in milliseconds: a larger stamp has another unit."""
 
 
 def stream_table(path: str | Path, *, request: str = "request_id", time: str = "time_s", cpu: str = "cpu_frac",
                  mem: str = "", full: float = 1.0, unit_s: float = 1.0, timezone: str = "UTC",
                  max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of a table, a row each in any order; path: a Parquet file, or a CSV with a header, plain or gzipped.
+    """Samples of a table, a row each, in any order; path: a Parquet file, or a CSV with a header, plain or gzipped.
 
-    request, time, cpu, mem: names of the columns; mem "" = none. full: the number that says "all that is reserved", 1
-    for shares, 100 for %. Times are time stamps (UTC where they have no zone), dates as text (ISO 8601), or numbers of
-    `unit_s` seconds (0.001 for ms); parts of a second are cut off. Samples have
-    the table's own times, Unix seconds if those are dates. Sizes are not read: a request has 1 core and 0 GiB; a folder
-    of `Trace.save` has them.
+    request, time, cpu, mem: names of the columns; mem "" = none. full: the number for the whole
+    reservation, 1 for shares, 100 for %. Times are time stamps (UTC without a zone), dates as text
+    (ISO 8601), or numbers of `unit_s` seconds (0.001 for ms); fractions of a second are cut.
+    Samples have the table's times, Unix seconds for dates. Sizes are not read: a request has 1 core
+    and 0 GiB; a folder of `Trace.save` has them.
 
-    Raises FileNotFoundError where the file is missing, ValueError where it is damaged, lacks a column or has no
-    time in any row, or times that no second of this millennium reaches (milliseconds).
+    Raises FileNotFoundError if the file is missing, ValueError if it is damaged, lacks a column,
+    has no time in any row, or too large times (milliseconds).
     """
     source = Path(path)
     if source.is_dir():
@@ -83,7 +83,7 @@ TABLE = UsageReader(stream_table, path="a table of one's own: Parquet, or CSV wi
 
 
 def _seconds(column: pa.Array, unit_s: float) -> np.ndarray:
-    """Whole seconds since 1970, or of the table's clock, float64 (n,), NaN where missing."""
+    """Whole seconds since 1970, or on the table's clock, float64 (n,), NaN where missing."""
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return np.floor(unix_seconds(column))
     text = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -112,18 +112,19 @@ _CONTAINER_USAGE = ("container", "machine", "time", "cpu", "mem", "cpi", "mem_gp
                     "disk_io")
 _MACHINE_USAGE = ("machine", "time", "cpu", "mem", "mem_gps", "mpki", "net_in", "net_out", "disk_io")
 _START_S = 600
-"""Google's trace begins 600 s after its clock."""
+"""Google's trace starts at second 600 of its clock."""
 NO_CPU = "its request reserves no cpu"
 
 
 def stream_azure_vm(path: str | Path, *, reading: str = "avg", only_known: bool = True, timezone: str = "UTC",
                     max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of `vm_cpu_readings-file-*-of-*.csv(.gz)`; path: the folder that holds them and `vmtable.csv(.gz)`.
+    """Samples of `vm_cpu_readings-file-*-of-*.csv(.gz)`; path: the folder with them and `vmtable.csv(.gz)`.
 
-    reading: "avg", "max" or "min" of the five minutes, % of the VM's cores. only_known: refuse samples of a VM that the
-    table lacks; False takes them with 1 core and 0 GiB. The trace's clock is the readings' own; it begins at midnight.
+    reading: "avg", "max" or "min" of the five minutes, % of the VM's cores. only_known: refuse
+    samples of a VM that is not in the table; False accepts them with 1 core and 0 GiB. The trace
+    has the readings' clock, which starts at midnight.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
     """
     if reading not in ("avg", "max", "min"):
         raise ValueError(f"reading must be avg, max or min, got {reading!r}")
@@ -147,11 +148,12 @@ def stream_azure_vm(path: str | Path, *, reading: str = "avg", only_known: bool 
 def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of `task_usage*.csv(.gz)`, with the publisher's 20 columns or a header; path: a file, or a folder.
 
-    A request is a task ("job-index"), a sample stands at its start. Where the folder holds `task_events` parts, cpu and
-    mem are shares of what the task asked for there (its largest request), and tasks that these parts lack are refused.
-    Of a file alone they are shares of the largest machine, whose size is taken as 1 core.
+    A request is a task ("job-index"); the time of a sample is its start. If the folder has
+    `task_events` parts, cpu and mem are shares of the task's largest request there, and tasks that
+    are not in these parts are refused. Without these parts they are shares of the largest machine,
+    as 1 core.
 
-    Raises FileNotFoundError where a file is missing, ValueError where one is not the format.
+    Raises FileNotFoundError if a file is missing, ValueError if one has another format.
     """
     source = Path(path)
     files = sorted(source.glob("task_usage*.csv*")) if source.is_dir() else [source]
@@ -162,9 +164,9 @@ def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
     if has_sizes:
         for file in sorted(source.glob("task_events*")):
             for _, columns in csv_columns(file, _TASK_EVENTS, ReadLedger(), wanted=_EVENTS_WANTED, has_header=False):
-                asked = pd.DataFrame({"task": _tasks(columns), "cpu": numbers(columns["cpu"]),
-                                      "mem": numbers(columns["memory"])}).groupby("task").max().clip(lower=0).fillna(0)
-                table.add(asked.index.tolist(), asked["cpu"].tolist(), asked["mem"].tolist())
+                demand = pd.DataFrame({"task": _tasks(columns), "cpu": numbers(columns["cpu"]),
+                                       "mem": numbers(columns["memory"])}).groupby("task").max().clip(lower=0).fillna(0)
+                table.add(demand.index.tolist(), demand["cpu"].tolist(), demand["mem"].tolist())
     sizes = table.requests()
 
     def read(file: Path, table: RequestTable, ledger: ReadLedger) -> Iterator[RawSamples]:
@@ -175,10 +177,10 @@ def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: floa
             cpu, mem = numbers(columns["cpu_rate"]), numbers(columns["canonical_memory"])
             odd = {}
             if has_sizes:
-                asked = np.append(sizes.cpu_cores, np.nan)[rows]
-                odd = {NO_CPU: asked == 0}
+                demand = np.append(sizes.cpu_cores, np.nan)[rows]
+                odd = {NO_CPU: demand == 0}
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    cpu, mem = cpu / asked, mem / np.append(sizes.mem_gib, np.nan)[rows]
+                    cpu, mem = cpu / demand, mem / np.append(sizes.mem_gib, np.nan)[rows]
             time_s = np.floor(numbers(columns["start_time"]) / 1e6) - _START_S
             yield RawSamples(file.name, first_row, values[codes], rows, time_s, cpu, mem, odd)
 
@@ -190,12 +192,13 @@ def stream_alibaba_2018(path: str | Path, *, level: str = "container", only_know
                         max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of `container_usage.csv(.gz)`, or with level="machine" of `machine_usage.csv(.gz)`, without a header.
 
-    path: the folder, with `container_meta.csv(.gz)` for the sizes of containers, or one of the two files. cpu and mem
-    are cpu_util_percent and mem_util_percent over 100. only_known: refuse containers that the table of sizes lacks;
-    False takes them with 1 core. A machine, and a container of a file alone, has 1 core and 0 GiB. A folder with
-    `machine_usage*grouped*.csv(.gz)` alone has one request, `machines`, the mean of all, a row every 300 s.
+    path: the folder, with `container_meta.csv(.gz)` for the sizes of containers, or one of the two
+    files. cpu and mem are cpu_util_percent and mem_util_percent over 100. only_known: refuse
+    containers that are not in the table of sizes; False accepts them with 1 core. A machine, and a
+    container of a file alone, has 1 core and 0 GiB. A folder with `machine_usage*grouped*.csv(.gz)`
+    alone has one request, `machines`, the mean of all, a row every 300 s.
 
-    Raises FileNotFoundError where no file is found, ValueError where one is not the format.
+    Raises FileNotFoundError if there is no file, ValueError if one has another format.
     """
     if level not in ("container", "machine"):
         raise ValueError(f"level must be container or machine, got {level!r}")
@@ -229,7 +232,6 @@ ALIBABA_2018 = UsageReader(
 
 
 def _sizes(reader: str, folder: Path, only_known: bool) -> RequestTable:
-    """Requests of the trace in the folder with their sizes."""
     options = {"usage": False} if reader == "alibaba-2018-containers" else {}
     requests = read_trace(reader, folder, **options)[0].requests
     table = RequestTable(is_growing=not only_known)
@@ -238,7 +240,6 @@ def _sizes(reader: str, folder: Path, only_known: bool) -> RequestTable:
 
 
 def _tasks(columns: Mapping[str, pa.Array]) -> pd.Series:
-    """Names of tasks, job-index; "" where one is missing."""
     job, index = (pd.Series(columns[name].to_pylist(), dtype="str") for name in ("job_id", "task_index"))
     return (job + "-" + index).fillna("")
 
@@ -257,10 +258,10 @@ def _alibaba_machines(file: Path, timezone: str, max_cpu: float) -> UsageStream:
 
 def _alibaba_file(folder: Path, level: str) -> Path:
     patterns: Sequence[str] = (f"{level}_usage.csv*", "machine_usage.csv*", "machine_usage*grouped*.csv*")
-    found = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
-    if not found:
+    files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+    if not files:
         raise FileNotFoundError(f"{folder} must hold {level}_usage.csv or a machine_usage file, got none")
-    return found[0]
+    return files[0]
 
 
 def _file_number(file: Path) -> tuple[int, str]:

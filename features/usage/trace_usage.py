@@ -1,4 +1,4 @@
-"""Usage that a trace carries itself: our own folder, a made trace, or a `Trace` in memory as one grid."""
+"""Usage in a trace: our folder, a synthetic trace, or a `Trace` in memory as one grid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sojourn.serving.usage import DayClock
 
 
 def stream_of(trace: Trace, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of a trace in memory; ValueError where it carries no usage."""
+    """Samples of a trace in memory; ValueError if it has no usage."""
     usage = trace.usage
     if usage is None:
         raise ValueError("trace must carry usage, got none")
@@ -41,10 +41,11 @@ def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_
             timezone: str = "UTC", take: Take = "mean", bridge_steps: int = 0) -> UsageGrid:
     """The usage of a trace in memory as one grid, of the requests with a series in the trace's order.
 
-    The samples keep the rules of `UsageStream` and the steps those of `gridded`; of several samples of a request at
-    one time the first stays. start_s, end_s: the window start_s <= t < end_s; by default all samples.
+    Samples follow the rules of `UsageStream`, and steps those of `gridded`; of several samples of a
+    request at one time the first counts. start_s, end_s: the window start_s <= t < end_s; by
+    default all samples.
 
-    Refused with ValueError: a trace without usage, or none of it kept; end_s not after start_s.
+    ValueError for a trace without usage, or without accepted samples, and end_s not after start_s.
 
     >>> table = pd.DataFrame({"request_id": [1], "arrival_s": [0], "departure_s": [600], "cpu_cores": [2.0],
     ...                       "mem_gib": [8.0]})
@@ -66,15 +67,15 @@ def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_
     order = np.lexsort((time_s, request))
     is_first = (np.diff(request[order], prepend=-1) != 0) | (np.diff(time_s[order], prepend=0) != 0)
     order = order[is_first]
-    chosen, row = np.unique(request[order], return_inverse=True)
+    ids, row = np.unique(request[order], return_inverse=True)
     series = Series(row, time_s[order], cpu[order], None if mem is None else mem[order],
-                    median_intervals_s(row, time_s[order], len(chosen)))
+                    median_intervals_s(row, time_s[order], len(ids)))
     begin_s = int(time_s.min()) // step_s * step_s if start_s is None else start_s
     stop_s = int(time_s.max()) + 1 if end_s is None else end_s
     if stop_s <= begin_s:
         raise ValueError(f"end_s must be after start_s {begin_s}, got {stop_s!r}")
     n_steps = -(-(stop_s - begin_s) // step_s)
-    requests = stream.requests().select(chosen)
+    requests = stream.requests().select(ids)
     return UsageGrid(
         requests.request_ids, gridded(series, series.cpu, begin_s, step_s, n_steps, take, bridge_steps),
         None if series.mem is None else gridded(series, series.mem, begin_s, step_s, n_steps, take, bridge_steps),
@@ -82,9 +83,9 @@ def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_
 
 
 def stream_parquet(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of a folder that `Trace.save` wrote, with `usage.parquet` in it, which is streamed.
+    """Samples of a folder of `Trace.save` with `usage.parquet`, which is streamed.
 
-    Raises FileNotFoundError where the folder is no trace or has no usage, ValueError where it breaks a rule of Trace.
+    Raises FileNotFoundError if the folder is no trace or has no usage, ValueError if it breaks a rule of Trace.
     """
     source = Path(path)
     file = source / "usage.parquet"
@@ -107,9 +108,9 @@ def stream_parquet(path: str | Path, *, timezone: str = "UTC", max_cpu: float = 
 
 def stream_synthetic(path: str | Path | None = None, *, n_requests: int = 20_000, n_usage: int = 200, seed: int = 0,
                      days: float = 28.0, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
-    """Samples of a made trace, of its `n_usage` requests observed longest; path is not read.
+    """Samples of a synthetic trace, for its `n_usage` requests observed longest; path is not read.
 
-    The table has those requests only, so that none is without a series.
+    The table has only those requests, so each has a series.
     """
     trace, truth = with_usage(synthesize(n_requests, seed=seed, days=days), n_usage, seed=seed)
     is_kept = trace.requests["request_id"].isin(truth["request_id"]).to_numpy()

@@ -1,10 +1,8 @@
-"""Usage of many requests on one grid of times: the shape in which models and the simulator take it.
+"""Usage of many requests on one grid of times, for models and the simulator.
 
-Usage series on a grid of steps: mean or maximum of the samples in a step, held or missing where there is none.
-
-Usage folded by the local slot of day: maximum, mean and count per request and slot, and quantiles per request.
-
-Profiles of a stream without keeping its samples, for traces that are too large to store.
+`gridded` gives mean or maximum of the samples in each step. `UsageProfiles` have maximum, mean and
+count per request and slot of the local day, and quantiles per request; `streamed_profiles` computes
+them without the samples in memory.
 """
 
 from __future__ import annotations
@@ -21,13 +19,15 @@ from sojourn.serving.usage import DayClock
 
 @dataclass(frozen=True, slots=True)
 class UsageGrid:
-    """Shares of what each request reserved, one row a request, one column a step of `step_s` seconds.
+    """Shares of each request's reservation; a row for each request, a column for each step of `step_s` seconds.
 
-    request_ids: (n,), unique, str or int64. cpu: float32 (n, n_steps), share of the request's cores, may exceed 1;
-        NaN = no sample. mem: the same of its memory, or None. cpu_cores, mem_gib: float64 (n,), what it reserved.
-    start_s: where the first step begins on the trace's clock; a step's value is the mean of its samples.
-    clock: local time of day. interval_s: float64 (n,), the median time between a request's own samples, NaN = not
-        known; None = a step or less. A sample that stands for more than a step fills all of them.
+    request_ids: (n,), unique, str or int64. cpu: float32 (n, n_steps), share of the request's
+        cores, may exceed 1; NaN = no sample. mem: the same of its memory, or None. cpu_cores,
+        mem_gib: float64 (n,), its reservation.
+    start_s: start of the first step on the trace's clock; a step's value is the mean of its samples.
+    clock: local time of day. interval_s: float64 (n,), the median time between a request's samples,
+        NaN = not known; None = a step or less. A sample for more than a step fills all of its
+        steps.
 
     >>> grid = UsageGrid(np.array([7]), np.array([[0.5, np.nan]], np.float32), None, np.array([2.0]),
     ...                  np.array([8.0]), 600, 300, DayClock())
@@ -63,14 +63,13 @@ class UsageGrid:
         return len(self.request_ids)
 
     def time_s(self) -> np.ndarray:
-        """Begin of each step on the trace's clock, int64 (n_steps,)."""
+        """Start of each step on the trace's clock, int64 (n_steps,)."""
         return self.start_s + self.step_s * np.arange(self.cpu.shape[1], dtype=np.int64)
 
     def on_local_clock(self) -> UsageGrid:
-        """The same samples by the clock on the wall: times are local seconds since 1970, and `clock` is `DayClock()`.
-
-        So a day has 24 hours at each change of daylight saving. Where the clock goes forward, an hour has no samples;
-        where it goes back, a step has the mean of both its times.
+        """The same samples in local time: times are local seconds since 1970, and `clock` is
+        `DayClock()`. So each day has 24 hours. When the clock goes forward, an hour has no samples;
+        when it goes back, a step has the mean of its two times.
 
         >>> cpu = np.arange(4, dtype=np.float32)[None, :]
         >>> zurich = DayClock(0, "Europe/Zurich")  # at 1_711_846_800 the clock goes from 2:00 to 3:00
@@ -84,34 +83,34 @@ class UsageGrid:
         start_s = int(local_s.min())
         columns = (local_s - start_s) // self.step_s
         is_same = np.array_equal(columns, np.arange(len(columns)))
-        known, first, n_times = np.unique(columns, return_index=True, return_counts=True)
-        twice, earlier = known[n_times > 1], first[n_times > 1]
+        distinct, first, n_times = np.unique(columns, return_index=True, return_counts=True)
+        twice, earlier = distinct[n_times > 1], first[n_times > 1]
 
-        def laid(values: np.ndarray) -> np.ndarray:
+        def local(values: np.ndarray) -> np.ndarray:
             if is_same:
                 return values
-            placed = np.full((len(values), int(columns.max()) + 1), np.nan, np.float32)
-            placed[:, columns] = values  # the later one of two
-            before, later = values[:, earlier], placed[:, twice]
-            placed[:, twice] = np.where(np.isnan(before), later,
-                                        np.where(np.isnan(later), before, (before + later) / 2))
-            return placed
+            on_local = np.full((len(values), int(columns.max()) + 1), np.nan, np.float32)
+            on_local[:, columns] = values  # the later one of two
+            before, later = values[:, earlier], on_local[:, twice]
+            on_local[:, twice] = np.where(np.isnan(before), later,
+                                          np.where(np.isnan(later), before, (before + later) / 2))
+            return on_local
 
-        return replace(self, cpu=laid(self.cpu), mem=None if self.mem is None else laid(self.mem), start_s=start_s,
+        return replace(self, cpu=local(self.cpu), mem=None if self.mem is None else local(self.mem), start_s=start_s,
                        clock=DayClock())
 
 
 Take = Literal["mean", "max"]
-"""Which number of a step's samples its value is."""
+"""How a step's value follows from its samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Samples of several requests, ordered by request and time, without two at one time of one request.
+    """Samples of several requests, ordered by request and time; a request has at most one at a time.
 
-    idx_request: int64 (n,), non-decreasing, 0 to n_requests - 1. time_s: int64 (n,). cpu: float32 (n,). mem: the same,
-    NaN = none, or None. interval_s: float64 (n_requests,), the median time between samples of each request, NaN of one
-    with less than two.
+    idx_request: int64 (n,), non-decreasing, 0 to n_requests - 1. time_s: int64 (n,). cpu: float32
+    (n,). mem: the same, NaN = none, or None. interval_s: float64 (n_requests,), the median time
+    between samples of each request, NaN with less than two.
     """
 
     idx_request: np.ndarray
@@ -122,7 +121,7 @@ class Series:
 
     @property
     def n_requests(self) -> int:
-        """Requests, those without samples included."""
+        """Number of requests, also those without samples."""
         return len(self.interval_s)
 
     def rows(self, lo: int, hi: int) -> Series:
@@ -139,27 +138,27 @@ class Series:
 
 
 def median_intervals_s(idx_request: np.ndarray, time_s: np.ndarray, n_requests: int) -> np.ndarray:
-    """Median time between consecutive samples of each request, float64 (n_requests,), NaN where it has less than two.
+    """Median time between consecutive samples of each request, float64 (n_requests,), NaN with less than two.
 
     >>> median_intervals_s(np.array([0, 0, 0, 0, 1]), np.array([0, 300, 600, 4200, 0]), 2).tolist()
     [300.0, nan]
     """
-    found = np.full(n_requests, np.nan)
+    intervals_s = np.full(n_requests, np.nan)
     edges = np.searchsorted(idx_request, np.arange(n_requests + 1))
     for row in np.flatnonzero(np.diff(edges) > 1):
-        found[row] = np.median(np.diff(time_s[edges[row]:edges[row + 1]]))
-    return found
+        intervals_s[row] = np.median(np.diff(time_s[edges[row]:edges[row + 1]]))
+    return intervals_s
 
 
 def gridded(series: Series, values: np.ndarray, start_s: int, step_s: int, n_steps: int, take: Take = "mean",
             bridge_steps: int = 0) -> np.ndarray:
-    """`values` (n,) of a series' samples on a grid, float32 (n_requests, n_steps), NaN where a step has none.
-
-    Step k covers start_s + k x step_s to the next; samples outside all steps are left out. The request's median
-    interval decides: where it is at most a step, a step's value is the mean (take="max": the largest) of the samples
-    in it. Where it is longer, each sample holds for that interval or up to the next sample, whichever ends first, in
-    every step that begins meanwhile and in the one that it falls in. bridge_steps: gaps of at most so many steps
-    between two values take the value before; the one after is not asked, so nothing of the future enters.
+    """`values` (n,) of a series' samples on a grid, float32 (n_requests, n_steps), NaN where a step
+    has none. Step k covers start_s + k x step_s to the next; samples outside do not count. If the
+    request's median interval is at most a step, a step's value is the mean (take="max": the
+    maximum) of its samples. If it is longer, each sample holds for that interval or up to the next
+    sample, whichever is earlier, in its step and all steps that start meanwhile. bridge_steps: gaps
+    of at most so many steps between two values get the value before; the value after is in the
+    future and is not used.
 
     >>> series = Series(np.zeros(3, np.int64), np.array([0, 10, 300]), np.float32([0.2, 0.4, 0.9]), None,
     ...                 np.array([155.0]))
@@ -181,9 +180,9 @@ def gridded(series: Series, values: np.ndarray, start_s: int, step_s: int, n_ste
             flat[cell[begins]] = sums / np.diff(begins, append=len(cell))
     for row in np.flatnonzero(series.interval_s > step_s):
         lo, hi = np.searchsorted(series.idx_request, (row, row + 1))
-        kept = lo + np.flatnonzero(is_used[lo:hi])
-        if len(kept):
-            _hold(grid[row], series.time_s[kept], values[kept], float(series.interval_s[row]), start_s, step_s)
+        used = lo + np.flatnonzero(is_used[lo:hi])
+        if len(used):
+            _hold(grid[row], series.time_s[used], values[used], float(series.interval_s[row]), start_s, step_s)
     if bridge_steps:
         _bridge(grid, bridge_steps)
     return grid
@@ -191,15 +190,14 @@ def gridded(series: Series, values: np.ndarray, start_s: int, step_s: int, n_ste
 
 def _hold(row: np.ndarray, time_s: np.ndarray, values: np.ndarray, interval_s: float, start_s: int,
           step_s: int) -> None:
-    """Fill the empty steps that begin while a sample of a coarse series holds."""
+    """Fill the empty steps that start while a sample of a coarse series holds."""
     begin_s = start_s + step_s * np.arange(len(row), dtype=np.int64)
-    last = np.searchsorted(time_s, begin_s, side="right") - 1  # the sample before each step's beginning
+    last = np.searchsorted(time_s, begin_s, side="right") - 1  # the sample before each step's start
     is_held = (last >= 0) & (begin_s < time_s[last] + interval_s) & np.isnan(row)
     row[is_held] = values[last[is_held]]
 
 
 def _bridge(grid: np.ndarray, bridge_steps: int) -> None:
-    """Fill gaps of at most so many steps between two values with the one before."""
     position = np.arange(grid.shape[1])
     for row in grid:
         is_empty = np.isnan(row)
@@ -212,17 +210,18 @@ def _bridge(grid: np.ndarray, bridge_steps: int) -> None:
 
 
 LEVELS = (0.05, 0.5, 0.95)
-"""Of the quantiles per request."""
+"""Levels of the quantiles per request."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageProfiles:
-    """What each request uses over the local day, as a share of what it reserved, from samples in a window.
+    """Use of each request over the local day, as a share of its reservation, from samples in a window.
 
-    request_ids: (n,). cpu_cores, mem_gib: float64 (n,), reserved. maximum, mean: float32 (n, n_slots), NaN where a slot
-    has no sample. count: int64 (n, n_slots), samples. slot_quantile: float32 (n, n_slots) or None.
-    quantiles: float64 (n, 3), p5, p50 and p95 of all samples; peak, average: float64 (n,), their maximum and mean; NaN
-    where a request has none. clock: local time of day.
+    request_ids: (n,). cpu_cores, mem_gib: float64 (n,), reserved. maximum, mean: float32 (n,
+    n_slots), NaN without samples. count: int64 (n, n_slots), samples. slot_quantile: float32 (n,
+    n_slots) or None.
+    quantiles: float64 (n, 3), p5, p50 and p95 of all samples; peak, average: float64 (n,), their
+    maximum and mean; NaN without samples. clock: local time of day.
     """
 
     request_ids: np.ndarray
@@ -242,16 +241,15 @@ class UsageProfiles:
 
     @property
     def n_slots(self) -> int:
-        """Slots of a day."""
+        """Number of slots of a day."""
         return self.maximum.shape[1]
 
 
 def profiles_of(grid: UsageGrid, n_slots: int = 96, *, from_s: int | None = None, to_s: int | None = None,
                 resource: str = "cpu", slot_quantile: float | None = None) -> UsageProfiles:
-    """The profiles of a grid, each of whose steps is one sample at its beginning.
-
-    from_s, to_s: the window on the trace's clock, from_s <= begin of the step < to_s; None = from the first, to the
-    last. resource: "cpu" or "mem". slot_quantile: also this quantile (0 to 1) of each slot.
+    """The profiles of a grid; a step is one sample at its start. from_s, to_s: the window on the
+    trace's clock, from_s <= start of the step < to_s; None = from the first, to the last. resource:
+    "cpu" or "mem". slot_quantile: also this quantile (0 to 1) of each slot.
 
     >>> grid = UsageGrid(np.array([7]), np.array([[0.1, 0.3, 0.5, 0.7]], np.float32), None, np.array([2.0]),
     ...                  np.array([8.0]), 0, 43_200, DayClock())
@@ -270,7 +268,7 @@ def profiles_of(grid: UsageGrid, n_slots: int = 96, *, from_s: int | None = None
 
 def series_profiles(requests: UsageRequests, series: Series, clock: DayClock, n_slots: int, from_s: int | None,
                     to_s: int | None, resource: str, slot_quantile: float | None) -> UsageProfiles:
-    """The profiles of the samples themselves, whatever their intervals; as `profiles_of`."""
+    """The profiles of the samples, for any intervals; as `profiles_of`."""
     values = _resource(resource, series.cpu, series.mem)
     is_in = _window(series.time_s, from_s, to_s) & ~np.isnan(values)
     return folded(requests, series.idx_request[is_in], series.time_s[is_in], values[is_in], clock, n_slots,
@@ -303,7 +301,7 @@ def folded(requests: UsageRequests, idx_request: np.ndarray, time_s: np.ndarray,
 
 
 def joined(parts: list[UsageProfiles]) -> UsageProfiles:
-    """The profiles of several sets of requests as one, in the order given; at least one part."""
+    """The profiles of several sets of requests as one, in order; at least one part."""
     first = parts[0]
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (
         "request_ids", "cpu_cores", "mem_gib", "maximum", "mean", "count", "quantiles", "peak", "average")}
@@ -318,14 +316,14 @@ def _quantiles(group: np.ndarray, values: np.ndarray, n_groups: int, levels: tup
     ordered = values[np.lexsort((values, group))].astype(np.float64)
     size = np.bincount(group, minlength=n_groups)
     begin = np.cumsum(size) - size
-    found = np.full((n_groups, len(levels)), np.nan)
+    quantiles = np.full((n_groups, len(levels)), np.nan)
     has = size > 0
     for k, level in enumerate(levels):
         place = begin[has] + level * (size[has] - 1)
         low = np.floor(place).astype(np.int64)
         high = np.minimum(low + 1, begin[has] + size[has] - 1)
-        found[has, k] = ordered[low] + (place - low) * (ordered[high] - ordered[low])
-    return found
+        quantiles[has, k] = ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    return quantiles
 
 
 def _resource(resource: str, cpu: np.ndarray, mem: np.ndarray | None) -> np.ndarray:
@@ -349,23 +347,24 @@ def _window(time_s: np.ndarray, from_s: int | None, to_s: int | None) -> np.ndar
 _N_LINEAR = 256
 """Bins from 0 to 1."""
 _RATIO = 1 + 1 / 64
-"""Of the bounds of a bin above 1."""
+"""Ratio of the bounds of a bin above 1."""
 TOLERANCE = 0.5 / _N_LINEAR
-"""Most by which a quantile up to 1 differs from the exact one, as a share of what is reserved."""
+"""The largest error of a quantile up to 1, as a share of the reservation."""
 TOLERANCE_ABOVE = (_RATIO - 1) / 2
-"""Most by which a quantile above 1 differs, as a share of itself."""
+"""The largest relative error of a quantile above 1."""
 
 
 def streamed_profiles(stream: UsageStream, n_slots: int = 96, *, from_s: int | None = None, to_s: int | None = None,
                       resource: str = "cpu", progress: Callable[[int, int], None] | None = None) -> UsageProfiles:
     """Profiles of the requests of a stream with a sample in the window, in the stream's order.
 
-    Memory is that of the requests: about 3.5 kB each with 96 slots and a cap of 10. Maximum and count are exact, means
-    too but for rounding. Quantiles come from a histogram per request: within `TOLERANCE` up to 1 and `TOLERANCE_ABOVE`
-    of themselves above. Second samples at one time count, which only an order by time would show. from_s, to_s: the
-    window from_s <= t < to_s. resource: "cpu" or "mem". progress: called with (done, total) samples where known.
+    Memory is that of the requests: about 3.5 kB each with 96 slots and a cap of 10. Maximum and
+    count are exact, means up to rounding. Quantiles come from a histogram per request, with errors
+    up to `TOLERANCE` below 1 and `TOLERANCE_ABOVE` above. A second sample at one time counts, since
+    the order is not by time. from_s, to_s: the window from_s <= t < to_s. resource: "cpu" or "mem".
+    progress: called with (done, total) samples where known.
 
-    Refused with ValueError: a stream without a sample in the window, "mem" of a stream without memory.
+    ValueError for a stream without a sample in the window, and "mem" without memory.
 
     >>> from sojourn.features.usage.trace_usage import stream_synthetic
     >>> profiles = streamed_profiles(stream_synthetic(n_requests=1000, n_usage=2, days=3))
@@ -411,15 +410,14 @@ def streamed_profiles(stream: UsageStream, n_slots: int = 96, *, from_s: int | N
     maximum, total, count, bins = maximum[idx], total[idx], count[idx], bins[idx]
     with np.errstate(invalid="ignore"):
         mean = (total / count).astype(np.float32)
-    chosen = stream.requests().select(idx)
+    users = stream.requests().select(idx)
     return UsageProfiles(
-        chosen.request_ids, chosen.cpu_cores, chosen.mem_gib, np.where(count > 0, maximum, np.float32(np.nan)), mean,
+        users.request_ids, users.cpu_cores, users.mem_gib, np.where(count > 0, maximum, np.float32(np.nan)), mean,
         count, None, _quantiles_of_bins(bins, bounds), maximum.max(1).astype(np.float64), total.sum(1) / count.sum(1),
         stream.clock)
 
 
 def _bounds(cap: float) -> np.ndarray:
-    """Bounds of the bins from 0 to the cap, float64, ascending."""
     linear = np.arange(_N_LINEAR + 1) / _N_LINEAR
     if cap <= 1:
         return linear
@@ -428,15 +426,15 @@ def _bounds(cap: float) -> np.ndarray:
 
 
 def _quantiles_of_bins(bins: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Quantiles at `LEVELS` (n, 3): each order statistic is taken at the middle of its bin, then interpolated."""
+    """Quantiles at `LEVELS` (n, 3), interpolated between order statistics, each at the middle of its bin."""
     middle = (bounds[:-1] + bounds[1:]) / 2
     upto = np.cumsum(bins, axis=1, dtype=np.int64)
     size = upto[:, -1]
-    found = np.empty((len(bins), len(LEVELS)))
+    quantiles = np.empty((len(bins), len(LEVELS)))
     for k, level in enumerate(LEVELS):
         place = level * (size - 1)
         low = np.floor(place).astype(np.int64)
         high = np.minimum(low + 1, size - 1)
         at_low, at_high = (middle[(upto <= rank[:, None]).sum(1)] for rank in (low, high))
-        found[:, k] = at_low + (place - low) * (at_high - at_low)
-    return found
+        quantiles[:, k] = at_low + (place - low) * (at_high - at_low)
+    return quantiles

@@ -1,10 +1,8 @@
 """A folder of usage series: Parquet files by a hash of the request, read one at a time as grids or profiles.
 
-Files of a store with a digest of each, so that a damaged, edited, mixed or replaced store is refused.
-
-From samples to the files of a store in two steps, each of which can be done apart: by file read, by part written.
-
-A folder for what is not finished, beside its place; what a killed process left there is removed by the next one.
+Each file has a digest, so a damaged, edited, mixed or replaced store is refused. Writing has two steps that
+can be distributed: by file read, then by part written. Unfinished parts are in a temporary folder
+beside the store; the next process removes what a killed one left there.
 """
 
 from __future__ import annotations
@@ -56,14 +54,14 @@ def part_name(part: int) -> str:
 
 
 def write_header(folder: Path, header: Mapping[str, Any]) -> None:
-    """Write `usage.json` last: the header, the digest of every other file of the folder, and its own digest."""
+    """Write `usage.json` last: the header, and digests of all other files and of itself."""
     digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.parquet"))}
     whole = {**header, "format_version": FORMAT_VERSION, "files": digests}
     (folder / MARK).write_text(json.dumps({**whole, "digest": _digest(whole)}, indent=2, sort_keys=True) + "\n")
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """The header of a store; FileNotFoundError without one, ValueError of another version or where it was changed."""
+    """The header of a store; FileNotFoundError without one, ValueError if its version differs or it was changed."""
     path = folder / MARK
     if not path.is_file():
         raise FileNotFoundError(f"usage folder must hold {MARK}, got {str(folder)!r}")
@@ -74,16 +72,16 @@ def read_header(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} must be a usage header, got {error}") from error
     if version != FORMAT_VERSION:
         raise ValueError(f"{path}: format_version must be {FORMAT_VERSION}, got {version!r}; store the series again")
-    rest = {name: value for name, value in header.items() if name != "digest"}
-    if header.get("digest") != _digest(rest):
+    signed = {name: value for name, value in header.items() if name != "digest"}
+    if header.get("digest") != _digest(signed):
         raise ValueError(f"{path} must be as it was written, got a changed one; store the series again")
     return header
 
 
 def read_stored(folder: Path, name: str, header: Mapping[str, Any]) -> pa.Table:
-    """The table in a file of a store; FileNotFoundError where it is gone, ValueError where it is another.
+    """The table in a file of a store; FileNotFoundError if it is missing, ValueError if its digest differs.
 
-    The bytes that are checked are the bytes that are read: a store that is replaced meanwhile is noticed.
+    The digest is of the bytes that are read, so a store that is replaced meanwhile is detected.
     """
     path = folder / name
     if not path.is_file():
@@ -96,7 +94,7 @@ def read_stored(folder: Path, name: str, header: Mapping[str, Any]) -> pa.Table:
 
 
 def check_only_ours(folder: Path) -> None:
-    """ValueError where a folder holds anything but a store: replacing the store would delete it."""
+    """ValueError if a folder holds other files, which replacing the store would delete."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -120,7 +118,7 @@ _N_SHOWN = 5
 class UsageSource:
     """How a stream is opened again in another process.
 
-    opening: a module's function such as `read_usage`. args, options: what it is given; all of it hashable.
+    opening: a module's function such as `read_usage`. args, options: its arguments; all hashable.
     """
 
     opening: Callable[..., UsageStream]
@@ -128,15 +126,15 @@ class UsageSource:
     options: tuple[tuple[str, Any], ...] = ()
 
     def open(self) -> UsageStream:
-        """The stream; raises what opening it raises."""
+        """The stream; raises the errors of `opening`."""
         return self.opening(*self.args, **dict(self.options))
 
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """What was spooled: first and last time, whether there is memory; start_s is None where no sample was kept.
+    """A spooled file: first and last time, whether there is memory; start_s is None without accepted samples.
 
-    tag: in the names of its files. It differs each time: what a worker left that was killed is not read.
+    tag: in the names of its files; new each time, so files of a killed worker are not read.
     """
 
     tag: str
@@ -157,10 +155,10 @@ class FileWork:
 
 @dataclass(frozen=True, slots=True)
 class PartWork:
-    """One part of a store: what was spooled for it, in the order of the files, becomes its Parquet file.
+    """One part of a store: its spooled samples, in the order of the files, become its Parquet file.
 
-    tags: of each file. rows: int32 of each file, the row of each of its requests in the store; None where they are the
-    store's own.
+    tags: of each file. rows: int32 for each file, the row of each of its requests in the store;
+    None if they are already rows of the store.
     """
 
     fresh: Path
@@ -174,8 +172,8 @@ class PartWork:
 class WrittenPart:
     """members: int64, rows of the requests in the part. interval_s: float64, median time between samples of each.
 
-    n_same: samples at the time of another one of their request, which are left out; shown: the first of them as
-    (request, time_s, cpu). n_back: samples that stood before the one above.
+    n_same: samples at the time of another one of their request, which are dropped; shown: the first
+    of them as (request, time_s, cpu). n_back: samples earlier than the one before them in the file.
     """
 
     part: int
@@ -197,7 +195,7 @@ def part_of(request_id: int | str, n_parts: int) -> int:
 
 def spool(stream: UsageStream, fresh: Path, n_parts: int,
           progress: Callable[[int, int], None] | None = None) -> Spooled:
-    """Write the blocks of a stream as raw records, a file a part."""
+    """Write the blocks of a stream as raw records, a file for each part."""
     part, tag = np.zeros(0, np.int32), secrets.token_hex(8)
     start_s, end_s, has_mem, n_done = None, 0, False, 0
     for block in stream.blocks():
@@ -215,7 +213,7 @@ def spool(stream: UsageStream, fresh: Path, n_parts: int,
 
 
 def spool_file(work: FileWork) -> tuple[Spooled, FileCounts]:
-    """Spool one file of a source; raises what reading it raises."""
+    """Spool one file of a source; raises the errors of reading."""
     stream = _opened(work.source, work.fresh).file(work.file)
     n_known = len(stream.table)
     return spool(stream, work.fresh, work.n_parts), stream.counts(n_known)
@@ -265,11 +263,11 @@ def _write(block: UsageBlock, part: np.ndarray, fresh: Path, tag: str) -> None:
     begins = np.flatnonzero(np.diff(part, prepend=-1))
     for lo, hi in zip(begins, np.append(begins[1:], len(part)), strict=True):
         with _spool(fresh, int(part[lo]), tag).open("ab") as raw:
-            raw.write(rows[lo:hi].tobytes())  # tofile would not say that the disk is full
+            raw.write(rows[lo:hi].tobytes())  # tofile would not raise if the disk is full
 
 
 def _ordered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Rows by request and time, those of one time in the order of the file; which come again; how many were back."""
+    """Rows by request and time, those of one time in the order of the file; which are repeated; how many were back."""
     rows = rows[np.argsort(rows["request"], kind="stable")]
     is_same = np.diff(rows["request"], prepend=-1) == 0
     step = np.diff(rows["time_s"], prepend=0)
@@ -287,17 +285,18 @@ def _spool(fresh: Path, part: int, tag: str) -> Path:
 
 N_PARTS = 16
 MAX_CELLS = 1 << 25
-"""Most cells of a grid of `grids`: 128 MiB; a file with more is given in several grids."""
+"""The most cells of a grid of `grids`: 128 MiB; a larger file gives several grids."""
 MAX_CELLS_AT_ONCE = 1 << 31
-"""Most cells of the one grid of `grid`: 8 GiB."""
+"""The most cells of the grid of `grid`: 8 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageStore:
     """Usage series on disk; `store_usage` writes the folder, `open` reads its header and its requests.
 
-    requests: all requests of the trace, those without a series included. part: int32 (n,), the file of each, -1 = it
-    has no series. interval_s: float64 (n,), median time between its samples. start_s, end_s: of the first and the last
+    requests: all requests of the trace, also those without a series. part: int32 (n,), the file of
+    each, -1 = no series. interval_s: float64 (n,), median time between its samples. start_s, end_s:
+    of the first and the last
     sample. clock: local time of day. header: the report and the source, as in `usage.json`.
     """
 
@@ -312,10 +311,10 @@ class UsageStore:
 
     @classmethod
     def open(cls, folder: str | Path) -> UsageStore:
-        """The store in `folder`; FileNotFoundError where it or its table of requests is missing.
+        """The store in `folder`; FileNotFoundError if it or its table of requests is missing.
 
-        ValueError where it is of another format, or where a file is not the one that was stored. The files of samples
-        are checked when they are read.
+        ValueError if it has another format, or a file was changed. The files of samples are checked
+        when they are read.
         """
         source = Path(folder)
         header = read_header(source)
@@ -329,9 +328,10 @@ class UsageStore:
               bridge_steps: int = 0) -> Iterator[UsageGrid]:
         """Grids of the requests with a series, file by file; the rules of a step are those of `gridded`.
 
-        start_s, end_s: the window start_s <= t < end_s on the trace's clock; by default all samples, from the multiple
-        of step_s at or before the first. All grids have the same steps. A grid has at most `MAX_CELLS` cells, so a file
-        with more gives several. Refused: steps that are more than that for one request.
+        start_s, end_s: the window start_s <= t < end_s on the trace's clock; by default all
+        samples, from the multiple of step_s at or before the first. All grids have the same steps.
+        A grid has at most `MAX_CELLS` cells, so a larger file gives several. ValueError for more
+        steps than that.
         """
         begin_s, n_steps = self._steps(step_s, start_s, end_s)
         if n_steps > MAX_CELLS:
@@ -349,10 +349,10 @@ class UsageStore:
 
     def grid(self, request_ids: Iterable[int | str] | None = None, step_s: int = 300, *, start_s: int | None = None,
              end_s: int | None = None, take: Take = "mean", bridge_steps: int = 0) -> UsageGrid:
-        """The requests named, in that order, as one grid; None = all that have a series, in the trace's order.
+        """The given requests, in order, as one grid; None = all with a series, in the trace's order.
 
-        A request named without a series has a row of NaN. Refused: an id that is not in the trace, or twice; more cells
-        than `MAX_CELLS_AT_ONCE`.
+        A request without a series has a row of NaN. ValueError for an unknown or duplicate id, and
+        more cells than `MAX_CELLS_AT_ONCE`.
         """
         begin_s, n_steps = self._steps(step_s, start_s, end_s)
         idx = np.flatnonzero(self.part >= 0) if request_ids is None else self._rows(request_ids)
@@ -370,8 +370,8 @@ class UsageStore:
             cpu[here] = grid.cpu
             if mem is not None and grid.mem is not None:
                 mem[here] = grid.mem
-        chosen = self.requests.select(idx)
-        return UsageGrid(chosen.request_ids, cpu, mem, chosen.cpu_cores, chosen.mem_gib, begin_s, step_s, self.clock,
+        picks = self.requests.select(idx)
+        return UsageGrid(picks.request_ids, cpu, mem, picks.cpu_cores, picks.mem_gib, begin_s, step_s, self.clock,
                          self.interval_s[idx])
 
     def profiles(self, n_slots: int = 96, *, from_s: int | None = None, to_s: int | None = None,
@@ -411,7 +411,7 @@ class UsageStore:
         return np.array([of[name] for name in names], np.int64)
 
     def _series(self, part: int, idx: np.ndarray) -> Series:
-        """The samples of the requests in the rows `idx`, all of the file `part`, numbered in that order."""
+        """The samples of the requests at the rows `idx`, all in the file `part`, numbered in that order."""
         table = read_stored(self.folder, part_name(part), self.header)
         request = table.column("request").to_numpy()
         time_s, cpu = (table.column(name).to_numpy() for name in ("time_s", "cpu"))
@@ -428,18 +428,19 @@ class UsageStore:
 
     def _grid(self, series: Series, idx: np.ndarray, start_s: int, step_s: int, n_steps: int, take: Take,
               bridge_steps: int) -> UsageGrid:
-        chosen = self.requests.select(idx)
+        picks = self.requests.select(idx)
         cpu = gridded(series, series.cpu, start_s, step_s, n_steps, take, bridge_steps)
         mem = None if series.mem is None else gridded(series, series.mem, start_s, step_s, n_steps, take, bridge_steps)
-        return UsageGrid(chosen.request_ids, cpu, mem, chosen.cpu_cores, chosen.mem_gib, start_s, step_s, self.clock,
+        return UsageGrid(picks.request_ids, cpu, mem, picks.cpu_cores, picks.mem_gib, start_s, step_s, self.clock,
                          self.interval_s[idx])
 
 
 @dataclass(frozen=True, slots=True)
 class SharedReading:
-    """Reading shared out. source: opens the stream anew in another process, at a path that it can see.
+    """Distributed reading.
 
-    share: what a task (a module's function, an item) gives for each item, in their order; raises what the first raised.
+    source: opens the stream in another process, at a path that it can read. share: applies a task
+    (a module's function) to each item; results in order, or the first error.
     """
 
     source: UsageSource
@@ -450,15 +451,16 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
                 progress: Callable[[int, int], None] | None = None, shared: SharedReading | None = None) -> UsageStore:
     """Write the samples of a stream as a store, whole or not at all; replaces an older store.
 
-    A file holds the requests of one value of crc32(id) modulo n_parts, ordered by request and time, so memory is that
-    of the largest file: give more parts where a file would have above 10 M samples. Of several samples of a request at
-    one time the first stays, the others are refused (`SAME_TIME`); samples out of order are sorted and counted
-    (`UNORDERED`). progress: called with (done, total) samples where the total is known. shared: each file that is read,
-    then each that is written, is shared out; bytes and report are the same.
+    A file holds the requests of one value of crc32(id) modulo n_parts, ordered by request and time,
+    so memory is that of the largest file: use more parts if a file would have above 10 M samples.
+    Of several samples of a request at one time the first counts, the others are refused
+    (`SAME_TIME`); samples out of order are sorted and counted (`UNORDERED`). progress: called with
+    (done, total) samples if the total is known. shared: distributes reading and writing by file;
+    bytes and report are the same.
 
-    What a killed process left beside the folder is removed first.
+    Remains of a killed process beside the folder are removed first.
 
-    Refused with ValueError: n_parts not in 1 .. 4096, a stream without one sample, a folder with anything else in it,
+    ValueError for n_parts not in 1 .. 4096, a stream without samples, or a folder with other files,
     also beside an older store (before a sample is read).
     """
     if not 1 <= n_parts <= 4096:
@@ -501,11 +503,11 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
 def _spooled_files(stream: UsageStream, source: UsageSource,
                    share: Callable[[Callable[[Any], Any], Sequence[Any]], Sequence[Any]], fresh: Path,
                    n_parts: int) -> tuple[list[Spooled], tuple[np.ndarray, ...] | None]:
-    """What was spooled of each file, and the rows of its requests in the store, if files name requests."""
+    """The spooled samples of each file, and the rows of its requests in the store, if files name requests."""
     work = [FileWork(source, file, fresh.resolve(), n_parts) for file in range(stream.n_files)]
-    found = share(spool_file, work)
-    rows = stream.add([counts for _, counts in found])
-    return [spooled for spooled, _ in found], tuple(rows) if stream.table.is_growing else None
+    results = share(spool_file, work)
+    rows = stream.add([counts for _, counts in results])
+    return [spooled for spooled, _ in results], tuple(rows) if stream.table.is_growing else None
 
 
 try:
@@ -519,10 +521,11 @@ _N_RANDOM = 8
 
 @contextmanager
 def spool_folder(target: Path) -> Iterator[Path]:
-    """An empty folder `.NAME.*` beside `target` of this process alone; removed where the block fails.
+    """An empty folder `.NAME.*` beside `target` of this process alone; removed if the block fails.
 
-    The folder is locked while its process lives, and the system ends the lock with the process. So before a folder is
-    made, those without a lock are removed. Where the system has no such locks, nothing is removed.
+    The folder is locked while its process lives, and the system ends the lock with the process. So
+    before a folder is created, those without a lock are removed. Without such locks, nothing is
+    removed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_left(target)
@@ -538,7 +541,7 @@ def spool_folder(target: Path) -> Iterator[Path]:
 
 
 def _locked(target: Path) -> tuple[Path, int | None]:
-    """A folder and its lock; made anew where another process took it for a left one in between."""
+    """A folder and its lock; tried again if another process removed it in between."""
     while True:
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         if fcntl is None:
@@ -554,23 +557,23 @@ def _locked(target: Path) -> tuple[Path, int | None]:
 def _remove_left(target: Path) -> None:
     if fcntl is None:
         return
-    for left in sorted(target.parent.iterdir()):
-        if not _is_ours(left, target):
+    for folder in sorted(target.parent.iterdir()):
+        if not _is_ours(folder, target):
             continue
-        with suppress(OSError):  # gone meanwhile, or its process lives
-            lock = os.open(left, os.O_RDONLY)
+        with suppress(OSError):  # removed meanwhile, or its process lives
+            lock = os.open(folder, os.O_RDONLY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
 
 
-def _is_ours(left: Path, target: Path) -> bool:
-    """Whether it has such a name and holds parts of a store alone, so that a folder of the user stays."""
+def _is_ours(folder: Path, target: Path) -> bool:
+    """Whether it has such a name and holds only parts of a store, so that folders of the user stay."""
     prefix = f".{target.name}."
-    if not left.name.startswith(prefix) or len(left.name) != len(prefix) + _N_RANDOM:
+    if not folder.name.startswith(prefix) or len(folder.name) != len(prefix) + _N_RANDOM:
         return False
-    if left.is_symlink() or not left.is_dir():
+    if folder.is_symlink() or not folder.is_dir():
         return False
-    return all(path.name in (MARK, REQUESTS) or path.name.startswith("part-") for path in left.iterdir())
+    return all(path.name in (MARK, REQUESTS) or path.name.startswith("part-") for path in folder.iterdir())

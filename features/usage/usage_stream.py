@@ -1,8 +1,7 @@
-"""One stream of usage samples, whatever file they come from, with every refused sample counted by its rule.
+"""One stream of usage samples from any file, with every refused sample counted by its rule.
 
-Blocks of usage samples, and the requests that they belong to.
-
-What a reader of usage series is: the function that opens a stream, and what help and docs say of it.
+`UsageBlock` are samples, `UsageRequests` their requests. `UsageReader` is a reader: the function
+that opens a stream, and its texts for help and docs.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from sojourn.serving.usage import DayClock
 class UsageBlock:
     """Samples that passed the rules of `UsageStream`, in the order of the file, at least one.
 
-    idx_request: int32 (n,), the row of the request in `UsageStream.requests()`. time_s: int64 (n,), whole seconds on
-        the trace's clock. cpu: float32 (n,), share of the request's cores, 0 to the cap. mem: the same of its memory,
-        NaN = none; or None where the trace has none.
+    idx_request: int32 (n,), the row of the request in `UsageStream.requests()`. time_s: int64 (n,),
+        whole seconds on the trace's clock. cpu: float32 (n,), share of the request's cores, 0 to
+        the cap. mem: the same for its memory, NaN = none; or None if the trace has none.
     """
 
     idx_request: np.ndarray
@@ -38,10 +37,10 @@ class UsageBlock:
 
 @dataclass(frozen=True, slots=True)
 class UsageRequests:
-    """The requests of a stream, in the order in which they were named.
+    """The requests of a stream, in the order of their first mention.
 
-    request_ids: (n,), unique, int64 or str objects. cpu_cores, mem_gib: float64 (n,), what each reserved; 1 and 0 where
-    that is not published.
+    request_ids: (n,), unique, int64 or str objects. cpu_cores, mem_gib: float64 (n,), reservations;
+    1 and 0 if not published.
 
     >>> requests = UsageRequests(np.array([7, 9]), np.array([2.0, 1.0]), np.array([8.0, 4.0]))
     >>> len(requests), requests.select(np.array([1])).request_ids.tolist()
@@ -62,7 +61,7 @@ class UsageRequests:
 
 @dataclass(slots=True)
 class RequestTable:
-    """Requests by their id while a file is read; a table that grows adds each id that it sees first.
+    """Requests by their id while a file is read; a growing table adds each new id.
 
     >>> table = RequestTable(is_growing=True)
     >>> table.rows(["a", "b", "a"]).tolist(), len(table)
@@ -78,7 +77,7 @@ class RequestTable:
         return len(self._row)
 
     def add(self, ids: Iterable[int | str], cpu_cores: Iterable[float], mem_gib: Iterable[float]) -> None:
-        """Add requests; one that is there keeps its row and takes the larger sizes."""
+        """Add requests; a known one keeps its row and gets the larger sizes."""
         for name, cores, mem in zip(ids, cpu_cores, mem_gib, strict=True):
             row = self._row.setdefault(name, len(self._row))
             if row == len(self._cpu_cores):
@@ -89,18 +88,18 @@ class RequestTable:
                 self._mem_gib[row] = max(self._mem_gib[row], float(mem))
 
     def rows(self, ids: Iterable[int | str]) -> np.ndarray:
-        """Row of each id, int32; -1 where it is not there and the table does not grow."""
+        """Row of each id, int32; -1 if unknown and the table does not grow."""
         if self.is_growing:
-            found = []
+            result = []
             for name in ids:
                 if name not in self._row:
                     self.add([name], [1.0], [0.0])
-                found.append(self._row[name])
-            return np.array(found, np.int32)
+                result.append(self._row[name])
+            return np.array(result, np.int32)
         return np.array([self._row.get(name, -1) for name in ids], np.int32)
 
     def copy(self) -> RequestTable:
-        """A table of its own with the same requests."""
+        """An independent table with the same requests."""
         return RequestTable(self.is_growing, dict(self._row), list(self._cpu_cores), list(self._mem_gib))
 
     def names(self, first: int = 0) -> list[int | str]:
@@ -115,7 +114,7 @@ class RequestTable:
 
 
 MAX_CPU = 10.0
-"""Most cores in use as a share of those reserved; bitbrains reaches 1.8, and ten times is a damaged cell."""
+"""The highest use of cores as a share of the reservation; bitbrains reaches 1.8, and ten times is a damaged cell."""
 _SHARE_HIGH = 0.01
 MAX_TIME_S = 3_200_000_000
 """About 100 years, the bound of all readers."""
@@ -129,17 +128,17 @@ SAME_TIME = "second sample of a request at the same time"
 BAD_MEM = "mem not within 0 .. cap: taken as missing"
 UNORDERED = "sample before the one of its request above: sorted"
 RULES = (NO_REQUEST, BAD_TIME, BAD_CPU, NEGATIVE_CPU, HIGH_CPU, SAME_TIME)
-"""In the order in which they are asked; a sample counts under its first."""
+"""Rules in order; a sample counts under the first that it breaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawSamples:
-    """Samples as a file has them, before any rule.
+    """Samples of a file, before any rule.
 
-    file, first_row: where they stand, for the report. ids: (n,) request ids. idx_request: int32 (n,), -1 = unknown.
-    time_s, cpu: float64 (n,), NaN = missing. mem: the same, or None. odd: rule of the format -> bool (n,), the samples
-    that break it; asked after `NO_REQUEST`, in this order. row_of: int64 (n,), the row in the block that each sample
-    comes from, where a row has several; None = one each.
+    file, first_row: their place, for the report. ids: (n,) request ids. idx_request: int32 (n,), -1 = unknown.
+    time_s, cpu: float64 (n,), NaN = missing. mem: the same, or None. odd: rule of the format ->
+    bool (n,), the samples that break it; checked after `NO_REQUEST`, in this order. row_of: int64
+    (n,), the row of each sample in the block, if a row has several; None = one each.
     """
 
     file: str
@@ -155,10 +154,10 @@ class RawSamples:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What became of every sample and of every request.
+    """The result for every sample and every request.
 
     read: samples read, kept, repaired and refused by rule. n_series: requests with at least one sample.
-    without_series: ids of the requests that have none. without_request: ids that samples named and the trace lacks.
+    without_series: ids of requests without samples. without_request: ids of samples that are not in the trace.
     """
 
     read: ReadReport
@@ -167,7 +166,7 @@ class UsageReport:
     without_request: tuple[int | str, ...]
 
     def doubts(self) -> tuple[str, ...]:
-        """What a person should look at before the series are used: percent that were read as shares."""
+        """Warnings for a person before the series are used: percent that were read as shares."""
         n_high = self.read.refused.get(HIGH_CPU, 0)
         if n_high < _SHARE_HIGH * max(self.read.n_read, 1):
             return ()
@@ -175,7 +174,7 @@ class UsageReport:
                 "reserved; percent are divided by 100 (`full` 100, of the reader `table`)",)
 
     def text(self) -> str:
-        """Rows of text: doubts, counts by rule, then who lacks what, with the first five names."""
+        """Rows of text: doubts, counts by rule, then missing series and requests, with the first five names."""
         rows = [*self.doubts(), *self.read.lines(), f"series {self.n_series:,}"]
         for what, names in (("requests without a series", self.without_series),
                             ("series without a request", self.without_request)):
@@ -191,10 +190,11 @@ Reading = Callable[[RequestTable, ReadLedger], Iterator[RawSamples]]
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """What reading one file of a stream found out, besides its samples.
+    """The counts of one file of a stream.
 
-    names: ids of requests that the table did not have before. n_samples: int64, kept samples of each request of the
-    table as it was after that file. strangers: ids that samples named and the table lacks. ledger: all other counts.
+    names: ids of new requests of the table. n_samples: int64, kept samples of each request of the
+    table after that file. strangers: ids of samples that are not in the table. ledger: all other
+    counts.
     """
 
     names: tuple[int | str, ...]
@@ -207,8 +207,9 @@ class FileCounts:
 class UsageStream:
     """Samples of one trace, in blocks; memory grows with the requests, not with the samples.
 
-    source: of the trace, one line. clock: local time of day of the trace's seconds. read: all raw samples, or a reading
-    for each file where they lie in several. max_cpu: the cap of cpu and mem. n_rows: samples in the files where known.
+    source: of the trace, one line. clock: local time of day of the trace's seconds. read: all raw
+    samples, or a reading for each file. max_cpu: the cap of cpu and mem. n_rows: samples in the
+    files if known.
 
     Rules, for each sample in this order: the request is known (`NO_REQUEST`); those of the format; the time is a whole
     number between -100 and 100 years (`BAD_TIME`); cpu is finite (`BAD_CPU`), not negative (`NEGATIVE_CPU`) and not
@@ -243,7 +244,7 @@ class UsageStream:
             raise ValueError(f"max_cpu must be above 0, got {self.max_cpu!r}")
 
     def blocks(self) -> Iterator[UsageBlock]:
-        """The samples that keep the rules; a second call reads the files again and counts anew."""
+        """The samples that follow the rules; a second call reads the files again and counts anew."""
         self._ledger = ReadLedger(max_texts=N_EXAMPLES)
         self._n_samples = np.zeros(len(self.table), np.int64)
         self._strangers = {}
@@ -258,29 +259,29 @@ class UsageStream:
 
     @property
     def n_files(self) -> int:
-        """How many files can be read apart from each other."""
+        """How many files can be read independently."""
         return len(self._readings)
 
     def file(self, place: int) -> UsageStream:
-        """A stream of one file alone, with a table of its own where that grows."""
+        """A stream of one file alone, with an independent table if that grows."""
         return UsageStream(self.source, self.clock, self._readings[place],
                            self.table.copy() if self.table.is_growing else self.table, self.max_cpu)
 
     def counts(self, n_known: int) -> FileCounts:
-        """What reading found out; n_known: the length of the table before."""
+        """The counts of reading; n_known: the length of the table before."""
         return FileCounts(tuple(self.table.names(n_known)), self._n_samples, tuple(self._strangers), self._ledger)
 
-    def add(self, found: Sequence[FileCounts]) -> list[np.ndarray]:
-        """Count what each file's stream counted, in their order, as `blocks` would have.
+    def add(self, counts: Sequence[FileCounts]) -> list[np.ndarray]:
+        """Add the counts of each file's stream, in order, as from `blocks`.
 
-        Returns of each file the rows of its table in this one, int32.
+        Returns for each file the rows of its table in this one, int32.
         """
         self._ledger = ReadLedger(max_texts=N_EXAMPLES)
         n_known = len(self.table)
-        rows = [np.append(np.arange(n_known, dtype=np.int32), self.table.rows(each.names)) for each in found]
+        rows = [np.append(np.arange(n_known, dtype=np.int32), self.table.rows(each.names)) for each in counts]
         self._n_samples = np.zeros(len(self.table), np.int64)
         self._strangers = {}
-        for each, row in zip(found, rows, strict=True):
+        for each, row in zip(counts, rows, strict=True):
             self._ledger.add(each.ledger)
             self._n_samples[row[:len(each.n_samples)]] += each.n_samples
             self._strangers.update(dict.fromkeys(each.strangers))
@@ -291,16 +292,16 @@ class UsageStream:
         return self.read if isinstance(self.read, tuple) else (self.read,)
 
     def requests(self) -> UsageRequests:
-        """The requests known so far: all of them before the first block, unless the files alone name them."""
+        """The requests known so far: all of them before the first block, unless only the files name them."""
         return self.table.requests()
 
     def settle(self, n_same: int, examples: Sequence[str], n_unordered: int) -> None:
-        """Count what only an order by time shows: second samples at one time, and samples out of order."""
+        """Add counts that need an order by time: second samples at one time, and samples out of order."""
         self._ledger.refuse(SAME_TIME, self.source, np.zeros(n_same, np.int64), examples)
         self._ledger.repair(UNORDERED, n_unordered)
 
     def report(self) -> UsageReport:
-        """What was read so far."""
+        """The report so far."""
         ids = self.table.requests().request_ids
         has_series = np.zeros(len(ids), bool)
         has_series[:len(self._n_samples)] = self._n_samples > 0
@@ -310,12 +311,12 @@ class UsageStream:
                            tuple(ids[~has_series].tolist()), tuple(self._strangers))
 
     def nothing_kept(self) -> ValueError:
-        """What to raise where no sample of the stream keeps the rules: each rule's count, and ids that do not match."""
+        """The error if no sample of the stream follows the rules: each rule's count, and ids that do not match."""
         refused = dict(self.report().read.refused)
         text = f"{self.source} must hold at least one sample that keeps the rules, got none; refused: {refused}"
         if self._strangers and len(self.table):
-            known = self.requests().request_ids.tolist()[0]
-            text += f"; samples name {next(iter(self._strangers))!r}, the trace {known!r}"
+            known_id = self.requests().request_ids.tolist()[0]
+            text += f"; samples name {next(iter(self._strangers))!r}, the trace {known_id!r}"
         return ValueError(text)
 
     def _kept(self, raw: RawSamples) -> UsageBlock:
@@ -350,10 +351,10 @@ class UsageStream:
 
 @dataclass(frozen=True, slots=True)
 class UsageReader:
-    """A reader of usage series as the registry knows it; its texts are Markdown.
+    """An entry of the registry of usage readers; its texts are Markdown.
 
-    stream: from a path to a stream, with `timezone`, `max_cpu` and the reader's own options as keywords.
-    path: what it reads. cpu: what its share is of. stamp: what a sample's time marks. step_s: its usual interval.
+    stream: from a path to a stream, with `timezone`, `max_cpu` and the reader's options as keywords. path: the
+    files. cpu: the base of its share. stamp: the meaning of a sample's time. step_s: its usual interval.
 
     >>> UsageReader(lambda path, *, day=None, timezone="UTC", max_cpu=10.0: None, "a file", "cores").options
     ('day',)
