@@ -15,8 +15,8 @@ from pathlib import Path
 import sojourn.simulator as sim
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.simulator.policies.wrappers import switched
 from studies.launches import ab_summary, pre_post, pre_post_figure, run_ab_pool
+from studies.policies.switched import switched
 
 SEEDS = range(100, 112)
 """Not those on which the regression's form was chosen."""

@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sojourn.features.trace import Trace
-from sojourn.simulator.engine import Migration, Result, simulate
-from sojourn.simulator.experiments.comparison import BASELINE
-from sojourn.simulator.policies import Policy
-from sojourn.simulator.predictions import LifetimeSource
-from sojourn.simulator.workloads import Workload, fits_somewhere
+from sojourn.simulator import LifetimeSource, Migration, Policy, Result, Workload, simulate
+from sojourn.simulator.experiments import BASELINE
+from sojourn.simulator.workloads import fits_somewhere
 
 SourceFor = Callable[[Workload], LifetimeSource | None]
 """Predictions for a workload: each half needs its own oracle."""

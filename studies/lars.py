@@ -32,8 +32,8 @@ from sojourn.simulator import (
     simulate,
 )
 from sojourn.simulator.engine import named_policy
-from sojourn.simulator.experiments import batches, expected_exits, n_carried_out
-from sojourn.simulator.policies.wrappers import updated_first
+from sojourn.simulator.policies import updated_first
+from studies.ab_trial import batches, expected_exits, n_carried_out
 from studies.settings import OF_REPLAYS, StudySettings, run_study
 
 ORDERS: tuple[tuple[Literal["trace", "longest-first", "shortest-first", "random"], bool], ...] = (

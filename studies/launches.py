@@ -26,9 +26,10 @@ from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import Oracle, Policy, Workload, simulate
 from sojourn.simulator.engine import named_policy
-from sojourn.simulator.experiments import BASELINE, SourceFor, ab_trial
+from sojourn.simulator.experiments import BASELINE
 from sojourn.simulator.page import BOUND_COLOUR, COLOURS
-from sojourn.simulator.policies.wrappers import switched
+from studies.ab_trial import SourceFor, ab_trial
+from studies.policies.switched import switched
 from studies.settings import OF_REPLAYS, StudySettings, run_study
 
 if TYPE_CHECKING:

@@ -28,14 +28,9 @@ from sojourn.flows.versions.promotion import open_store
 from sojourn.serving.usage import DAY_S, DayClock
 from sojourn.simulator import Oracle, Policy, Workload, build_workload, simulate
 from sojourn.simulator.measures import usage_metrics
-from sojourn.simulator.policies.usage import (
-    WEIGHTS,
-    UsageProfile,
-    lifetime_period,
-    period_aware,
-    squares,
-    violation_fit,
-)
+from studies.policies.lifetime_period import WEIGHTS, lifetime_period
+from studies.policies.usage_scores import period_aware, squares, violation_fit
+from studies.policies.usage_state import UsageProfile
 from studies.settings import StudySettings, run_study
 
 N_REQUESTS, DAYS, LOAD, OVERCOMMIT = 12_000, 14.0, 0.8, 2.5

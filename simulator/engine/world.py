@@ -56,8 +56,7 @@ from sojourn.simulator.loop import (
     ranking,
     read_only,
 )
-from sojourn.simulator.policies import Policy
-from sojourn.simulator.policies.wrappers import is_outdated
+from sojourn.simulator.policies import Policy, is_outdated
 from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, one_step
 from sojourn.simulator.rectification import Rectify, non_migratable
 from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, owner_numbers

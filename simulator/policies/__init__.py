@@ -23,6 +23,7 @@ from sojourn.simulator.policies.policy import (
     free_share_left,
     opens_host,
 )
+from sojourn.simulator.policies.updated_first import is_outdated, updated_first
 
 POLICIES: Mapping[str, Policy] = MappingProxyType({
     "aligned-fit": ALIGNED_FIT,
@@ -76,5 +77,5 @@ def added_code(name: str) -> str:
 __all__ = [
     "KNOWN_POLICIES", "PACKING", "POLICIES", "UPPER_S", "DappRules", "Filter", "GroupRules", "Hooks", "HostScores",
     "PerResource", "Policy", "ResourceScorer", "Scorer", "add_policies", "added_code", "dapp_policy",
-    "free_share_left", "opens_host",
+    "free_share_left", "is_outdated", "opens_host", "updated_first",
 ]  # fmt: skip

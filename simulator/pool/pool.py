@@ -62,8 +62,7 @@ from sojourn.simulator.loop import (
     no_ranking,
     pool_ranking,
 )
-from sojourn.simulator.policies import Policy
-from sojourn.simulator.policies.wrappers import is_outdated
+from sojourn.simulator.policies import Policy, is_outdated
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.whole_numbers import check_setting, is_whole
 from sojourn.simulator.workloads import NO_CONSTRAINTS, UNITS_PER, Workload, shares

@@ -10,11 +10,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from sojourn.simulator.cluster import Cluster, Request
+from sojourn.simulator import PACKING, Cluster, Policy, Request, kernel
 from sojourn.simulator.policies.joint import joint_cost
-from sojourn.simulator.policies.policy import PACKING, Policy, kernel
-from sojourn.simulator.policies.usage.usage_scores import violating_share
-from sojourn.simulator.policies.usage.usage_state import UsageProfile
+from studies.policies.usage_scores import violating_share
+from studies.policies.usage_state import UsageProfile
 
 
 @kernel

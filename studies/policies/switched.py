@@ -6,8 +6,8 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import PACKING, PerResource, Policy, Scorer, kernel
+from sojourn.simulator import PACKING, Cluster, PerResource, Policy, Request, kernel
+from sojourn.simulator.policies import Scorer
 
 
 @functools.cache

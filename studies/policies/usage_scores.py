@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sojourn.simulator.cluster import Cluster, Request
-from sojourn.simulator.policies.policy import PACKING, Policy, kernel
-from sojourn.simulator.policies.usage.usage_state import UsageProfile
+from sojourn.simulator import PACKING, Cluster, Policy, Request, kernel
+from studies.policies.usage_state import UsageProfile
 
 
 @kernel

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
-from sojourn.simulator.policies.policy import Hooks, kernel
+from sojourn.simulator import NEVER, Cluster, Hooks, Request, kernel
 
 
 class UsageState(NamedTuple):

@@ -9,9 +9,8 @@ import pytest
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.experiments import ab_trial
-from sojourn.simulator.experiments.ab_pool import Trial, halves
-from sojourn.simulator.policies.wrappers import switched
+from studies.ab_trial import Trial, ab_trial, halves
+from studies.policies.switched import switched
 
 
 def workload_of(n: int = 400, n_hosts: int = 9, warmup_s: int = 0) -> sim.Workload:

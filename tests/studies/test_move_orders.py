@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import naive
 import sojourn.simulator as sim
-from sojourn.simulator.experiments import batches, expected_exits, n_carried_out
-from sojourn.simulator.experiments.ab_pool import Batch
+from studies.ab_trial import Batch, batches, expected_exits, n_carried_out
 
 Order = Literal["longest-first", "shortest-first", "trace", "random"]
 

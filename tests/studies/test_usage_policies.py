@@ -8,14 +8,17 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.simulator import Cluster, Request
-from sojourn.simulator.policies.usage import UsageProfile, lifetime_period, period_aware, squares, violation_fit
-from sojourn.simulator.policies.usage.usage_scores import (
+from studies.policies.lifetime_period import lifetime_period
+from studies.policies.usage_scores import (
+    period_aware,
     squared_load,
+    squares,
     summed_load,
     violating_share,
     violation_above_mean,
+    violation_fit,
 )
-from sojourn.simulator.policies.usage.usage_state import departed, placed
+from studies.policies.usage_state import UsageProfile, departed, placed
 
 
 def _cluster(profile: UsageProfile, n_hosts: int = 2, cores: int = 4) -> Cluster:
