@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from sojourn.features.usage._columns import csv_columns, first_line
 from sojourn.inflated import inflated, inflated_bytes
 
 
+@cache  # six readers get each
 def bomb(head: bytes, piece: bytes, n: int) -> bytes:
     """A gzip of the head and n times the piece, made without holding them."""
     packer = zlib.compressobj(9, wbits=31)

@@ -145,7 +145,7 @@ def test_moments_by_which_databases_say_none(cell: str) -> None:
     assert stamps_s([cell], StampForm("iso")).is_missing.tolist() == [True]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.datetimes(datetime(1985, 11, 7), datetime(2103, 2, 1)), st.integers(-18 * 60, 18 * 60))
 def test_every_moment_is_that_of_the_standard_library(moment: datetime, minutes: int) -> None:
     zoned = moment.replace(tzinfo=fixed_zone(timedelta(minutes=minutes)))

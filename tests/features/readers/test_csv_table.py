@@ -368,7 +368,7 @@ SAMPLE = "\n".join([HEADER + ",note", GOOD + ',"a, b\nc"', LATER + ",x", "c,ann,
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_tables_are_read_or_refused(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     path = tmp_path / "file"

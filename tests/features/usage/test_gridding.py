@@ -77,7 +77,7 @@ def test_missing_memory_is_no_sample_of_the_memory() -> None:
 SERIES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=12, unique_by=lambda sample: sample[0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(series=st.lists(SERIES, min_size=1, max_size=3), step_s=st.integers(1, 9), take=st.sampled_from(["mean", "max"]),
        bridge_steps=st.integers(0, 3), start_s=st.integers(-5, 10))
 def test_the_grid_equals_its_slow_twin(series: list[list[tuple[int, int]]], step_s: int, take: Take, bridge_steps: int,

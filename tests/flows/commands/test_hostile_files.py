@@ -80,7 +80,7 @@ def test_every_cell_and_column_of_a_snapshot_mutated(name: str, served: Served, 
     assert 0 < n_read < 0.6 * n_all
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_snapshots_are_read_or_refused(edits: Edits, served: Served, tmp_path: Path) -> None:
     for name, rows in (("hosts", HOSTS), ("requests", REQUESTS)):
@@ -125,7 +125,7 @@ def test_every_value_of_a_request_is_read_or_refused(served: Served, tmp_path: P
     assert 0 < n_read < 0.6 * n_all
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_requests_and_ids_are_read_or_refused(edits: Edits, served: Served, tmp_path: Path) -> None:
     lines = b'{"request_id": "a", "cpu_cores": 2}\n{"request_id": "b", "subscription": "s1"}\n'
@@ -175,7 +175,7 @@ def test_every_cell_and_column_of_a_power_profile_mutated(tmp_path: Path) -> Non
     assert 0 < n_read < 0.3 * n_all
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_power_profiles_are_read_or_refused(edits: Edits, tmp_path: Path) -> None:
     path = tmp_path / "power.csv"

@@ -209,7 +209,7 @@ def test_every_cell_and_column_of_a_table_mutated(tmp_path: Path) -> None:
     assert 0.2 * n_all < n_refused < n_all
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS, is_gzip=st.booleans())
 def test_mutated_tables_are_read_or_refused(tmp_path: Path, edits: Edits, is_gzip: bool) -> None:
     whole = "\n".join([HEAD.strip() + ",started_s", "a,0,60,600,90;130,2;4,,-5", "b,100,3600,9000,30.5,1,a,"]).encode()

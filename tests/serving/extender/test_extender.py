@@ -264,13 +264,13 @@ def calls_of_bundle(made: Made) -> Iterator[JsonServer]:
     server.server_close()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(POSTS), JSON | st.binary(max_size=40))
 def test_no_document_makes_the_service_fail(calls_of_bundle: JsonServer, path: str, document: Any) -> None:
     _is_answered(calls_of_bundle, path, document if isinstance(document, bytes) else json.dumps(document).encode())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.sampled_from(POSTS), EXAMPLES, JSON, st.data())
 def test_no_change_to_an_example_makes_the_service_fail(calls_of_bundle: JsonServer, path: str, name: str, value: Any,
                                                        data: st.DataObject) -> None:

@@ -222,7 +222,7 @@ def naive_owner(events: list[Event], owner: str, now_s: int) -> list[float]:
 
 
 @given(logs(), st.sampled_from([0, 50, 300, 301, 4_000]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_features_equal_the_slow_twin(events: list[Event], later_s: int) -> None:
     state, _ = replay(events)
     now_s = events[-1].now_s + later_s
@@ -242,7 +242,7 @@ def test_unbroken_batches_equal_the_slow_twin(events: list[Event]) -> None:
 
 
 @given(st.one_of(logs(), logs(n_max=80, steps_s=(0, 100, 150, 200, 300))), st.sampled_from([0, 300, 4_000]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_a_withdrawn_admission_never_was(events: list[Event], later_s: int) -> None:
     withdrawn = {event.target for event in events if event.kind == "withdraw"}
     state, _ = replay(events)
@@ -251,7 +251,7 @@ def test_a_withdrawn_admission_never_was(events: list[Event], later_s: int) -> N
 
 
 @given(logs(), logs())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_restored_state_goes_on_to_the_bit(events: list[Event], more: list[Event]) -> None:
     state, running = replay(events)
     arrays = state.to_arrays()
@@ -289,7 +289,7 @@ SMALL = HistoryDefinition(DEFINITION.keys, window=3, category_memory=4, prior_st
 
 
 @given(logs(n_max=40, owners="abcd"), logs(n_max=40, owners="abcd"), st.sampled_from([DEFINITION, SMALL]))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_state_read_whole_goes_on_to_the_bit(events: list[Event], more: list[Event],
                                                definition: HistoryDefinition) -> None:
     """What runs included: its ends, its withdrawals and the evictions that follow are those of the one left alone."""
@@ -315,7 +315,7 @@ def test_a_state_read_whole_goes_on_to_the_bit(events: list[Event], more: list[E
 
 
 @given(logs(n_max=40, owners="abcd"), logs(n_max=40, owners="abcd"), st.sampled_from([DEFINITION, SMALL]))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_cut_stays_as_it_was(events: list[Event], more: list[Event], definition: HistoryDefinition) -> None:
     """Whatever happens between the cut and its reading, and however often it does."""
     state, running = replay(events, HistoryState(definition))
@@ -467,7 +467,7 @@ def test_a_definition_survives_its_json_form() -> None:
 
 @given(steps=st.lists(st.tuples(st.integers(0, 400), st.sampled_from(["admit", "admit", "end"]), st.integers(0, 9)),
                       min_size=1, max_size=40), n_lost=st.integers(1, 20))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_what_is_lost_is_withdrawn_at_once(steps: list[tuple[int, str, int]], n_lost: int) -> None:
     """Of two owners, whose batches (gap 300 s) go on or not: as if each had been withdrawn by itself."""
     definition = HistoryDefinition((HistoryKey("user", ("user",), "owner"),))

@@ -56,7 +56,7 @@ def forget_undo(owner: OwnerState) -> None:
 
 
 @given(steps())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_undoing_equals_counting_again(events: list[Step]) -> None:
     undone, counted = OwnerState(0), OwnerState(0)
     now_s = 0
@@ -70,7 +70,7 @@ def test_undoing_equals_counting_again(events: list[Step]) -> None:
 
 @given(steps(late_s=(0, 0, 100, 300, 700, 5_000)))
 @example([("arrive", 0, 0), ("arrive", 1, 301), ("end", 0, 301), ("withdraw", 1, 301), ("arrive", 4, 201)])
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_what_is_kept_is_what_counting_again_finds(events: list[Step]) -> None:
     """The batch as it was carried along, also through admissions of requests that were running already."""
     owner = OwnerState(0)

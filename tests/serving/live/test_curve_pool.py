@@ -38,7 +38,7 @@ def each_remaining(arrays: Any, slots: Any, uptimes_s: Any) -> Any:
 @PATHS
 @given(chosen=st.lists(curves, min_size=1, max_size=6), asked=st.lists(uptimes, min_size=1, max_size=30),
        q=shares, horizon_s=st.floats(0.0, 1e7), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_a_pool_answers_as_its_curves_to_the_bit(is_compiled: bool, chosen: list[LifetimeCurve], asked: list[float],
                                                  q: float, horizon_s: float, seed: int) -> None:
     pool = CurvePool(is_compiled=is_compiled)

@@ -28,7 +28,7 @@ ONCE = OnceCurve.from_score(2.0, 1.0, (-0.1, 0.0, 0.1))
 
 @PATHS
 @given(pool=st.lists(curves, min_size=1, max_size=5), seed=st.integers(0, 2**32), n_steps=st.integers(1, 60))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_exits_are_those_of_the_twin(is_compiled: bool, pool: list[LifetimeCurve], seed: int, n_steps: int) -> None:
     rng = np.random.default_rng(seed)
     exits, hosts = HostExits(N_HOSTS, is_compiled=is_compiled), [list[Lifetime]() for _ in range(N_HOSTS)]

@@ -59,7 +59,7 @@ def clusters(draw: Any) -> tuple[np.ndarray, ...]:
     return capacity, free, n_running, shapes, drawn
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(clusters())
 def test_inflation_equals_the_slow_twin(case: tuple[np.ndarray, ...]) -> None:
     capacity, free, n_running, shapes, drawn = case

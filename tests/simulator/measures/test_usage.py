@@ -86,7 +86,7 @@ def cases(draw: Any) -> tuple[sim.Workload, pd.DataFrame]:
     return workload, series(*samples)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(cases())
 def test_equals_a_sum_over_seconds(case: tuple[sim.Workload, pd.DataFrame]) -> None:
     workload, usage = case

@@ -80,7 +80,7 @@ def test_what_is_refused() -> None:
 _AMOUNT = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(_AMOUNT, max_size=12), st.lists(_AMOUNT.filter(any), min_size=1, max_size=3, unique=True),
        st.integers(1, 9))
 def test_every_round_equals_the_slow_twin(demand: list[tuple[int, int]], sizes: list[tuple[int, int]],

@@ -55,7 +55,7 @@ def test_what_is_refused() -> None:
 _AMOUNT = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(_AMOUNT, st.integers(0, 4)), max_size=9), _AMOUNT, _AMOUNT.filter(any))
 def test_every_choice_equals_the_slow_twin(batch: list[tuple[tuple[int, int], int]], services: tuple[int, int],
                                            capacity: tuple[int, int]) -> None:

@@ -50,7 +50,7 @@ def test_a_closed_host_and_no_host_at_all() -> None:
 _AMOUNT = st.tuples(st.integers(-3, 9), st.integers(-3, 9))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(_AMOUNT, st.booleans()), max_size=6), st.tuples(st.integers(0, 5), st.integers(0, 5)))
 def test_every_choice_equals_the_slow_twin(hosts: list[tuple[tuple[int, int], bool]], need: tuple[int, int]) -> None:
     free, is_open = [amount for amount, _ in hosts], [is_open for _, is_open in hosts]
