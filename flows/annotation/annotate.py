@@ -1,6 +1,6 @@
-"""From a bundle and a trace to one line a running request, in each consumer's own form, and a report on them.
+"""From a bundle and a trace to a line for each running request, in the consumer's form; a report.
 
-Each line is text for a file; nothing here runs a program. Sources, and what has no reader yet: docs/annotations.md.
+Each line is text for a file; nothing here runs a program. docs/annotations.md has the sources.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sojourn.flows.annotation.bounds import (
 from sojourn.serving import load_bundle
 
 _N_NAMED, _N_SIGNS_MAX = 3, 80
-"""Of a list of names: how many, and how much of each."""
+"""A message shows so many names of a list, and so many characters of each."""
 LIMITS = "slurm-limits"
 """The consumer that reads a table of coming jobs instead of lines of running ones: `limit_table`."""
 KARPENTER = "karpenter.sh/do-not-disrupt"
 CHRONOS = "scheduling.workload.io/expected-duration-seconds"
 JOB_KINDS = frozenset({"CronJob", "Job"})
-"""Controllers whose pods end by themselves."""
+"""Controllers whose pods end by themselves; a pod of another kind is meant to stay."""
 KAI = "kai.scheduler/expected-runtime"
 _NAME = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _POD = re.compile(rf"({_NAME})/({_NAME})")
@@ -46,11 +46,11 @@ _PODS = "NAMESPACE/POD"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is asked for. consumer: a key of CONSUMERS. ids: of the requests to annotate, None = all.
+    """consumer: a key of CONSUMERS. ids: requests to annotate, None = all.
 
-    requests: that have not started, by where they stand, in place of those that run; None = those that run.
-    at_most_s: no bound is longer, from the request's start; None = no such cap. is_any_kind: pods of all controllers
-    are protected, and not those of jobs alone.
+    requests: coming requests by their place in the input, instead of the running ones; None = the
+    running ones. at_most_s: no bound is longer, from the request's start; None = no cap.
+    is_any_kind: protect pods of all controllers, not of jobs alone.
     """
 
     bundle: Path
@@ -74,18 +74,18 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """The file's lines, how many of them are bounds, what a person is told, and why not to write ("" = none)."""
+    """refusal: why the lines must not be written, or "". n_bounds: lines that are bounds."""
 
     lines: tuple[str, ...]
     n_bounds: int
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     refusal: str
 
 
 def annotated(order: Order, trace: Trace) -> Annotated:
-    """The bounds of what runs at the trace's horizon, and their coverage on what the bundle has not seen.
+    """Bounds of the requests that run at the trace's horizon; their coverage on held-out requests.
 
-    Raises BundleError where the bundle cannot be loaded and ValueError where it and the trace do not fit.
+    BundleError if the bundle cannot be loaded; ValueError if it and the trace do not fit.
     """
     replayed = Replayed.of(load_bundle(order.bundle), trace)
     if order.consumer == LIMITS:
@@ -93,22 +93,22 @@ def annotated(order: Order, trace: Trace) -> Annotated:
     report = (corrected_report if order.is_corrected else coverage_report)(replayed, order.level)
     bounds = (running_bounds(replayed, report.used, order.level) if order.requests is None
               else coming_bounds(replayed, order.requests, report.used, order.level))
-    said = [*_told(replayed), *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
+    messages = [*_input_messages(replayed), *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
     if order.ids is not None:
         gone = sorted(order.ids - {each for bound in bounds for each in (bound.request_id, bound.name)})
         if gone:
             names = ", ".join(map(_shown, gone[:_N_NAMED]))
-            said.append(f"warning   {len(gone):,} of --only are not among them: {names}")
+            messages.append(f"warning   {len(gone):,} of --only are not among them: {names}")
         bounds = [bound for bound in bounds if order.ids & {bound.request_id, bound.name}]
     consumer = CONSUMERS[order.consumer]
-    bounds = _limited(order, consumer, replayed.trace, bounds, said)
+    bounds = _limited(order, consumer, replayed.trace, bounds, messages)
     lines = [consumer.line(bound) for bound in bounds]
     strange = [bound.name for bound, line in zip(bounds, lines, strict=True) if line is None]
     if strange:
-        said.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs names of "
-                    f"{consumer.names}: {', '.join(repr(name)[:_N_SIGNS_MAX] for name in strange[:_N_NAMED])}")
-    kept = tuple(line for line in lines if line is not None)
-    return Annotated((consumer.head, *kept) if consumer.head else kept, len(kept), tuple(said),
+        messages.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs names of "
+                        f"{consumer.names}: {', '.join(repr(name)[:_N_SIGNS_MAX] for name in strange[:_N_NAMED])}")
+    known = tuple(line for line in lines if line is not None)
+    return Annotated((consumer.head, *known) if consumer.head else known, len(known), tuple(messages),
                      "" if report.is_enough else report.faults[0])
 
 
@@ -116,69 +116,71 @@ def _shown(name: str) -> str:
     return name[:_N_SIGNS_MAX] if name.isprintable() else repr(name)[:_N_SIGNS_MAX]
 
 
-def _limited(order: Order, consumer: Consumer, trace: Trace, bounds: Sequence[Bound], said: list[str]) -> list[Bound]:
-    """The bounds that may be written, cut at the longest time that they may name; what is left out is told."""
-    kept = list(bounds)
+def _limited(order: Order, consumer: Consumer, trace: Trace, bounds: Sequence[Bound],
+             messages: list[str]) -> list[Bound]:
+    """The bounds that may be written, cut at the limit; `messages` gets one about those left out."""
+    allowed = list(bounds)
     limit_s = order.at_most_s
     if consumer.is_protecting:
         if not order.is_any_kind:
-            kept = [bound for bound in bounds if bound.kind in JOB_KINDS]
-            n_other = len(bounds) - len(kept)
+            allowed = [bound for bound in bounds if bound.kind in JOB_KINDS]
+            n_other = len(bounds) - len(allowed)
             if n_other:
-                said.append(f"left out  {n_other:,} pods of no Job: one that is meant to stay would "
-                            "keep its node from disruption all the while (--any-kind takes them)")
+                messages.append(f"left out  {n_other:,} pods of no Job: one that is meant to stay would "
+                                "keep its node from disruption all the while (--any-kind takes them)")
         recorded_s = int(trace.horizon_s) - int(trace.requests["arrival_s"].min())
         limit_s = recorded_s if limit_s is None else min(limit_s, recorded_s)
     if limit_s is None:
-        return kept
-    cut = [bound.at_most(limit_s) for bound in kept]
-    n_cut = sum(bound is not None and bound.total_s < whole.total_s for bound, whole in zip(cut, kept, strict=True))
+        return allowed
+    cut = [bound.at_most(limit_s) for bound in allowed]
+    n_cut = sum(bound is not None and bound.total_s < whole.total_s for bound, whole in zip(cut, allowed, strict=True))
     why = "--at-most" if limit_s == order.at_most_s else "the trace shows no more"
     if n_cut:
-        said.append(f"cut       {n_cut:,} bounds at {go_duration(limit_s)} ({why})")
+        messages.append(f"cut       {n_cut:,} bounds at {go_duration(limit_s)} ({why})")
     if None in cut:
-        said.append(f"left out  {cut.count(None):,} that have run for {go_duration(limit_s)} already ({why})")
+        messages.append(f"left out  {cut.count(None):,} that have run for {go_duration(limit_s)} already ({why})")
     return [bound for bound in cut if bound is not None]
 
 
 def _limits(order: Order, replayed: Replayed) -> Annotated:
-    """The table of limits for jobs to come."""
     if order.ids is not None or order.is_corrected or order.requests is not None or order.at_most_s is not None:
         raise ValueError(f"--only, --requests, --corrected and --at-most must be left out with --for {LIMITS}, got one "
                          "of them")
     if not replayed.trace.is_dated:
         raise ValueError(f"trace must have dates for --for {LIMITS}, so that the table's age is known, got none")
-    judged = table_coverage(replayed, order.level)
-    table, report = limit_table(replayed, order.level), judged.report
-    said = [*_told(replayed), f"limits    {len(table.minutes):,} groups by {', '.join(table.columns)}; written anew "
-            f"every {judged.renewed_s / 86_400:.0f} days, tables had a limit for {100 * judged.has_limit:.1f} % of the "
-            "held-out requests", *coverage_lines(report), *(f"warning   {fault}" for fault in report.faults)]
-    return Annotated(tuple(table.lines(replayed.trace.horizon_s)), len(table.minutes), tuple(said),
+    coverage = table_coverage(replayed, order.level)
+    table, report = limit_table(replayed, order.level), coverage.report
+    messages = [*_input_messages(replayed), f"limits    {len(table.minutes):,} groups by {', '.join(table.columns)}; "
+                f"written anew every {coverage.renewed_s / 86_400:.0f} days, tables had a limit for "
+                f"{100 * coverage.has_limit:.1f} % of the held-out requests", *coverage_lines(report),
+                *(f"warning   {fault}" for fault in report.faults)]
+    return Annotated(tuple(table.lines(replayed.trace.horizon_s)), len(table.minutes), tuple(messages),
                      "" if report.is_enough else report.faults[0])
 
 
-def _told(replayed: Replayed) -> list[str]:
-    """What was taken for granted of bundle and trace."""
+def _input_messages(replayed: Replayed) -> list[str]:
+    """Messages: what is assumed of bundle and trace, and what they lack."""
     n_unknown = int((~replayed.trace.is_start_known()).sum())
-    said = [f"bundle    version {replayed.bundle.version}; held out: requests asked for from second "
-            f"{replayed.held_out_s:,} on, {'after the training window' if replayed.has_own_history else ''}"
-            f"{'' if replayed.has_own_history else 'after the end of its owner history, which goes on'}"]
+    messages = [f"bundle    version {replayed.bundle.version}; held out: requests asked for from second "
+                f"{replayed.held_out_s:,} on, {'after the training window' if replayed.has_own_history else ''}"
+                f"{'' if replayed.has_own_history else 'after the end of its owner history, which goes on'}"]
     if not replayed.is_clock_known:
-        said.append("check     bundle or trace has no dates: their clocks are taken as one")
+        messages.append("check     bundle or trace has no dates: their clocks are taken as one")
     if replayed.missing:
-        said.append(f"warning   the bundle reads columns that the trace lacks, taken as not known: "
-                    f"{', '.join(replayed.missing)}")
+        messages.append(f"warning   the bundle reads columns that the trace lacks, taken as not known: "
+                        f"{', '.join(replayed.missing)}")
     if n_unknown:
-        said.append(f"check     {n_unknown:,} requests whose start is not known are left out")
-    return said
+        messages.append(f"check     {n_unknown:,} requests whose start is not known are left out")
+    return messages
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A program that reads bounds. line: of one bound; None where its name is not of what the program knows.
+    """A program that reads bounds. line: for one bound; None if its name has another form.
 
-    text: what it does with them, for help and docs. names: what names must be. head: the file's first line.
-    is_protecting: it keeps a node as it is until the bound: pods of jobs alone, and no longer than the trace shows.
+    text: the program's use of bounds, for help and docs. names: the form of names.
+    head: the file's first line. is_protecting: it keeps a node from disruption until the bound, so
+    that it gets pods of jobs alone, and no bound that is longer than the trace.
     """
 
     line: Callable[[Bound], str | None]
@@ -189,7 +191,7 @@ class Consumer:
 
 
 def go_duration(seconds: int) -> str:
-    """Seconds as Go's time.ParseDuration takes them.
+    """Seconds in the form of Go's time.ParseDuration.
 
     >>> go_duration(5_430), go_duration(59), go_duration(86_400)
     ('1h30m30s', '59s', '24h')
@@ -225,8 +227,8 @@ def _slurm(bound: Bound) -> str | None:
     if job is None:
         return None
     when = "" if bound.end_unix_s is None else f" by {datetime.fromtimestamp(bound.end_unix_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    said = f"sojourn: {100 * bound.level:g} % of such jobs end{when} ({go_duration(bound.total_s)} from their start)"
-    return f"scontrol update JobId={job[1]} AdminComment={shlex.quote(said)}"
+    comment = f"sojourn: {100 * bound.level:g} % of such jobs end{when} ({go_duration(bound.total_s)} from their start)"
+    return f"scontrol update JobId={job[1]} AdminComment={shlex.quote(comment)}"
 
 
 def _json(bound: Bound) -> str | None:

@@ -1,9 +1,10 @@
-"""Bounds of lifetimes: what a share of requests like each one does not exceed, given how long it has run.
+"""Bounds of lifetimes: a share of requests like this one, after the same uptime, end within it.
 
-A bound is worth its coverage on requests that the model has not seen; the level is corrected by it. For jobs to come, a
-table of limits by owner is what Slurm's job_submit.lua reads. Of a group of requests (the same account, user, job name
-and partition; then without the name; then without the partition, too) the limit is a quantile of the mixture of what
-the model predicted of its latest ones. The text is data: keys are encoded, so that a job's name cannot end one."""
+Held-out requests, which the model has not seen, give a bound's coverage; it can correct the level.
+For coming jobs, Slurm's job_submit.lua reads a table of limits by owner. A group of requests has
+the same account, user, job name and partition; then without the name; then without the partition,
+too. Its limit is a quantile of the mixture of the curves of its latest requests. The file is data:
+keys are encoded, so that a job's name cannot end one."""
 
 from __future__ import annotations
 
@@ -27,36 +28,34 @@ from sojourn.serving.forest import Forest
 from sojourn.serving.inputs import HistoryState
 
 OWN_SHARE = 0.9
-"""A trace with this share of the training requests brings the owner history itself; else the bundle's own goes on."""
+"""A trace with this share of the training requests gives the history; else the bundle's goes on."""
 AGES_S = (0.0, 3_600.0, 21_600.0)
-"""Ages at which the bounds of running requests are checked: 0 = at the start."""
+"""Ages at which bounds of running requests are checked; 0 = the start."""
 WHOLE_TOLERANCE, DECILE_TOLERANCE = 0.02, 0.05
-"""How far from the level coverage may be, overall and in a tenth of the rows."""
+"""The greatest distance of coverage from the level, overall and in a tenth of the rows."""
 LEAST_ROWS = 100
-"""With fewer rows nothing is concluded."""
+"""With fewer rows coverage is not known."""
 COLUMNS = ("account", "user", "job_name", "partition")
 LEFT_OUT = ((), ("job_name",), ("job_name", "partition"))
-"""What a group leaves open, finest first; the script asks in this order."""
+"""Columns that a group leaves open, finest first: the script looks keys up in this order."""
 LEAST_REQUESTS = 5
 """A group of fewer has no limit of its own."""
 N_LATEST = 30
-"""So many requests of a group, the latest, are asked about."""
+"""A limit comes from so many requests of a group, the latest."""
 MOST_MINUTES = 999_999
-"""What the script reads as a limit: two years."""
+"""The script reads no higher limit: two years."""
 LEAST_RENEWED_S, N_TABLES = 7 * 86_400, 12
-"""Coverage is of tables written anew each week, and of so many at most: of longer traces, more rarely."""
+"""Coverage is of tables renewed each week; on long traces less often, at most so many."""
 _STEPS = 50
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@+-")
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A request's bound. uptime_s: at the trace's horizon, 0 of one that has not started; total_s: from its start,
-    above the uptime.
+    """uptime_s: at the trace's horizon, 0 before the start. total_s: from the start, the greater.
 
-    name: what other programs call it: of pods NAMESPACE/POD, else its request id.
-    end_unix_s: when it is reached, or None where the trace has no dates or the request no start.
-    kind: of a pod's controller; None if that is not known.
+    name: in other programs: NAMESPACE/POD of a pod, else the request id. end_unix_s: time of the
+    bound, None if trace or request has no date. kind: of a pod's controller, None if unknown.
     """
 
     request_id: str
@@ -73,7 +72,7 @@ class Bound:
         return self.total_s - self.uptime_s
 
     def at_most(self, limit_s: int) -> Bound | None:
-        """The bound, cut at so many seconds from the start; None if the request has run so long already.
+        """The bound, at most so many seconds from the start; None if the request has run so long.
 
         >>> Bound("1", 0.9, 60, 7_200, 9_000, "a/b").at_most(3_600)
         Bound(request_id='1', level=0.9, uptime_s=60, total_s=3600, end_unix_s=5400, name='a/b', kind=None)
@@ -92,12 +91,12 @@ def total_bounds(table: CurveTable, level: float, uptime_s: np.ndarray | float) 
 
 
 def coming_bounds(replayed: Replayed, requests: Mapping[str, Mapping[str, Any]], level: float,
-                  asked: float) -> list[Bound]:
-    """A bound of each request that has not started, asked for at the trace's horizon, in their order.
+                  named_level: float) -> list[Bound]:
+    """A bound of each coming request, decided at the trace's horizon, in the order of `requests`.
 
-    requests: by where each stands, columns that the bundle reads, and `request_id`. level, asked: see
-    `running_bounds`. ValueError naming the place of an unknown column, a wrong type, and an id that is missing or
-    there twice.
+    requests: place in the input -> `request_id` and columns that the bundle reads. level,
+    named_level: see `running_bounds`. ValueError with the place of an unknown column, a wrong type,
+    or an id that is missing or a duplicate.
     """
     if not requests:
         return []
@@ -117,14 +116,14 @@ def coming_bounds(replayed: Replayed, requests: Mapping[str, Mapping[str, Any]],
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
     total_s = total_bounds(replayed.table(np.array(features)), level, 0.0)
-    return [Bound(name, asked, 0, int(total), None, name, _kind(request.get("kind")))
+    return [Bound(name, named_level, 0, int(total), None, name, _kind(request.get("kind")))
             for name, total, request in zip(ids, total_s, requests.values(), strict=True)]
 
 
-def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound]:
+def running_bounds(replayed: Replayed, level: float, named_level: float) -> list[Bound]:
     """A bound of each request that runs at the horizon, in the trace's order.
 
-    level: that the model is asked for; asked: that the user wants, which the bounds name.
+    level: of the model's quantile. named_level: the user's level, which the bounds name.
     """
     idx = replayed.running()
     idx = idx[np.argsort(replayed.rows.idx_request[idx], kind="stable")]
@@ -133,11 +132,11 @@ def running_bounds(replayed: Replayed, level: float, asked: float) -> list[Bound
     rows, trace = replayed.rows, replayed.trace
     uptime_s = np.maximum(rows.lifetime_s[idx], 0).astype(np.float64)
     total_s = total_bounds(replayed.table(rows.features[idx]), level, uptime_s)
-    asked_for = trace.requests.iloc[rows.idx_request[idx]]
-    ids = asked_for["request_id"].astype(str)
-    names = asked_for["pod"].astype(str) if "pod" in asked_for else ids
-    kinds = asked_for["kind"] if "kind" in asked_for else [None] * len(idx)
-    return [Bound(request_id, asked, int(uptime), int(total),
+    requests = trace.requests.iloc[rows.idx_request[idx]]
+    ids = requests["request_id"].astype(str)
+    names = requests["pod"].astype(str) if "pod" in requests else ids
+    kinds = requests["kind"] if "kind" in requests else [None] * len(idx)
+    return [Bound(request_id, named_level, int(uptime), int(total),
                   int(arrival) + int(total) if trace.is_dated else None, name, _kind(kind))
             for request_id, name, uptime, total, arrival, kind in zip(ids, names, uptime_s, total_s,
                                                                       rows.arrival_s[idx], kinds, strict=True)]
@@ -149,11 +148,12 @@ def _kind(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A trace on the bundle's clock, its feature rows by the bundle's encoder, and the owner history at its end.
+    """A trace on the bundle's clock, its rows by the bundle's encoder, and the owner history at its
+    end.
 
-    trace: with the columns that the bundle reads; those that it lacked are all missing, and named in `missing`.
-    held_out_s: requests decided from then on were not seen by the model, nor was anything of them by its history.
-    has_own_history: the history was replayed from this trace alone; else the bundle's own went on.
+    trace: has all columns that the bundle reads; `missing` names those that it lacked, now empty.
+    held_out_s: neither the model nor its history has seen requests decided from then on.
+    has_own_history: the history comes from this trace alone; else the bundle's history goes on.
     """
 
     bundle: Bundle
@@ -168,11 +168,11 @@ class Replayed:
 
     @classmethod
     def of(cls, bundle: Bundle, trace: Trace) -> Replayed:
-        """Replay the trace; ValueError where the bundle does not say what it was trained on, or no request is left.
+        """Replay the trace; ValueError if the bundle has no training window, or no request is left.
 
-        Both are on Unix time if both have dates; if one of them has none, their begins are taken as one moment. Of a
-        trace that does not hold the training requests, only what came after the bundle's history is
-        held out: that history knows the ends before, so what had ended by then is not replayed again.
+        If one of them has no dates, both are taken to begin at the same moment. If the trace does
+        not hold the training requests, only requests after the bundle's history are held out. That
+        history knows the earlier ends, so requests that had ended by then are not replayed.
         """
         training = bundle.schema.training
         if not {"to_s", "n_requests", "history_to_s"} <= training.keys():
@@ -193,7 +193,7 @@ class Replayed:
             moved = Trace(moved.requests.assign(**blank), moved.horizon_s, moved.roles, moved.hosts, None, moved.meta)
         n_learnt = int((decision_times(moved) < int(training["to_s"])).sum())
         has_own = n_learnt >= OWN_SHARE * int(training["n_requests"])
-        if not has_own:  # the bundle's history has what had ended by its end
+        if not has_own:  # the bundle's history has the earlier ends
             is_later = (moved.end_s() > int(training["history_to_s"])) | ~moved.is_event()
             moved = moved.select(is_later | (decision_times(moved) >= int(training["history_to_s"])))
         history = HistoryState(bundle.schema.encoder.history) if has_own else bundle.history
@@ -210,11 +210,11 @@ class Replayed:
         return table_of(self.bundle.schema, self.forest, features)
 
     def held_out(self) -> Examples:
-        """The requests that the model has not seen, with what became of them by the trace's end."""
+        """The requests that the model has not seen, as known at the trace's end."""
         return known_at(self.rows, self.rows.decided_s >= self.held_out_s, None)
 
     def running(self) -> np.ndarray:
-        """Positions in `rows`, int64, of what still runs at the horizon."""
+        """Positions in `rows`, int64, of requests that run at the horizon."""
         return np.flatnonzero(~self.rows.is_event)
 
 
@@ -222,9 +222,9 @@ class Replayed:
 class CoverageReport:
     """Coverage of bounds of one level on held-out requests.
 
-    used: the level that the model was asked for. overall: of all rows at their start. by_decile: of predicted median
-    lifetime, rising: the largest prediction (s) and its coverage. by_age: of those that outlived an age, the bound
-    given there.
+    used: the level of the model's quantile. overall: all rows at their start. by_decile: tenths by
+    predicted median lifetime, rising: the largest prediction (s) and the coverage. by_age: age (s)
+    and the coverage of the bounds at that age, of requests that outlived it.
     """
 
     level: float
@@ -235,20 +235,20 @@ class CoverageReport:
 
     @property
     def faults(self) -> list[str]:
-        """Why the bounds should not be relied on; empty where they may be."""
+        """Reasons not to rely on the bounds; empty if there are none."""
         n = self.overall.n_rows
         if n < LEAST_ROWS or np.isnan(self.overall.share):
             return [f"coverage is not known: {n:,} held-out requests, at least {LEAST_ROWS} with ends are needed"]
-        found = []
+        reasons = []
         if abs(self.overall.share - self.level) > WHOLE_TOLERANCE:
-            found.append(f"{_percent(self.overall.share)} of held-out requests stayed within their "
-                         f"{_percent(self.level)} bound (tolerance {100 * WHOLE_TOLERANCE:g} points)")
+            reasons.append(f"{_percent(self.overall.share)} of held-out requests stayed within their "
+                           f"{_percent(self.level)} bound (tolerance {100 * WHOLE_TOLERANCE:g} points)")
         odd = [idx for idx, (_, each) in enumerate(self.by_decile, 1)
                if not abs(each.share - self.level) <= DECILE_TOLERANCE]
         if odd:
-            found.append(f"{len(odd)} of {len(self.by_decile)} tenths by predicted lifetime lie outside "
-                         f"{100 * DECILE_TOLERANCE:g} points: {', '.join(map(str, odd))}")
-        return found
+            reasons.append(f"{len(odd)} of {len(self.by_decile)} tenths by predicted lifetime lie outside "
+                           f"{100 * DECILE_TOLERANCE:g} points: {', '.join(map(str, odd))}")
+        return reasons
 
     @property
     def is_enough(self) -> bool:
@@ -263,10 +263,11 @@ def coverage_report(replayed: Replayed, level: float, *, seed: int = 0) -> Cover
 
 
 def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:
-    """The level to ask for so that the earlier half of the held-out requests is covered, judged on the later half.
+    """The level that covers the earlier half of the held-out requests, judged on the later half.
 
-    Ends in the later half are not seen by the first: its labels are those of the cut. One number for all requests: a
-    model that is wrong by another amount for short requests than for long ones stays so.
+    The earlier half has its labels as of the cut, without ends in the later half. The level is one
+    number for all requests: it does not help a model that is too low for short requests and too
+    high for long ones.
     """
     every, decided = replayed.rows, replayed.rows.decided_s
     held = decided >= replayed.held_out_s
@@ -279,7 +280,7 @@ def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> Cove
 
 
 def level_for(table: CurveTable, rows: Examples, level: float) -> float:
-    """The level whose bound `level` of the rows stayed within: the quantile of their PIT, in (0, 1)."""
+    """The level whose bounds cover a share `level` of the rows: their PIT's quantile, in (0, 1)."""
     low, high = 0.001, 0.999
     for _ in range(20):  # coverage rises with the level
         middle = (low + high) / 2.0
@@ -293,7 +294,7 @@ def level_for(table: CurveTable, rows: Examples, level: float) -> float:
 
 def report_of(replayed: Replayed, rows: Examples, table: CurveTable, bound_s: np.ndarray, level: float, used: float,
               seed: int) -> CoverageReport:
-    """Coverage of any bounds at the start of `rows`, float64 (n,) seconds. table: what the model predicts of them."""
+    """Coverage of any bounds, float64 (n,) seconds, at the start of `rows`. table: their curves."""
     if len(rows) == 0 or not rows.is_event.any():
         return CoverageReport(level, used, Coverage(np.nan, np.nan, np.nan, len(rows), np.nan), (), ())
     codes, _ = drawn_owners(rows, replayed.bundle.schema.encoder.history)
@@ -303,7 +304,6 @@ def report_of(replayed: Replayed, rows: Examples, table: CurveTable, bound_s: np
 
 
 def _of_model(replayed: Replayed, rows: Examples, level: float, used: float, seed: int) -> CoverageReport:
-    """Coverage of the model's own quantile, at the start and at later ages."""
     table = replayed.table(rows.features)
     bound_s = total_bounds(table, used, 0.0) if len(rows) else np.empty(0)
     report = report_of(replayed, rows, table, bound_s, level, used, seed)
@@ -313,8 +313,9 @@ def _of_model(replayed: Replayed, rows: Examples, level: float, used: float, see
     for age_s in AGES_S:
         is_old = (rows.lifetime_s > age_s) & (rows.entry_s <= age_s)
         if int(is_old.sum()) >= LEAST_ROWS:
-            some, aged = rows.take(is_old), table.take(is_old)
-            by_age.append((age_s, BoundedRows.of(aged, some, total_bounds(aged, used, age_s), used, age_s).coverage()))
+            aged = table.take(is_old)
+            bounded = BoundedRows.of(aged, rows.take(is_old), total_bounds(aged, used, age_s), used, age_s)
+            by_age.append((age_s, bounded.coverage()))
     return replace(report, by_age=by_age)
 
 
@@ -323,7 +324,7 @@ def _percent(share: float) -> str:
 
 
 def coverage_lines(report: CoverageReport) -> list[str]:
-    """What held-out requests say of the bounds: overall with its interval, by tenth, and by age."""
+    """Coverage overall with its interval, by tenth, and by age."""
     overall = report.overall
     lines = []
     if report.used != report.level:
@@ -346,41 +347,38 @@ def coverage_lines(report: CoverageReport) -> list[str]:
     return lines
 
 
-def _share(found: Coverage) -> str:
-    return "  ----" if np.isnan(found.share) else f"{100 * found.share:5.1f} %"
+def _share(coverage: Coverage) -> str:
+    return "  ----" if np.isnan(coverage.share) else f"{100 * coverage.share:5.1f} %"
 
 
-def _unfollowed(found: Coverage) -> str:
-    return f"; {100 * found.unfollowed:.1f} % still ran before it" if found.unfollowed > 0.0 else ""
+def _unfollowed(coverage: Coverage) -> str:
+    return f"; {100 * coverage.unfollowed:.1f} % still ran before it" if coverage.unfollowed > 0.0 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitTable:
-    """Limits by group. columns: of COLUMNS, those that the trace has. minutes: encoded key -> whole minutes, >= 1.
-
-    level: the quantile.
-    """
+    """columns: those of COLUMNS that the trace has. minutes: encoded key -> whole minutes, >= 1."""
 
     columns: tuple[str, ...]
     minutes: Mapping[str, int]
     level: float
 
     def lines(self, made_unix_s: int) -> list[str]:
-        """The file's lines, keys in order. made_unix_s: the script leaves a table aside that is too old."""
+        """The file's lines, keys in order. made_unix_s: the script ignores too old a table."""
         head = [("made", str(made_unix_s)), ("level", f"{self.level:g}"), ("columns", ",".join(self.columns))]
         return ["\t".join(pair) for pair in [*head, *((key, str(self.minutes[key])) for key in sorted(self.minutes))]]
 
     def of(self, requests: pd.DataFrame) -> np.ndarray:
-        """The limit of each request as the script would find it, float64 (n,) seconds; NaN where there is none."""
-        found = np.full(len(requests), np.nan)
+        """Each request's limit by the script's rule, float64 (n,) seconds; NaN if there is none."""
+        limit_s = np.full(len(requests), np.nan)
         for left_out in LEFT_OUT:
             minutes = [self.minutes.get(key, np.nan) for key in _keys(requests, self.columns, left_out)]
-            found = np.where(np.isnan(found), np.array(minutes, np.float64) * 60.0, found)
-        return found
+            limit_s = np.where(np.isnan(limit_s), np.array(minutes, np.float64) * 60.0, limit_s)
+        return limit_s
 
 
 def encoded(name: str) -> str:
-    """A name as a part of a key: what is no plain character as %XX.
+    """A name as part of a key: other than plain characters are %XX.
 
     >>> encoded("run 7|*")
     'run%207%7C%2A'
@@ -389,15 +387,15 @@ def encoded(name: str) -> str:
 
 
 def limit_table(replayed: Replayed, level: float) -> LimitTable:
-    """The limits as of the trace's end; ValueError where the trace has none of COLUMNS."""
+    """The limits as of the trace's end; ValueError if the trace has none of COLUMNS."""
     return _table(replayed, replayed.trace.horizon_s + 1, level)
 
 
 @dataclass(frozen=True, slots=True)
 class TableCoverage:
-    """Coverage of tables that were written anew every `renewed_s` seconds while the held-out requests came.
+    """Coverage of tables that were renewed every `renewed_s` seconds while held-out requests came.
 
-    has_limit: the share of these requests that a table had a limit for; the report is of them.
+    has_limit: share of these requests with a limit; the report is on them.
     """
 
     report: CoverageReport
@@ -406,25 +404,25 @@ class TableCoverage:
 
 
 def table_coverage(replayed: Replayed, level: float, *, seed: int = 0) -> TableCoverage:
-    """Each held-out request is held against the latest table of before it: of requests asked for until then alone."""
-    held = replayed.held_out()
-    asked = replayed.trace.requests.iloc[replayed.rows.idx_request[held.idx_row]]
-    decided_s = replayed.rows.decided_s[held.idx_row]
-    span_s = int(decided_s.max()) + 1 - replayed.held_out_s if len(held) else 0
+    """Check each held-out request against the latest earlier table, of earlier requests alone."""
+    rows = replayed.held_out()
+    requests = replayed.trace.requests.iloc[replayed.rows.idx_request[rows.idx_row]]
+    decided_s = replayed.rows.decided_s[rows.idx_row]
+    span_s = int(decided_s.max()) + 1 - replayed.held_out_s if len(rows) else 0
     renewed_s = max(LEAST_RENEWED_S, -(-span_s // N_TABLES))
-    bound_s = np.full(len(held), np.nan)
+    bound_s = np.full(len(rows), np.nan)
     for cut_s in range(replayed.held_out_s, replayed.held_out_s + span_s, renewed_s):
         is_of = (decided_s >= cut_s) & (decided_s < cut_s + renewed_s)
         if is_of.any():
-            bound_s[is_of] = _table(replayed, cut_s, level).of(asked[is_of])
+            bound_s[is_of] = _table(replayed, cut_s, level).of(requests[is_of])
     has_limit = ~np.isnan(bound_s)
-    known = held.take(has_limit)
+    known = rows.take(has_limit)
     report = report_of(replayed, known, replayed.table(known.features), bound_s[has_limit], level, level, seed)
-    return TableCoverage(report, float(has_limit.mean()) if len(held) else 0.0, renewed_s)
+    return TableCoverage(report, float(has_limit.mean()) if len(rows) else 0.0, renewed_s)
 
 
 def _table(replayed: Replayed, cut_s: int, level: float) -> LimitTable:
-    """The limits by requests asked for before the cut, each as it was known when it was asked for."""
+    """The limits by requests decided before the cut, by their features at decision."""
     every = replayed.rows
     rows = np.flatnonzero(every.decided_s < cut_s)  # in the order of decision
     requests = replayed.trace.requests.iloc[every.idx_request[rows]]
@@ -433,15 +431,15 @@ def _table(replayed: Replayed, cut_s: int, level: float) -> LimitTable:
         raise ValueError(f"trace must have one of the columns {', '.join(COLUMNS)}, so that limits can be by owner, "
                          f"got {', '.join(map(str, requests.columns))}")
     groups = {left_out: _latest(_keys(requests, columns, left_out)) for left_out in LEFT_OUT}
-    asked = np.unique(np.concatenate([at for found in groups.values() for at in found.values()] or [np.empty(0, int)]))
-    if len(asked) == 0:
+    used = np.unique(np.concatenate([at for each in groups.values() for at in each.values()] or [np.empty(0, int)]))
+    if len(used) == 0:
         return LimitTable(columns, {}, level)
-    table = replayed.table(every.features[rows[asked]])
+    table = replayed.table(every.features[rows[used]])
     minutes: dict[str, int] = {}
-    for found in groups.values():
-        names = [name for name in found if name not in minutes]
-        at = np.concatenate([np.searchsorted(asked, found[name]) for name in names] or [np.empty(0, np.int64)])
-        group = np.repeat(np.arange(len(names)), [len(found[name]) for name in names])
+    for latest in groups.values():
+        names = [name for name in latest if name not in minutes]
+        at = np.concatenate([np.searchsorted(used, latest[name]) for name in names] or [np.empty(0, np.int64)])
+        group = np.repeat(np.arange(len(names)), [len(latest[name]) for name in names])
         limit_s = mixture_quantiles(table.take(at), group, level) if names else np.empty(0)
         minutes |= {name: int(np.clip(np.ceil(limit / 60.0), 1, MOST_MINUTES))
                     for name, limit in zip(names, limit_s, strict=True)}
@@ -449,21 +447,21 @@ def _table(replayed: Replayed, cut_s: int, level: float) -> LimitTable:
 
 
 def mixture_quantiles(table: CurveTable, group: np.ndarray, level: float) -> np.ndarray:
-    """Of each group's curves, mixed in equal parts, the lifetime that `level` does not exceed, float64 (k,) seconds.
+    """The `level` quantile of each group's curves, mixed in equal parts, float64 (k,) seconds.
 
     group: int64 (n,), 0 to k - 1, each at least once.
 
     >>> from sojourn.models.curve_table import OnceTable
     >>> table = OnceTable(np.array([1.0, 3.0]), 1.0, np.linspace(-0.01, 0.01, 3))
-    >>> found = mixture_quantiles(table, np.array([0, 0]), 0.75)  # half of it about 10 s, half about 1,000 s
-    >>> bool(990.0 < found[0] < 1_010.0)
+    >>> limit_s = mixture_quantiles(table, np.array([0, 0]), 0.75)  # one half about 10 s, one about 1,000 s
+    >>> bool(990.0 < limit_s[0] < 1_010.0)
     True
     """
     n_of = np.bincount(group).astype(np.float64)
-    own_s = np.maximum(table.quantile(level, 0.0), 1.0)
+    quantile_s = np.maximum(table.quantile(level, 0.0), 1.0)
     low, high = np.full(len(n_of), np.inf), np.zeros(len(n_of))
-    np.minimum.at(low, group, own_s)
-    np.maximum.at(high, group, own_s)
+    np.minimum.at(low, group, quantile_s)
+    np.maximum.at(high, group, quantile_s)
     for _ in range(_STEPS):  # the mixture's quantile lies between those of its parts
         middle = (low + high) / 2.0
         left = np.bincount(group, table.survival(middle[group], 0.0)) / n_of
@@ -474,8 +472,8 @@ def mixture_quantiles(table: CurveTable, group: np.ndarray, level: float) -> np.
 
 def _latest(keys: list[str]) -> dict[str, np.ndarray]:
     """Positions of the latest requests of each group that is large enough, rising."""
-    at = pd.Series(np.arange(len(keys))).groupby(np.array(keys, object), sort=False)
-    return {str(name): found.to_numpy()[-N_LATEST:] for name, found in at if len(found) >= LEAST_REQUESTS}
+    groups = pd.Series(np.arange(len(keys))).groupby(np.array(keys, object), sort=False)
+    return {str(name): at.to_numpy()[-N_LATEST:] for name, at in groups if len(at) >= LEAST_REQUESTS}
 
 
 def _keys(requests: pd.DataFrame, columns: tuple[str, ...], left_out: tuple[str, ...]) -> list[str]:

@@ -141,7 +141,7 @@ def annotate(
     read, report = read_trace(reader, trace, **settings.reading)
     typer.echo(f"trace     {len(read):,} requests of {trace.name}, {report.n_refused:,} rows refused", err=True)
     found = annotated(order, read)
-    for line in found.said:
+    for line in found.messages:
         typer.echo(line, err=True)
     if settings.output is None:
         typer.echo("".join(f"{line}\n" for line in found.lines), nl=False)

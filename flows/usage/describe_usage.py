@@ -1,4 +1,4 @@
-"""What the usage series of a trace are: which are periodic, how well a wave fits, and which classes there are."""
+"""The usage series of a trace: which are periodic, how well a wave fits, and their classes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ PERIODS: Sequence[tuple[float, str]] = (
     (2 * HOUR_S, "up to 2 h"), (7 * HOUR_S, "2 to 7 h"), (9 * HOUR_S, "about 8 h"), (11 * HOUR_S, "9 to 11 h"),
     (13 * HOUR_S, "about half a day"), (22 * HOUR_S, "13 to 22 h"), (26 * HOUR_S, "about a day"),
     (6 * DAY_S, "26 h to 6 days"), (8 * DAY_S, "about a week"), (np.inf, "above 8 days"))
-"""Upper bound of each class of periods, seconds, and what it is called."""
+"""Upper bound of each class of periods, seconds, and its name."""
 N_EXAMPLES = 3
 N_SLOTS = 96
 _N_NOISE = 200
 _MAX_NOISE_STEPS = 1 << 14
-"""57 days of 300 s; on longer series the share is the same, none, and memory would grow with the span."""
+"""57 days of 300 s. Noise on longer series has no period either, and would take more memory."""
 AT_MEANS = PeriodicitySettings(levels="mean")
-"""Levels that have the least squared error: what the period itself explains."""
+"""Levels of the least squared error: the part that the period itself explains."""
 WAYS = ("wave", "at_means", "constant", "last_week")
-"""What is compared: the wave between p95 and p5, the wave at its means, a constant mean, the value a week before."""
+"""The models: a wave between p95 and p5, one at its means, a constant mean, the week before."""
 _COVERED = 0.9
 """Share of a day's slots that a series must have for a class, as in `models.workload_class`."""
 
@@ -52,16 +52,16 @@ _COVERED = 0.9
 class UsageDescription:
     """The usage of one trace, reduced to rows that fit in memory.
 
-    source, report: of the stream. step_s, start_s, n_steps: of the grid that waves were fitted to. timezone: of slots.
-    table: one row a series; cpu is a share of what the request reserved:
+    source, report: of the stream. step_s, start_s, n_steps: of the waves' grid. timezone: of slots.
+    table: one row a series; cpu is a share of the request's reservation:
         `request_id`, `cpu_cores`, `mem_gib`, `n_samples`, `mean`, `p95`, `peak`; `is_periodic`, `period_s`, `phase_s`,
         `duty`, `strength` and the strength that chance reaches, `by_chance` (0 to 1), `reason`;
         `in_sample_` and `next_day_` with each of `WAYS`: NRMSE, lower = better,
-        NaN = not judged; next-day is the last 24 hours, by waves of what lies before, and `next_day_is_periodic`
-        whether these have a period; `class_id` (-1 = none: less than nine tenths of the day seen).
+        NaN = not judged; next-day is the last 24 hours, by waves of the days before, and
+        `next_day_is_periodic`: whether these have a period; `class_id` (-1 = none: less than nine
+        tenths of the day have samples).
     fits: of all series, in the order of the store's files, between p95 and p5 as they are served.
-    noise_shares: of 200 series of white noise and of 200 random walks on the same steps, the shares that the fit calls
-        periodic, 0 to 1: what chance gives.
+    noise_shares: see `noise_shares`.
     centres: float64 (k, 96), of each class the mean of its members' highest use by slot of the local day.
     examples: the grid of up to 3 series, the strongest of each of the commonest periods, by strength;
         example_fits: their waves.
@@ -85,19 +85,18 @@ def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 2
                    seed: int = 0, progress: Callable[[int, int], None] | None = None) -> UsageDescription:
     """Store the stream, fit a wave to each series and cluster their days.
 
-    step_s: of the grid. n_classes: at most so many. folder: where the store stays; None = it is temporary. seed: of the
-    clustering. progress: called with (done, total) in hundredths as the work goes on: half for reading, half for fits.
-
-    Refused with ValueError: what `store_usage`, `fit_waves` and `cluster` refuse.
+    step_s: of the grid. n_classes: the most. folder: of the store; None = a temporary one. seed: of
+    the clustering. progress: called with (done, total) in hundredths: half for reading, half for
+    fits. ValueError as of `store_usage`, `fit_waves` and `cluster`.
     """
     if n_classes < 1:
         raise ValueError(f"n_classes must be at least 1, got {n_classes!r}")
 
-    def tell(before: int) -> Callable[[int, int], None]:
+    def from_percent(before: int) -> Callable[[int, int], None]:
         return lambda done, total: progress(before + 50 * done // max(total, 1), 100) if progress else None
 
     with TemporaryDirectory() as temporary:
-        store = store_usage(stream, folder or Path(temporary) / "usage", progress=tell(0))
+        store = store_usage(stream, folder or Path(temporary) / "usage", progress=from_percent(0))
         parts, all_fits, n_done, total = [], [], 0, stream.report().n_series
         start_s = n_steps = 0
         for grid in store.grids(step_s):
@@ -105,7 +104,7 @@ def describe_usage(stream: UsageStream, *, step_s: int = 300, n_classes: int = 2
             parts.append(_rows(grid, all_fits[-1]))
             n_done += len(grid)
             start_s, n_steps = grid.start_s, grid.cpu.shape[1]
-            tell(50)(n_done, total)
+            from_percent(50)(n_done, total)
         table = pd.concat(parts, ignore_index=True)
         profiles = store.profiles(N_SLOTS)
         table = table.merge(_of_samples(profiles), on="request_id", validate="one_to_one")
@@ -128,9 +127,9 @@ def period_names(period_s: pd.Series) -> pd.Series:
 
 
 def noise_shares(grid: UsageGrid, seed: int = 0) -> tuple[float, float]:
-    """Shares of 200 series of white noise and of 200 random walks that are called periodic, 0 to 1.
+    """Shares of 200 series of white noise and 200 random walks that the fit calls periodic, 0 to 1.
 
-    They have the steps of the grid, its first 16,384 where it has more.
+    They have the steps of the grid, of a longer one its first 16,384.
 
     >>> from sojourn.serving.usage import DayClock
     >>> noise_shares(UsageGrid(np.array([1]), np.zeros((1, 288), np.float32), None, np.ones(1), np.ones(1), 0, 300,
@@ -142,14 +141,13 @@ def noise_shares(grid: UsageGrid, seed: int = 0) -> tuple[float, float]:
     ones = np.ones(_N_NOISE)
 
     def share(values: np.ndarray) -> float:
-        made = UsageGrid(np.arange(_N_NOISE), values, None, ones, ones, grid.start_s, grid.step_s, grid.clock)
-        return float(fit_waves(made).is_periodic.mean())
+        noise = UsageGrid(np.arange(_N_NOISE), values, None, ones, ones, grid.start_s, grid.step_s, grid.clock)
+        return float(fit_waves(noise).is_periodic.mean())
 
     return share(white), share(white.cumsum(axis=1))
 
 
 def _rows(grid: UsageGrid, fits: WaveFits) -> pd.DataFrame:
-    """The waves and errors of one grid, a row a request."""
     columns = {
         "request_id": grid.request_ids, "cpu_cores": grid.cpu_cores, "mem_gib": grid.mem_gib,
         "is_periodic": fits.is_periodic, "period_s": fits.period_s, "phase_s": fits.phase_s, "duty": fits.duty,
@@ -166,13 +164,12 @@ def _rows(grid: UsageGrid, fits: WaveFits) -> pd.DataFrame:
 
 
 def _errors(label: str, served: WaveErrors, at_means: WaveErrors) -> dict[str, np.ndarray]:
-    found = (served.wave, at_means.wave, served.constant, served.last_week)
-    return {f"{label}_{way}": error for way, error in zip(WAYS, found, strict=True)} | {
+    errors = (served.wave, at_means.wave, served.constant, served.last_week)
+    return {f"{label}_{way}": error for way, error in zip(WAYS, errors, strict=True)} | {
         f"{label}_is_periodic": served.is_periodic}
 
 
 def _all(fits: Sequence[WaveFits]) -> WaveFits:
-    """Several fits as one, in the order given; at least one."""
 
     def of(name: str) -> np.ndarray:
         return np.concatenate([getattr(each, name) for each in fits])
@@ -187,20 +184,23 @@ def _of_samples(profiles: UsageProfiles) -> pd.DataFrame:
 
 
 def _classes(profiles: UsageProfiles, n_classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Class of each request, int64 (n,), -1 = none, and the centres; a slot not seen counts as the row's highest."""
+    """Class of each request, int64 (n,), -1 = none, and the centres.
+
+    A slot without samples counts as the row's highest use.
+    """
     class_id = np.full(len(profiles), -1)
     is_seen = ~np.isnan(profiles.maximum)
     is_used = is_seen.mean(1) >= _COVERED
     if not is_used.any():
         return class_id, np.zeros((0, profiles.n_slots))
     days = np.where(is_seen, profiles.maximum, profiles.peak[:, None]).astype(np.float64)
-    found = cluster(days[is_used], n_classes, seed=seed)
-    class_id[is_used] = found.ids[found.labels]
-    return class_id, found.centres
+    clusters = cluster(days[is_used], n_classes, seed=seed)
+    class_id[is_used] = clusters.ids[clusters.labels]
+    return class_id, clusters.centres
 
 
 def _examples(store: UsageStore, table: pd.DataFrame, step_s: int) -> UsageGrid:
-    """The strongest series of each of the commonest periods; where none is periodic, the busiest series."""
+    """The strongest series of each of the commonest periods; if there are none, the busiest."""
     periodic = table[table["is_periodic"]]
     if periodic.empty:
         chosen = table.sort_values("mean", ascending=False, kind="stable").head(1)

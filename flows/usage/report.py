@@ -34,26 +34,26 @@ _RESOURCES = {"cpu": "CPU, % of the reserved cores", "mem": "memory, % of the re
 _RAW, _SMOOTH, _WAVE, _SUM = "#b8b8b8", "#3b6fb5", "#b5483a", "#1b7f79"
 
 
-def summary_lines(found: UsageDescription) -> list[str]:
-    """Aligned rows: how much was read, how much of it is used, how much is periodic."""
-    table, read = found.table, found.report.read
+def summary_lines(usage: UsageDescription) -> list[str]:
+    """Aligned rows: amount of data, share in use, share with a period."""
+    table, read = usage.table, usage.report.read
     n = len(table)
     cores = table["cpu_cores"].sum()
     periodic = table[table["is_periodic"]]
     used = float((table["mean"] * table["cpu_cores"]).sum())
     rows = [
-        ("source", found.source),
-        ("series", f"{n:,}; {len(found.report.without_series):,} requests without one, "
-                   f"{len(found.report.without_request):,} series without a request"),
+        ("source", usage.source),
+        ("series", f"{n:,}; {len(usage.report.without_series):,} requests without one, "
+                   f"{len(usage.report.without_request):,} series without a request"),
         ("samples", f"{read.n_kept:,} kept, {read.n_refused:,} refused, "
-                    f"{found.n_steps * found.step_s / DAY_S:.1f} days"),
+                    f"{usage.n_steps * usage.step_s / DAY_S:.1f} days"),
         ("in use", f"{100 * used / cores if cores else np.nan:.1f} % of {cores:,.0f} cores; median series: mean "
                    f"{100 * table['mean'].median():.1f} %, p95 {100 * table['p95'].median():.1f} %, peak "
                    f"{100 * table['peak'].median():.1f} %"),
         ("periodic", f"{len(periodic):,} series ({100 * len(periodic) / n:.1f} %) with "
                      f"{100 * periodic['cpu_cores'].sum() / cores if cores else np.nan:.1f} % of the cores"),
     ]
-    white, walk = found.noise_shares
+    white, walk = usage.noise_shares
     rows.append(("by chance", f"{100 * white:.1f} % of series of white noise and {100 * walk:.1f} % of random walks on "
                               "these steps would be called periodic"))
     if len(periodic):
@@ -64,13 +64,13 @@ def summary_lines(found: UsageDescription) -> list[str]:
     return [f"{label:<{width}}  {value}" for label, value in rows]
 
 
-def usage_tables(found: UsageDescription) -> list[Table]:
+def usage_tables(usage: UsageDescription) -> list[Table]:
     """Periods with their strength and errors, reasons for none, and classes."""
-    tables = [_reasons(found.table)]
-    if found.table["is_periodic"].any():
-        tables = [_periods(found.table), _errors(found.table), *tables]
-    if len(found.centres):
-        tables.append(_classes(found))
+    tables = [_reasons(usage.table)]
+    if usage.table["is_periodic"].any():
+        tables = [_periods(usage.table), _errors(usage.table), *tables]
+    if len(usage.centres):
+        tables.append(_classes(usage))
     return tables
 
 
@@ -89,7 +89,7 @@ def _periods(table: pd.DataFrame) -> Table:
 
 
 def _errors(table: pd.DataFrame) -> Table:
-    """In-sample and next-day errors of the periodic series, and how often the wave is the better one."""
+    """Errors of the periodic series, in-sample and next-day, and where the wave is better, in %."""
     shown = Table(title="Errors of the periodic series", title_justify="left", caption_justify="left",
                   caption="NRMSE: root mean squared error over the series' range, median (lower = better). "
                           "Next day: the last 24 hours, by what was known before. Better: series in which the wave at "
@@ -124,16 +124,16 @@ def _reasons(table: pd.DataFrame) -> Table:
     return shown
 
 
-def _classes(found: UsageDescription) -> Table:
-    shown = Table(title=f"Classes of series with the same day, local time {found.timezone}", title_justify="left",
+def _classes(usage: UsageDescription) -> Table:
+    shown = Table(title=f"Classes of series with the same day, local time {usage.timezone}", title_justify="left",
                   caption_justify="left",
                   caption="By the highest use of each quarter of an hour over all days, % of the cores reserved; "
                           "busiest and quietest of the class's mean day. Mean use: median of its series.")
     for title in ("class", "series", "share, %", "cores", "mean use, %", "busiest, %", "at", "quietest, %", "at",
                   "periodic, %"):
         shown.add_column(title, justify="right", no_wrap=True)
-    table = found.table
-    for k, centre in enumerate(found.centres):
+    table = usage.table
+    for k, centre in enumerate(usage.centres):
         rows = table[table["class_id"] == k]
         high, low = int(centre.argmax()), int(centre.argmin())
         shown.add_row(str(k), f"{len(rows):,}", f"{100 * len(rows) / len(table):.1f}",
@@ -162,30 +162,30 @@ def _median(values: pd.Series, n_digits: int) -> str:
     return "-" if np.isnan(middle) else f"{middle:.{n_digits}f}"
 
 
-def errors_figure(found: UsageDescription) -> Figure | None:
-    """Errors of the periodic series, in-sample and, where the trace has two days, of the last one (paper, figure 6).
+def errors_figure(usage: UsageDescription) -> Figure | None:
+    """Errors of the periodic series, in-sample and on the last of two or more days (figure 6).
 
-    None where no series is periodic.
+    None if no series is periodic.
     """
     panels = {}
     for label, title in (("in_sample", "in-sample"), ("next_day", "next day: the last 24 hours")):
-        rows = found.table[found.table[f"{label}_is_periodic"].to_numpy(bool)]
+        rows = usage.table[usage.table[f"{label}_is_periodic"].to_numpy(bool)]
         if rows[f"{label}_wave"].notna().any():
             panels[title] = {name: rows[f"{label}_{way}"].to_numpy() for way, name in zip(WAYS, _NAMES, strict=True)}
-    return error_figure(panels, found.source) if panels else None
+    return error_figure(panels, usage.source) if panels else None
 
 
-def examples_figure(found: UsageDescription) -> Figure:
+def examples_figure(usage: UsageDescription) -> Figure:
     """A panel for each example: its series over the last 31 days at most, and its wave."""
     from matplotlib.figure import Figure
 
-    grid, fits = found.examples, found.example_fits
+    grid, fits = usage.examples, usage.example_fits
     n = len(grid)
     figure = Figure(figsize=(15, 2.9 * n), layout="constrained")
     time_s = grid.time_s()
     for k, axes in enumerate(np.ravel(figure.subplots(n, 1, squeeze=False))):
-        seen = np.flatnonzero(~np.isnan(grid.cpu[k]))
-        shown = slice(max(seen[0], seen[-1] + 1 - _MAX_DAYS * DAY_S // grid.step_s), seen[-1] + 1)
+        places = np.flatnonzero(~np.isnan(grid.cpu[k]))
+        shown = slice(max(places[0], places[-1] + 1 - _MAX_DAYS * DAY_S // grid.step_s), places[-1] + 1)
         days = time_s[shown] / DAY_S
         axes.plot(days, 100 * grid.cpu[k, shown], color=_GREY, linewidth=0.7, label="use")
         wave = fits.waves(k).at(time_s[shown] + grid.step_s / 2)
@@ -203,20 +203,20 @@ def examples_figure(found: UsageDescription) -> Figure:
     return figure
 
 
-def classes_figure(found: UsageDescription) -> Figure:
+def classes_figure(usage: UsageDescription) -> Figure:
     """A panel for each of the largest classes: the highest use of its members by local time of day."""
     from matplotlib.figure import Figure
 
-    n = min(len(found.centres), _MAX_CLASSES)
+    n = min(len(usage.centres), _MAX_CLASSES)
     n_columns = min(n, 4)
     n_rows = -(-n // n_columns)
     figure = Figure(figsize=(3.9 * n_columns, 2.4 * n_rows + 0.5), layout="constrained")
-    hours = 24 * np.arange(found.centres.shape[1] + 1) / found.centres.shape[1]
-    most = max(100.0, 102 * float(found.centres[:n].max()))
+    hours = 24 * np.arange(usage.centres.shape[1] + 1) / usage.centres.shape[1]
+    most = max(100.0, 102 * float(usage.centres[:n].max()))
     grid = np.ravel(figure.subplots(n_rows, n_columns, squeeze=False, sharex=True))
     for k, axes in enumerate(grid[:n]):
-        n_series = int((found.table["class_id"] == k).sum())
-        axes.stairs(100 * found.centres[k], hours, color=_GREEN, fill=True, alpha=0.6)
+        n_series = int((usage.table["class_id"] == k).sum())
+        axes.stairs(100 * usage.centres[k], hours, color=_GREEN, fill=True, alpha=0.6)
         axes.set_xlim(0, 24)
         axes.set_xticks(range(0, 25, 6))
         axes.set_ylim(0, most)
@@ -224,8 +224,8 @@ def classes_figure(found: UsageDescription) -> Figure:
         plain(axes)
     for axes in grid[n:]:
         axes.set_visible(False)
-    left_out = len(found.centres) - n
-    figure.supxlabel(f"local hour of day ({found.timezone})"
+    left_out = len(usage.centres) - n
+    figure.supxlabel(f"local hour of day ({usage.timezone})"
                      f"{f'; {left_out} smaller classes are not shown' if left_out else ''}", fontsize=10)
     figure.supylabel("highest use, % of the cores reserved", fontsize=10)
     return figure
@@ -271,9 +271,9 @@ def _draw(axes: Axes, classes: WorkloadClasses) -> None:
 
 
 def request_figure(grid: UsageGrid, fits: WaveFits, row: int, settings: PeriodicitySettings, title: str) -> Figure:
-    """Figure 1: a request's raw series, the smoothed one with its waves, and the spectrum with the period found.
+    """Figure 1: a request's raw series, the smoothed one with its waves, and the spectrum.
 
-    settings: those of the fits. Missing samples are bridged by straight lines.
+    settings: of the fits. Straight lines bridge missing samples.
     """
     from matplotlib.figure import Figure
 
@@ -296,10 +296,10 @@ def request_figure(grid: UsageGrid, fits: WaveFits, row: int, settings: Periodic
     longest = 1.0 / (settings.longest_share * len(raw) * grid.step_s / DAY_S)
     spectrum.axvspan(0.0, longest, color="#eeeeee", label=f"longer than {settings.longest_share:g} of the window")
     if fits.is_periodic[row]:
-        found = DAY_S / fits.period_s[row]
+        n_per_day = DAY_S / fits.period_s[row]
         label = (f"period {fits.period_s[row] / 3600:.1f} h, strength {100 * fits.strength[row]:.0f} % of variance, "
                  f"{100 * fits.magnitude[row]:.0f} % by magnitude")
-        spectrum.axvline(found, color=_WAVE, linestyle=":", label=label)
+        spectrum.axvline(n_per_day, color=_WAVE, linestyle=":", label=label)
     spectrum.set_xlabel("frequency, 1/day")
     spectrum.set_ylabel("FFT magnitude")
     spectrum.set_title("spectrum of the smoothed series without its trend", loc="left")
@@ -313,7 +313,7 @@ def request_figure(grid: UsageGrid, fits: WaveFits, row: int, settings: Periodic
 
 
 def period_figure(fits: WaveFits, title: str) -> Figure:
-    """Figure 2: histograms of strength in both scales, and of the period's length; NP = no period was found."""
+    """Figure 2: histograms of strength in both scales, and of the period's length; NP = no period."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6), layout="constrained")
@@ -367,9 +367,9 @@ def host_figure(grid: UsageGrid, fits: WaveFits, rows: tuple[int, int], title: s
 
 
 def error_figure(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> Figure:
-    """Figure 6: shares of requests with at most a given NRMSE; a panel for each title, a line for each name.
+    """Figure 6: shares of requests up to each NRMSE; a panel for each title, a line for each model.
 
-    panels: title (says in-sample or next-day) -> name of the model -> NRMSE, float64 (n,), NaN = not judged.
+    panels: title (in-sample or next-day) -> name of the model -> NRMSE (n,), NaN = not judged.
     """
     from matplotlib.figure import Figure
 
@@ -378,11 +378,11 @@ def error_figure(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> 
     for axes, (name, errors) in zip(np.atleast_1d(figure.subplots(1, len(panels), sharey=True)), panels.items(),
                                     strict=True):
         for (model, error), colour in zip(errors.items(), colours, strict=False):
-            kept = np.sort(error[np.isfinite(error)])
-            if len(kept):
-                shares = 100 * np.arange(1, len(kept) + 1) / len(kept)
-                axes.step(kept, shares, where="post", color=colour, linewidth=1.4,
-                          label=f"{model}: {100 * np.mean(kept < 0.3):.0f} % below 0.3, median {np.median(kept):.3f}")
+            known = np.sort(error[np.isfinite(error)])
+            if len(known):
+                shares = 100 * np.arange(1, len(known) + 1) / len(known)
+                axes.step(known, shares, where="post", color=colour, linewidth=1.4,
+                          label=f"{model}: {100 * np.mean(known < 0.3):.0f} % below 0.3, median {np.median(known):.3f}")
         axes.axvline(0.3, color="#444444", linewidth=0.8, linestyle=":")
         axes.set_xlim(0.0, 0.6)
         axes.set_ylim(0.0, 100.0)
@@ -403,8 +403,8 @@ def error_lines(wave: WaveErrors, name: str) -> dict[str, np.ndarray]:
     >>> [(line, len(errors)) for line, errors in lines.items()]
     [('pulse wave', 1), ('constant mean', 1), ("last week's repeat", 1)]
     """
-    kept = wave.is_periodic
-    return {name: wave.wave[kept], "constant mean": wave.constant[kept], "last week's repeat": wave.last_week[kept]}
+    rows = wave.is_periodic
+    return {name: wave.wave[rows], "constant mean": wave.constant[rows], "last week's repeat": wave.last_week[rows]}
 
 
 def _days(grid: UsageGrid) -> np.ndarray:

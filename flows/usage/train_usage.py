@@ -1,7 +1,7 @@
-"""The job of usage in time: read series, judge waves and classes on the last days, write the usage section, promote.
+"""The train-usage job: read series, judge waves and classes, write the section, promote.
 
-Series are read by file on workers. The last two days are judged; nothing that is judged there was chosen or learnt of
-them. A period that did not help on the last day known is not served."""
+Workers read the series by file. The last two days judge models that were chosen and trained on the
+days before. A period that did not help on the last known day is not served."""
 
 from __future__ import annotations
 
@@ -56,31 +56,28 @@ from sojourn.serving.usage import (
 
 MEANS = PeriodicitySettings(levels="mean")
 _RUNNING_S = 3_600
-"""A request with a sample within so long before the grid's end still runs there."""
+"""A request with a sample in the last so many seconds of the grid runs at its end."""
 HOURS = (3, 6, 12, 24)
 GATED_HOURS = (3, 6, 12)
 N_FOLDS = 5
 MUST_WIN = 0.05
-"""How much less work what is served must leave under-served than one margin for all: less is no more than noise."""
+"""The served surplus must leave less work under-served than one margin, by this share."""
 GAIN_MIN = 0.005
-"""The share of all work by which it must be less: slow random walks gain up to 0.002 (docs/usage.md)."""
+"""The same in shares of all work: slow random walks gain up to 0.002 (docs/usage.md)."""
 _ROUNDING = 1e-6
 _N_DAYS_MIN = 4
 _N_DAYS_JUDGED = 2
 _STARTS = (0, 24, 48, 72)
 _N_STARTS_MAX = 8
-"""Of one request while rules are chosen."""
+"""Starts of one request while rules are chosen."""
 SurplusRules = Mapping[str, tuple[str, ...]]
-"""By resource: the surplus rule at each length of observation, of SURPLUS_RULES."""
+"""Resource -> the surplus rule (of SURPLUS_RULES) at each length of observation."""
 _Case = tuple[ClassModel, SlotMaxima, int]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedUsage:
-    """What a run leaves: the section's folder, the promotion, and the measures.
-
-    section: in `bundles` where it was promoted, else in `candidates`.
-    """
+    """section: the folder, in `bundles` if the section was promoted, else in `candidates`."""
 
     section: Path
     promotion: Promotion
@@ -131,7 +128,7 @@ def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
 
 
 def data_hash(grid: UsageGrid) -> str:
-    """sha256 hex of what was read: requests, reservations and samples on the grid."""
+    """sha256 hex of the requests, reservations and samples on the grid."""
     digest = hashlib.sha256(repr((grid.start_s, grid.step_s, grid.clock, grid.request_ids.tolist())).encode())
     for array in (grid.cpu, grid.mem, grid.cpu_cores, grid.mem_gib):
         if array is not None:
@@ -141,7 +138,6 @@ def data_hash(grid: UsageGrid) -> str:
 
 def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUsage, rules: SurplusRules,
            scores: Mapping[str, float], tags: Mapping[str, str]) -> Path:
-    """The section in its run's folder, read back as a predictor would."""
     about = {"training": {**tags, "from_s": grid.start_s, "to_s": grid.start_s + grid.step_s * grid.cpu.shape[1],
                           "n_requests": len(grid)},
              "surplus_rules": {resource: list(rules[resource]) for resource in fitted.classes},
@@ -156,7 +152,7 @@ def _write(config: TrainUsageConfig, run: str, grid: UsageGrid, fitted: FittedUs
 
 def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha256: str, fitted: FittedUsage,
          scores: Mapping[str, float], report: str) -> str:
-    """Log both kinds and the section, the section last; returns its URI. BundleError where it is not its bytes."""
+    """Log both kinds, then the section; returns its URI. BundleError if the server's bytes differ."""
     kinds = {"n_classes": len(fitted.classes["cpu"]), "n_waves": len(fitted.waves.request_ids),
              "n_waves_with_period": int(fitted.waves.is_confirmed.sum())}
     tracker.log(run, config.resolved(), {**scores, **kinds})
@@ -171,7 +167,8 @@ def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha
 
 
 def _served(rules: SurplusRules) -> list[str]:
-    """Which surplus is served, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h, ...`."""
+    """The surplus rules, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h,
+    ...`."""
     return [f"surplus of {resource}: " + ", ".join(f"{rule} after {seen_s // 3600} h" for rule, seen_s in
                                                    zip(each, SEEN_S, strict=True)) for resource, each in rules.items()]
 
@@ -184,8 +181,8 @@ def _card(config: TrainUsageConfig, rules: SurplusRules, scores: Mapping[str, fl
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One item of a task, as it goes to a worker. code: `reading_code` where it was given out."""
+class ReadingOrder:
+    """One item of a task for a worker. code: the sender's `reading_code`."""
 
     task: Callable[[Any], Any]
     item: Any
@@ -197,31 +194,31 @@ def reading_code() -> str:
     return source_hash("features")
 
 
-def done(asked: Asked) -> Any:
-    """What the task gives for the item; ValueError where this process has other code."""
-    check_same_code(reading_code(), asked.code)
-    return asked.task(asked.item)
+def done(order: ReadingOrder) -> Any:
+    """The task's result for the item; ValueError if this process has other code."""
+    check_same_code(reading_code(), order.code)
+    return order.task(order.item)
 
 
 def shared_over(workers: Sequence[NewWorker], task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """What a task gives for each item, in their order; raises what the first item raised that failed."""
-    work = {place: Asked(task, item, reading_code()) for place, item in enumerate(items)}
-    place_of = {id(asked): place for place, asked in work.items()}
-    found: dict[int, Any] = {}
+    """The task's result for each item, in their order; raises the error of the first failed one."""
+    work = {place: ReadingOrder(task, item, reading_code()) for place, item in enumerate(items)}
+    place_of = {id(order): place for place, order in work.items()}
+    results: dict[int, Any] = {}
     failed: dict[int, Exception] = {}
-    for asked, outcome in run_grouped([[each] for each in work.values()], done, workers):
-        (failed if isinstance(outcome, Exception) else found)[place_of[id(asked)]] = outcome
+    for order, outcome in run_grouped([[each] for each in work.values()], done, workers):
+        (failed if isinstance(outcome, Exception) else results)[place_of[id(order)]] = outcome
     for place in sorted(failed)[:1]:
         error = failed[place]
         if isinstance(error, ValueError | OSError):
             raise error
         raise RuntimeError(f"series could not be read: {type(error).__name__}: {error}") from error
-    return [found[place] for place in range(len(items))]
+    return [results[place] for place in range(len(items))]
 
 
 def stored_usage(stream: UsageStream, source: UsageSource, dask: str | None, folder: Path,
                  progress: Callable[[int, int], None] | None = None) -> UsageStore:
-    """The stream's store in `folder`, read on the workers of the scheduler at `dask`, or here.
+    """The stream's store in `folder`, read by the workers of the scheduler at `dask`, or here.
 
     The workers must see the trace and the folder under the same paths.
     """
@@ -234,12 +231,10 @@ def stored_usage(stream: UsageStream, source: UsageSource, dask: str | None, fol
 
 @dataclass(frozen=True, slots=True)
 class ServedWaves:
-    """Waves of the requests that run at a grid's end. rows: float64 (m, 20): expected use, then its upper level.
+    """Waves of the requests that run at a grid's end, in local time (`UsageGrid.on_local_clock`).
 
-    Their times are those of the clock on the wall (`UsageGrid.on_local_clock`).
-
-    is_confirmed: bool (m,), whether the wave has a period.
-    fits: of all requests of the grid with the paper's levels, for the figures.
+    rows: float64 (m, 20): expected use, then its upper level. is_confirmed: bool (m,), whether the
+    wave has a period. fits: of all requests of the grid with the paper's levels, for the figures.
     """
 
     request_ids: list[str]
@@ -249,31 +244,32 @@ class ServedWaves:
 
 
 def served_waves(grid: UsageGrid, n_threads: int = 1) -> ServedWaves:
-    """The waves of a grid, by what it holds and nothing else.
+    """The waves of a grid.
 
-    Expected use has mean levels, the upper level p95 and p5 (`PeriodicitySettings`). A period is kept where the wave
-    that was fitted without the last day is nearer to that day than a constant; else the request is served as
-    aperiodic, with its mean as expected use and the peak of its fit as upper level. A peak at 9:00 is one at 9:00 after
-    a change of daylight saving, too: all is fitted on the local clock.
+    Expected use has mean levels, the upper level has p95 and p5 (`PeriodicitySettings`). A wave is
+    fitted without the last day; if it is nearer to that day than a constant, the period is
+    confirmed. Else the request is served as aperiodic: its mean is the expected use, the peak of
+    its fit the upper level. Fits are in local time: daylight saving does not move a peak.
     """
     grid = grid.on_local_clock()
     upper, means = fit_waves(grid, n_threads=n_threads), fit_waves(grid, MEANS, n_threads=n_threads)
     is_confirmed = upper.is_periodic & _confirmed(grid, n_threads)
     n_last = max(1, _RUNNING_S // grid.step_s)
     runs = np.flatnonzero((~np.isnan(grid.cpu[:, -n_last:])).any(axis=1) & np.isfinite(upper.peak))
-    is_kept = is_confirmed[runs]
+    is_periodic = is_confirmed[runs]
     constant = np.nanmean(grid.cpu[runs].astype(np.float64), axis=1) if len(runs) else np.empty(0)
-    rows = np.hstack([_rows(means, runs, is_kept, constant), _rows(upper, runs, is_kept, upper.peak[runs])])
-    return ServedWaves([str(name) for name in grid.request_ids[runs].tolist()], rows, is_kept, upper)
+    rows = np.hstack([_rows(means, runs, is_periodic, constant), _rows(upper, runs, is_periodic, upper.peak[runs])])
+    return ServedWaves([str(name) for name in grid.request_ids[runs].tolist()], rows, is_periodic, upper)
 
 
 def judge_waves(grid: UsageGrid, n_threads: int = 1) -> dict[str, float]:
-    """What served waves are worth on the last day, which they have not seen; {} where the grid is under three days.
+    """Scores of served waves on the last day, which they have not seen; {} for under three days.
 
-    `wave.next_day.nrmse.*`: medians over the requests whose period was confirmed on the day before (root mean squared
-    error over the range of the days before; `next_day_errors`), of the wave at mean levels, a constant mean and, where
-    there is one, the week before. `wave.next_day.ratio`: geometric mean of wave over constant, below 1 = the wave is
-    nearer. `wave.share_periodic`, `wave.share_confirmed`: of all requests.
+    `wave.next_day.nrmse.*`: medians over the requests whose period was confirmed on the day before,
+    of the wave at mean levels, a constant mean and, if there is one, the week before. NRMSE is the
+    root mean squared error over the range of the days before (`next_day_errors`).
+    `wave.next_day.ratio`: geometric mean of wave over constant, below 1 = the wave is nearer.
+    `wave.share_periodic`, `wave.share_confirmed`: of all requests.
     """
     grid = grid.on_local_clock()
     last_day_s = grid.start_s + grid.cpu.shape[1] * grid.step_s - DAY_S
@@ -282,22 +278,22 @@ def judge_waves(grid: UsageGrid, n_threads: int = 1) -> dict[str, float]:
     errors = next_day_errors(grid, last_day_s, MEANS, n_threads=n_threads)
     before = replace(grid, cpu=grid.cpu[:, :-(DAY_S // grid.step_s)], mem=None)
     is_confirmed = errors.is_periodic & _confirmed(before, n_threads)
-    found = {"wave.share_periodic": float(errors.is_periodic.mean()),
-             "wave.share_confirmed": float(is_confirmed.mean())}
+    scores = {"wave.share_periodic": float(errors.is_periodic.mean()),
+              "wave.share_confirmed": float(is_confirmed.mean())}
     is_judged = is_confirmed & (errors.wave > 0.0) & (errors.constant > 0.0)
     if not is_judged.any():
-        return found
+        return scores
     wave, constant, week = (each[is_judged] for each in (errors.wave, errors.constant, errors.last_week))
-    found |= {"wave.next_day.nrmse.wave": float(np.median(wave)),
-              "wave.next_day.nrmse.mean": float(np.median(constant)),
-              "wave.next_day.ratio": float(np.exp(np.log(wave / constant).mean()))}
+    scores |= {"wave.next_day.nrmse.wave": float(np.median(wave)),
+               "wave.next_day.nrmse.mean": float(np.median(constant)),
+               "wave.next_day.ratio": float(np.exp(np.log(wave / constant).mean()))}
     if np.isfinite(week).any():
-        found["wave.next_day.nrmse.week_before"] = float(np.nanmedian(week))
-    return found
+        scores["wave.next_day.nrmse.week_before"] = float(np.nanmedian(week))
+    return scores
 
 
 def _confirmed(grid: UsageGrid, n_threads: int) -> np.ndarray:
-    """bool (n,): a period was found without the grid's last day, and the wave is nearer to that day than the mean."""
+    """bool (n,): without the last day there is a period, nearer to that day than the mean."""
     last_day_s = grid.start_s + grid.cpu.shape[1] * grid.step_s - DAY_S
     if last_day_s <= grid.start_s:
         return np.zeros(len(grid), bool)
@@ -306,7 +302,7 @@ def _confirmed(grid: UsageGrid, n_threads: int) -> np.ndarray:
 
 
 def _rows(fits: WaveFits, rows: np.ndarray, is_periodic: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """The waves of some rows as a section holds them, float64 (m, 10): `level` at all times where none has a period."""
+    """The waves of some rows as in a section, float64 (m, 10); aperiodic ones are at `level`."""
     first = np.stack([getattr(fits, name)[rows] for name in WAVE_COLUMNS], axis=1)
     aperiodic = np.stack([level, level, np.full(len(rows), np.inf), np.zeros(len(rows)), np.full(len(rows), 0.5)],
                          axis=1)
@@ -320,24 +316,25 @@ def _rows(fits: WaveFits, rows: np.ndarray, is_periodic: np.ndarray, level: np.n
 
 @dataclass(frozen=True, slots=True)
 class FittedUsage:
-    """What the section is made of: classes by resource, and waves."""
+    """The section's parts: classes by resource, and waves."""
 
     classes: Mapping[str, WorkloadClasses]
     waves: ServedWaves
 
 
 def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> SurplusRules:
-    """Which surplus is served at each length of observation: the class-free one, unless that of classes wins.
+    """The surplus at each length of observation: the class-free one, unless that of classes wins.
 
-    What lies before the two days that are judged is cut in two: classes of four fifths of the requests, learnt in the
-    first half, predict the others in the second half. Classes win if they leave less work under-served than the
-    class-free surplus of the same over-reservation, at the upper end of a 95 % interval over requests. Class-free where
-    less than four days lie before the judged ones.
+    The days before the two judged ones are cut in two halves. Classes of four fifths of the
+    requests, learnt in the first half, predict the other fifth in the second half. Classes win if
+    they leave less work under-served than the class-free surplus of the same over-reservation, at
+    the upper end of a 95 % interval over requests. With less than four days before the judged ones,
+    all is class-free.
     """
     rules = {}
     for resource in _resources(grid):
-        seen = slot_maxima(grid, resource)
-        known = seen.before(max(seen.n_days - _N_DAYS_JUDGED, 1) * N_SLOTS)
+        maxima = slot_maxima(grid, resource)
+        known = maxima.before(max(maxima.n_days - _N_DAYS_JUDGED, 1) * N_SLOTS)
         n_later = max(known.n_days // 2, _N_DAYS_JUDGED)
         first = known.n_days - n_later
         judged: list[_Case] = []
@@ -351,7 +348,7 @@ def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> SurplusRules:
 
 
 def fit_usage(grid: UsageGrid, rules: SurplusRules, n_classes: int, seed: int, n_threads: int = 1) -> FittedUsage:
-    """Both kinds, of the whole grid, with the surplus by `rules`. ValueError where no request's day was seen."""
+    """Classes and waves of the whole grid, with the surplus by `rules`; ValueError without days."""
     classes = {}
     for resource in _resources(grid):
         model = fit_classes(slot_maxima(grid, resource), n_classes=n_classes, seed=seed)
@@ -364,65 +361,66 @@ def fit_usage(grid: UsageGrid, rules: SurplusRules, n_classes: int, seed: int, n
 
 def judge_usage(grid: UsageGrid, rules: SurplusRules, n_classes: int, seed: int,
                 n_threads: int = 1) -> dict[str, float]:
-    """Measures on the last days, which the models that are judged have not seen; none where the grid is too short.
+    """Scores on the last days, which the judged models have not seen; none for a short grid.
 
-    `wave.*`: see `judge_waves`. `class.*h.*`: requests in five parts; classes of four parts, learnt before the last two
-    days, predict requests of the fifth as newcomers that begin on the last day but one: under-served work and
-    over-reservation of each method; `combined` is what is served by `rules`.
+    `wave.*`: see `judge_waves`. `class.*h.*`: under-served work and over-reservation of each
+    method; `combined` is the surplus by `rules`. Requests are in five parts. Classes of four parts,
+    learnt before the last two days, predict newcomers of the fifth from the last day but one.
     """
-    seen = slot_maxima(grid)
-    found = judge_waves(grid, n_threads)
-    if seen.n_days < _N_DAYS_MIN:
-        return found
-    start = (seen.n_days - _N_DAYS_JUDGED) * N_SLOTS
+    maxima = slot_maxima(grid)
+    scores = judge_waves(grid, n_threads)
+    if maxima.n_days < _N_DAYS_MIN:
+        return scores
+    start = (maxima.n_days - _N_DAYS_JUDGED) * N_SLOTS
     judged = [(model.by(rules["cpu"]), newcomers, begin) for model, newcomers, begin in _newcomers(
-        seen, start, [start + later for later in _STARTS], n_classes, seed)]
+        maxima, start, [start + later for later in _STARTS], n_classes, seed)]
     for hours in HOURS if judged else ():
-        newcomers_found = judge_newcomers(judged, hours)
-        for method in newcomers_found.under:
-            found[f"class.{hours}h.under_served.{method}"] = newcomers_found.under_served(method)
-            found[f"class.{hours}h.over_reserved.{method}"] = newcomers_found.over_reserved(method)
-        found[f"class.{hours}h.worst_ratio_to_margin"] = newcomers_found.worst_ratio("combined", "margin")
-    return found
+        cases = judge_newcomers(judged, hours)
+        for method in cases.under:
+            scores[f"class.{hours}h.under_served.{method}"] = cases.under_served(method)
+            scores[f"class.{hours}h.over_reserved.{method}"] = cases.over_reserved(method)
+        scores[f"class.{hours}h.worst_ratio_to_margin"] = cases.worst_ratio("combined", "margin")
+    return scores
 
 
 def usage_gates(scores: Mapping[str, float]) -> tuple[Gate, ...]:
-    """A section is promoted if what it serves leaves clearly less work under-served than one margin for all requests.
+    """A section is promoted if it leaves clearly less work under-served than one margin for all.
 
-    The margin is the simplest rival: the own maximum and one share for all after the same hours, of the same
-    over-reservation. Before 12 h it must lose by MUST_WIN at the upper end of the 95 % interval over requests, and by
-    GAIN_MIN of all work; at 12 h, it must not win. From 24 h on both are the own maximum, so that no gate could fail.
+    The margin is the simplest rival: the request's own maximum and one share for all requests after
+    the same hours, of the same over-reservation. Before 12 h the margin must lose by MUST_WIN at
+    the upper end of the 95 % interval over requests, and by GAIN_MIN of all work; at 12 h it must
+    not win. From 24 h on both are the own maximum, so that no gate could fail.
     """
     gates = []
     for hours in GATED_HOURS:
-        found = scores.get(f"class.{hours}h.under_served.combined", np.nan)
+        served = scores.get(f"class.{hours}h.under_served.combined", np.nan)
         margin = scores.get(f"class.{hours}h.under_served.margin", np.nan)
         worst = scores.get(f"class.{hours}h.worst_ratio_to_margin", np.nan)
         if hours < 12:
-            is_passed = worst <= 1.0 - MUST_WIN and found <= margin - GAIN_MIN
+            is_passed = worst <= 1.0 - MUST_WIN and served <= margin - GAIN_MIN
             rule = f"{100 * MUST_WIN:g} % and {100 * GAIN_MIN:g} points below"
         else:
-            is_passed, rule = found <= margin + _ROUNDING, "at most"
-        text = (f"{100 * found:.2f} % of work under-served, {rule} the {100 * margin:.2f} % of one margin for all "
+            is_passed, rule = served <= margin + _ROUNDING, "at most"
+        text = (f"{100 * served:.2f} % of work under-served, {rule} the {100 * margin:.2f} % of one margin for all "
                 f"(ratio at most {worst:.2f})")
-        if np.isnan(found) or np.isnan(margin) or np.isnan(worst):
+        if np.isnan(served) or np.isnan(margin) or np.isnan(worst):
             is_passed = False
             text = f"not judged: the series must cover {_N_DAYS_MIN} days, and requests {hours} h of the last two"
         gates.append(Gate(f"under-served after {hours} h", bool(is_passed), text))
     return tuple(gates)
 
 
-def _newcomers(seen: SlotMaxima, learnt_until: int, starts: Iterable[int], n_classes: int, seed: int) -> list[_Case]:
-    """Requests of each fifth, the columns at which they begin, and classes of the other four learnt before a column."""
-    part = np.arange(len(seen)) % N_FOLDS
+def _newcomers(maxima: SlotMaxima, learnt_until: int, starts: Iterable[int], n_classes: int, seed: int) -> list[_Case]:
+    """Classes of four fifths learnt before a column, the last fifth, and its first columns."""
+    part = np.arange(len(maxima)) % N_FOLDS
     judged = []
     for fold in range(N_FOLDS):
         others, mine = np.flatnonzero(part != fold), np.flatnonzero(part == fold)
         model = None
         if len(others) and len(mine):
-            model = fit_classes(seen.before(learnt_until, others), n_classes=n_classes, seed=seed)
+            model = fit_classes(maxima.before(learnt_until, others), n_classes=n_classes, seed=seed)
         if model is not None:
-            newcomers = SlotMaxima(seen.request_ids[mine], seen.highest[mine], seen.mean[mine], seen.first_slot)
+            newcomers = SlotMaxima(maxima.request_ids[mine], maxima.highest[mine], maxima.mean[mine], maxima.first_slot)
             judged += [(model, newcomers, start) for start in starts]
     return judged
 

@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.features.usage import UsageSource, read_usage, store_usage
 from sojourn.flows.usage import train_usage as usage_by_file
-from sojourn.flows.usage.train_usage import Asked, done, stored_usage
+from sojourn.flows.usage.train_usage import ReadingOrder, done, stored_usage
 from sojourn.flows.workers.dask import Here, cluster
 
 _TASK_USAGE = "{start},0,{job},0,m,{cpu},{mem},,,,,,,,,,,,,"
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_named_as_in_one_read(tmp_path: Path) -> None:
 
 def test_other_code_is_refused() -> None:
     with pytest.raises(ValueError, match="a worker must have the code and libraries that asked for 0000"):
-        done(Asked(len, (), "0" * 64))
+        done(ReadingOrder(len, (), "0" * 64))
 
 
 @pytest.mark.slow
