@@ -33,9 +33,10 @@ class Colocation:
     """Requests that are placed once and then use resources by their series, on equal hosts.
 
     use: their real use, float (n, n_slots) of one resource, or (n, n_resources, n_slots); cores,
-    GiB and so on. model: the use that a policy assumes, in the same unit and form; its number of
-    slots may differ: a profile that
-        repeats (a day's, or one common multiple of all periods) is given once. Default: `use`.
+        GiB and so on.
+    model: the use that a policy assumes, in the same unit and form; its number of slots may differ:
+        a profile that repeats (a day's, or one common multiple of all periods) is given once.
+        Default: `use`.
     capacity: of each host, one number or one per resource, in the unit of `use`.
     n_hosts: at least 1.
 
@@ -358,14 +359,14 @@ class Violations:
     """Violations of one placement, over all slots; lower is better, except for used_pct.
 
     host_rate_pct: share of hosts x slots in which a host's requests demand more than it has
-    (section III-B). request_rate_pct: share of the slots in which this holds for a request's host,
-    mean over requests (section V-B:
-        "the average job's violation rate").
+        (section III-B).
+    request_rate_pct: share of the slots in which this holds for a request's host, mean over
+        requests (section V-B: "the average job's violation rate").
     severity_pct: demand above capacity, of all demand: aggregate severity over the total workload
-    (section III-B). host_severity_pct: this share of each host's load, mean over the hosts with
-    requests. request_severity_pct: this share of each request's use, mean over requests with use;
-    the requests of a host share
-        its excess in proportion to their use at the time.
+        (section III-B).
+    host_severity_pct: this share of each host's load, mean over the hosts with requests.
+    request_severity_pct: this share of each request's use, mean over requests with use; the
+        requests of a host share its excess in proportion to their use at the time.
     used_pct: mean utilisation of hosts: load x (1 - severity), as excess demand is not served.
     """
 

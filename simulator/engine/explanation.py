@@ -26,12 +26,12 @@ _CLOSED_FOR = ("", "closed: being defragmented", "closed: being updated", "close
 class Explanation:
     """One decision, at the arrival of the request.
 
-    request_id, time_s; need: its amounts by resource, in the trace's units; remaining_s: its predicted
-        remaining time, None if the policy uses no predictions.
+    request_id, time_s; need: its amounts by resource, in the trace's units; remaining_s: its
+        predicted remaining time, None if the policy uses no predictions.
     host_id: the chosen host, None if there is none.
     meanings: the meaning of each score, by column.
-    table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one float64
-        column per score in order of importance (NaN if excluded); lower is better.
+    table: one row per host, in their order: `host_id`, `excluded` ("" or the reason), then one
+        float64 column per score in order of importance (NaN if excluded); lower is better.
     migrations: rows of `Result.migrations` of this request; None without a rectifier.
     """
 

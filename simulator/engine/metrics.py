@@ -32,20 +32,23 @@ from sojourn.simulator.workloads import Demand, Workload
 class Metrics:
     """Figures of one replay, over the time from the end of the warm-up to the horizon.
 
-    empty_hosts_pct: time-weighted mean share of hosts that hold nothing and are open; higher is better.
-    packing_density_pct: core-seconds allocated as a share of those of the hosts in use; higher is better.
+    empty_hosts_pct: time-weighted mean share of hosts that hold nothing and are open; higher is
+        better.
+    packing_density_pct: core-seconds allocated as a share of those of the hosts in use; higher is
+        better.
     utilisation_pct: allocated share of the whole cluster's capacity, per resource, time-weighted.
-    n_requests: requests that arrived after the warm-up. n_rejected, rejected_pct: those of them that
-        fit on no host; lower is better. Empty hosts are comparable only if few are rejected.
+    n_requests: requests that arrived after the warm-up. n_rejected, rejected_pct: those of them
+        that fit on no host; lower is better. Empty hosts are comparable only if few are rejected.
     rejections: their reasons, most frequent first. "cpu_cores" = on every host too little of it was
-        free, "cpu_cores+mem_gib" = too little of each of the two, "fragmentation" = each resource was
-        free on some host but never all on one, "filter" = a host had room but the policy excluded it,
-        "constraint" = a rule of the workload excluded it. If requests wait for room, the rejected
-        ones are those that never got a host.
-    mean_wait_s: of the requests that arrived after the warm-up and were placed, seconds; lower is better.
-    n_planned_migrations, n_migrations: live migrations planned and begun; lower is better. The others
-        ended, or could stay, before their turn. (One planned in the warm-up may begin after it.)
-    migrated_gib: memory copied by the migrations that began.
+        free, "cpu_cores+mem_gib" = too little of each of the two, "fragmentation" = each resource
+        was free on some host but never all on one, "filter" = a host had room but the policy
+        excluded it, "constraint" = a rule of the workload excluded it. If requests wait for room,
+        the rejected ones are those that never got a host.
+    mean_wait_s: of the requests that arrived after the warm-up and were placed, seconds; lower is
+        better.
+    n_planned_migrations, n_migrations: live migrations planned and begun; lower is better. The
+        others ended, or could stay, before their turn. (One planned in the warm-up may begin after
+        it.) migrated_gib: memory copied by the migrations that began.
     n_rescheduled, n_lost: requests that started again elsewhere after a host's failure, or that it
         ended; lower is better.
     n_updated: hosts that waves of maintenance have updated by the horizon; higher is better.

@@ -30,8 +30,7 @@ class Debt:
     long_lived_h: a request is long while it really stays longer than this many hours from then on.
     long_lived_core_hours_pct: core-hours of requests with such a lifetime, of all.
     bound_packing_density_pct: the density if at each time the fewest hosts that total demand needs
-    were in
-        use; not known if hosts differ.
+        were in use; not known if hosts differ.
     long_packing_density_pct: PD_L, cores of long requests, of the cores of hosts that have one;
         higher is better.
     long_debt_hosts: L_debt, the hosts that long requests could leave if PD_L rose to the bound's
@@ -42,13 +41,11 @@ class Debt:
         together hold less than half. Lower is better, as below.
     single_long_hosts_pct: of the hosts in use, those with exactly one long request.
     density_sensitivity_pct: the fall of the density over the fall of long requests' share of all
-    cores: the
-        median over all runs of days on which that share falls, by at least 1 pp in all; of daily
-        means.
+        cores: the median over all runs of days on which that share falls, by at least 1 pp in all;
+        of daily means.
     density_sensitivity_mean_pct: their mean, weighted by the fall of the share.
     exposed_requests_pct: VRAR, of the requests with an owner those whose owner has more than 2
-    requests on
-        their host.
+        requests on their host.
     host_h, bound_host_h: host-hours in use, and those of the bound; lower is better.
     """
 

@@ -44,10 +44,10 @@ def host_map(workload: Workload, result: Result) -> HostMap:
 class HostMap:
     """The hosts of one replay at k times.
 
-    time_s: int64 (k,), seconds from the replay's start, warm-up included. lifetime_class: int8 (k,
-    n_hosts), 0 = empty, 1..4 = LC1..LC4 of the request that stays longest. state: int8 (k,
-    n_hosts), the policy's state of each host as an index into state_names; None if it has
-        none. state_names: by default LAVA's (section 4.3).
+    time_s: int64 (k,), seconds from the replay's start, warm-up included.
+    lifetime_class: int8 (k, n_hosts), 0 = empty, 1..4 = LC1..LC4 of the request that stays longest.
+    state: int8 (k, n_hosts), the policy's state of each host as an index into state_names; None if
+        it has none. state_names: by default LAVA's (section 4.3).
 
     >>> HostMap(np.array([0, 60]), np.array([[0, 3], [4, 0], [1, 1]], np.int8))
     Traceback (most recent call last):

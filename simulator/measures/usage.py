@@ -16,9 +16,9 @@ from sojourn.simulator.workloads import Workload
 class UsageMetrics:
     """Use of cores by the requests with a usage series, from the end of the warm-up to the horizon.
 
-    used_cpu_pct: core-seconds used, of all hosts' capacity; higher is better. covered_pct:
-    core-seconds allocated to requests with a series, of all allocated; the others count as
-        using none.
+    used_cpu_pct: core-seconds used, of all hosts' capacity; higher is better.
+    covered_pct: core-seconds allocated to requests with a series, of all allocated; the others
+        count as using none.
     violation_rate_pct: share of all hosts' time in which a host's requests use more cores than it
         has (seed paper, section III-B); lower is better.
     request_violation_rate_pct: this share of a request's time on its host, mean over requests

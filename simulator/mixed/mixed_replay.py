@@ -237,7 +237,7 @@ class MixedResult:
     service_outcome, batch_outcome: int64, an index of OUTCOMES. started_ms: start of the last run;
         ended_ms: -1 if it did not end.
     n_evicted: int64 (n_batch,). cost_ms: int64 (n_batch,), lost progress and reallocation of all
-    evictions.
+        evictions.
     """
 
     series: pd.DataFrame

@@ -50,10 +50,10 @@ class Timing:
 class MixedScheduler:
     """A scheduler. about: one line.
 
-    autoscaler: None = a fixed pool, of `n_machines` of `fixed_type`. needs: the use of predicted
-    needs. is_first_fit: the first host instead of the least requested. is_by_use: the free room for
-    a batch request is capacity less use, instead of less allocation, and the host
-        must stay below the evictor's threshold.
+    autoscaler: None = a fixed pool, of `n_machines` of `fixed_type`.
+    needs: the use of predicted needs. is_first_fit: the first host instead of the least requested.
+    is_by_use: the free room for a batch request is capacity less use, instead of less allocation,
+        and the host must stay below the evictor's threshold.
     is_raised: eviction raises the demand to the highest use so far. is_long: a rescheduled request
         needs room for the longest time of requests like it. is_by_trace: requests go to their
         recorded machines.

@@ -43,7 +43,7 @@ def gain_figure(rows: pd.DataFrame, colour_of: Mapping[str, str]) -> Figure:
     top, then, pale, those that know the future, each the best first.
 
     rows: of a summary, one workload and load. colour_of: by policy. Bars are cut at the axis' left
-        end and marked; those that reject more than best-fit are marked, too.
+    end and marked; those that reject more than best-fit are marked, too.
     """
     bars = rows.assign(is_more=is_rejecting_more(rows), is_known=rows["predictor"].map(knows_the_future))
     bars = bars[(bars["policy"] != BASELINE) & bars["gain_pp"].notna()]
@@ -297,10 +297,11 @@ _PERFECT = {"recall": 100.0, "noise": 0.0}
 class Sweep:
     """Gains of several policies as one setting changes.
 
-    name: "load", "recall" or "noise", of the second workload "load-1" and so on. title, axis: of the figure and of its
-        x axis.
-    lines: by label, one row per setting in ascending order: `policy`, `x`, `gain_pp`, `gain_low_pp`, `gain_high_pp`
-        (empty hosts over best-fit, percentage points, higher is better; 95 % interval, NaN for one seed).
+    name: "load", "recall" or "noise", of the second workload "load-1" and so on. title, axis: of
+        the figure and of its x axis.
+    lines: by label, one row per setting in ascending order: `policy`, `x`, `gain_pp`,
+        `gain_low_pp`, `gain_high_pp` (empty hosts over best-fit, percentage points, higher is
+        better; 95 % interval, NaN for one seed).
     """
 
     name: str

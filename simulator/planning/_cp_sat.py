@@ -19,9 +19,11 @@ class Limits:
 
     limit_s: seconds on the clock, in all. work_limit: the solver's deterministic time, about
         seconds of one core; a search that ends by it, or by proof, gives the same schedule on any
-        machine. seed: of all random numbers. n_workers: threads; 1 gives the same schedule for the
-        same seed. n_moves: most moves of single jobs. is_least_moved: then search among schedules
-        with the same peak for the one that moves jobs least.
+        machine. seed: of all random numbers.
+    n_workers: threads; 1 gives the same schedule for the same seed. n_moves: most moves of single
+        jobs.
+    is_least_moved: then search among schedules with the same peak for the one that moves jobs
+        least.
     """
 
     limit_s: float = 30.0

@@ -18,10 +18,10 @@ class RecurringJob:
     instance's `step_s`.
 
     name: not empty. requested_start: q; the job never starts earlier. flexibility: f; how much
-        later it may start. deadline: u; its latest end. durations: int64 (n_runs,), steps of past
-        runs, at least 1.
+        later it may start.
+    deadline: u; its latest end. durations: int64 (n_runs,), steps of past runs, at least 1.
     usage: float64 (n_runs, n_resources), usage of the same runs, 0 or more; (n_runs,) for one
-    resource. parents: names of the jobs that must end before this one starts.
+        resource. parents: names of the jobs that must end before this one starts.
     planned_start: its start in an earlier plan, None = no plan; a new plan keeps it if it can.
 
     Refused with ValueError, naming the job and the value: an empty history, durations and usage of

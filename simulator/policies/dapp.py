@@ -110,10 +110,10 @@ class DappRules:
         or its last long one migrates away; `daily`, once a day; `paper`, both; `exact`, whenever it
         can change.
     empty: `last`, any host in use comes before an empty one; `scored`, an empty one's affinity is
-    0.15. bounds_s: upper bounds of all classes but the last, ascending. long_class: the lowest
-    class of long
-        requests. day_s: time between two midnights, at which the classes of requests are predicted
-        again.
+        0.15.
+    bounds_s: upper bounds of all classes but the last, ascending. long_class: the lowest class of
+        long requests.
+    day_s: time between two midnights, at which the classes of requests are predicted again.
 
     >>> DappRules(bounds_s=(60, 30))
     Traceback (most recent call last):

@@ -47,11 +47,12 @@ class Hooks:
     state: makes the arrays for a number of hosts and of requests, a NamedTuple; scorers read them
         in `cluster.state`. With at_deadline it needs a field `deadline_s` (n_hosts,): the time at
         which the engine calls at_deadline, or NEVER.
-    placed: (cluster, host, request, now), when the request has its room on the host. departed:
-    (cluster, host, row, now), when a request has left the host, or begins to migrate from it.
-    emptied: (cluster, host, now), when no request holds room there any more. at_deadline: (cluster,
-    host, now), when the host's deadline has come; None = no deadlines. sampled: a field of the
-    state, int64 (n_hosts,), for `Result.samples`; "" = none. sampled_names:
+    placed: (cluster, host, request, now), when the request has its room on the host.
+    departed: (cluster, host, row, now), when a request has left the host, or begins to migrate from
+        it.
+    emptied: (cluster, host, now), when no request holds room there any more.
+    at_deadline: (cluster, host, now), when the host's deadline has come; None = no deadlines.
+    sampled: a field of the state, int64 (n_hosts,), for `Result.samples`; "" = none. sampled_names:
         names of its values 0, 1, ...
     resident: (cluster, host, request, now), for each request on the host just before at_deadline,
         with its prediction at that time; None = not called.
@@ -96,9 +97,8 @@ class Policy:
     host_scores: a NumPy function that replaces scorers and filter.
     is_queueing: whether a request that fits nowhere waits until it does; else it is rejected.
     above_share: its first scorer, if that score is never below the binding resource's free share
-    after
-        the placement. Then a ranked scan ends once that share is above the best score so far. None
-        or another function: all hosts are scored.
+        after the placement. Then a ranked scan ends once that share is above the best score so far.
+        None or another function: all hosts are scored.
     are_empty_hosts_alike: whether its scorers give all empty hosts of one shape the same score.
         Then a ranked scan ends at the first of them. They do if they use a host's index only to
         read arrays.

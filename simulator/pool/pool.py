@@ -159,13 +159,14 @@ class PoolResult:
         the type with the most of it; no pool needs less.
     utilisation_pct: amounts in use, of the hosts that were on, per resource; higher is better.
     most_hosts: on at once. n_opened: times that a host was opened. n_drained: hosts emptied by
-    choice. n_moves: requests that left such hosts: migrations, or evictions if they start over;
-    lower is better. lost_core_h: core-hours that evicted requests had run for; lower is better.
+        choice.
+    n_moves: requests that left such hosts: migrations, or evictions if they start over; lower is
+        better.
+    lost_core_h: core-hours that evicted requests had run for; lower is better.
     n_requests, n_rejected: those that came, and those for which a full pool had no room.
     mean_wait_s, wait_p50_s, wait_p95_s: from arrival to begin, of those placed; lower is better.
     wait_s: int64 (n_requests,), -1 = rejected. host: int64 (n_requests,), place of each request's
-    first
-        host, or -1.
+        first host, or -1.
     log: `time_s`, `what` (opened, booted, drained, released), `host` (its place), `type`, in order.
     n_checks: checks of hosts for consolidation. n_events: arrivals and departures.
     elapsed_s: time of the loop alone; compile_s: time to compile it or to load it from the cache.
@@ -362,14 +363,14 @@ class Consolidation:
         cluster autoscaler's scale-down-utilization-threshold); above 1 = any host.
     is_reset_by_events: whether each arrival or departure on a host restarts `after_s`, as Karpenter
         does; else it runs while the host stays below `utilisation_max`.
-    recheck_s: time until a host that stayed on is checked again. moving: `live` migrates a request,
-    which holds room on both hosts for `move_s` (1,200 s: LAVA, section
-        4.4); `restart` ends it and starts it over on the other host at once, so its progress is
-        lost.
-    move_cost_s: fixed cost of a move in `regret`, host-seconds. room_weight: how much of a
-    restarted request's room on its target counts as a cost in `regret`, 0..1: 0
-        if no other request would have used it, 1 if one would have needed a new host. Not used for
-        live moves, whose saving ends when the room is needed.
+    recheck_s: time until a host that stayed on is checked again.
+    moving: `live` migrates a request, which holds room on both hosts for `move_s` (1,200 s: LAVA,
+        section 4.4); `restart` ends it and starts it over on the other host at once, so its
+        progress is lost.
+    move_cost_s: fixed cost of a move in `regret`, host-seconds.
+    room_weight: how much of a restarted request's room on its target counts as a cost in `regret`,
+        0..1: 0 if no other request would have used it, 1 if one would have needed a new host. Not
+        used for live moves, whose saving ends when the room is needed.
     trust: share of the predicted saving that counts in `regret`, 0..1; for live moves also of the
         predicted extension of other hosts. The latest of several uncertain exits is predicted too
         late.

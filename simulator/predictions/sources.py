@@ -40,13 +40,12 @@ class Curves:
     offsets: (n_curves + 1,), from 0, strictly increasing: each curve has at least one breakpoint.
     uptime_s: (n_breakpoints,), seconds; 0 at the start of each curve, then strictly increasing.
     total_s: (n_breakpoints,), seconds, in 0..TOTAL_MAX_S; total_s[k] >= uptime_s[k + 1] within a
-    curve, so
-        no prediction is outlived before its next breakpoint.
+        curve, so no prediction is outlived before its next breakpoint.
     index: (n_rows,), the curve of each row, if rows share curves; None = row i has curve i.
     overhang_s: (n_breakpoints,), seconds: the expected time by which a request outlasts each
-    breakpoint's
-        uptime, E[max(T - u, 0)], as known at its start; never rising within a curve. For policies
-        that weigh the whole distribution; None if the predictor gives only one lifetime.
+        breakpoint's uptime, E[max(T - u, 0)], as known at its start; never rising within a curve.
+        For policies that weigh the whole distribution; None if the predictor gives only one
+        lifetime.
 
     Everything else is refused with ValueError: BadCurve if a row has it; the message names the
     first.

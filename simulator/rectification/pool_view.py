@@ -187,8 +187,7 @@ class PoolView:
 
     capacity, free: (n_hosts, n_resources), in the same whole units. cpu: index of the cores.
     is_open: bool (n_hosts,), hosts that take requests. n_holding: (n_hosts,), requests that hold
-    room there,
-        those that migrate away included. host_kind: (n_hosts,).
+        room there, those that migrate away included. host_kind: (n_hosts,).
     host: (n,), the host of each request. need: (n, n_resources). uptime_s: (n,), 0 or more.
         is_fixed: bool (n,), it can't migrate, migrates already or is about to. kind: (n,), kind of
         host that it needs, -1 = any. group: (n,), a host never holds two of a group, -1 = none.

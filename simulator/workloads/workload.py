@@ -367,15 +367,17 @@ MIN_HOSTS = 10
 class Workload:
     """A trace with hosts to replay it on; resources are in order of load, the binding one first.
 
-    name: the recipe. description: one line for tables and figures. trace: every request fits on at
-    least one empty host. A replay's clock begins at 0, so a dated trace is
-        shifted.
+    name: the recipe. description: one line for tables and figures.
+    trace: every request fits on at least one empty host. A replay's clock begins at 0, so a dated
+        trace is shifted.
     hosts: `host_id`, `cpu_cores`, `mem_gib`, optional `gpu` and the trace's further resources;
         every host has 0 of a missing one.
     total_s: int64 (n,), true total lifetimes from the start, past the horizon for censored
-    requests. warmup_s: metrics begin here. left_out: requests larger than every host. constraints:
-    rules besides room. job_of: int64 (n,), equal for parts of one job, which move together in
-    replicas; None = no parts.
+        requests.
+    warmup_s: metrics begin here. left_out: requests larger than every host. constraints: rules
+        besides room.
+    job_of: int64 (n,), equal for parts of one job, which move together in replicas; None = no
+        parts.
 
     Derived: resources; need (n, n_resources) and capacity (n_hosts, n_resources), int64
     milli-cores, MiB, milli-GPU and the like; start_s (unknown = 0), placed_s (at least 0) and
