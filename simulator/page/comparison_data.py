@@ -24,7 +24,7 @@ _Row = Mapping[Hashable, Any]
 @dataclass(frozen=True, slots=True)
 class Pool:
     """The hosts that were replayed, their number a mean over the seeds. cores_per_host: their mean.
-    price_per_host_hour: of one, in the reader's currency; None = unknown. fewest, most: hosts of a seed, where seeds
+    price_per_host_hour: of one, in the reader's currency; None = unknown. fewest, most: hosts of a seed, if seeds
     have different numbers of them.
 
     >>> Pool(200, 96.0).n_hosts
@@ -127,9 +127,9 @@ more.
     """
     if not ((rows["policy"] != BASELINE) & rows["gain_pp"].notna()).any():
         return []
-    found = answer(rows, pool)
-    worth = [f"That is {found.worth(pool.price_per_host_hour)}."] if found.host_hours is not None else []
-    return [f"{found.line}.", *worth, *found.why, f"Next: {found.next_step}"]
+    result = answer(rows, pool)
+    worth = [f"That is {result.worth(pool.price_per_host_hour)}."] if result.host_hours is not None else []
+    return [f"{result.line}.", *worth, *result.why, f"Next: {result.next_step}"]
 
 
 def _of_best_fit(rows: pd.DataFrame, pool: Pool | None) -> str:
@@ -236,7 +236,7 @@ class ComparisonData:
         gain as a share of best-fit's mean distance to the bound). The gain, its interval and the gap are of the
         `n_pairs` seeds at which best-fit was replayed too, the other means of all `n_seeds`.
     series: by label, of the first seed and the main load: `time_s`, `empty_hosts_pct`, `bound_empty_hosts_pct`;
-        where usage is known also `violated_hosts_pct` and `excess_pct` (see `measures.usage_series`).
+        if usage is known also `violated_hosts_pct` and `excess_pct` (see `measures.usage_series`).
     host_maps: by label, of the same replays; may be empty.
     decisions: explained placements, one mapping each; may be empty. `policy`, `predictor`, `request` (its plain
         values), `time_s`, `chosen` (host id or None), `columns` (a `name` and a `meaning` per scorer, in order),

@@ -72,19 +72,19 @@ WORDS_OF_PAGE: Mapping[str, str] = MappingProxyType({
 
 def answer_html(rows: pd.DataFrame, pool: Pool | None) -> str:
     """The answer as a box: its line, its worth with a price that the reader may change, and the reasons."""
-    found = answer(rows, pool)
-    parts = [f'<p class="line">{html.escape(found.line)}</p>']
-    if found.host_hours is not None:
-        parts.append(f'<p class="worth">{html.escape(found.worth(None))}</p>')
-    if found.host_hours is not None and pool is not None and found.label:
+    result = answer(rows, pool)
+    parts = [f'<p class="line">{html.escape(result.line)}</p>']
+    if result.host_hours is not None:
+        parts.append(f'<p class="worth">{html.escape(result.worth(None))}</p>')
+    if result.host_hours is not None and pool is not None and result.label:
         price = pool.price_per_host_hour
-        month = " ".join(f"{hours:.10g}" for hours in found.host_hours if math.isfinite(hours))
+        month = " ".join(f"{hours:.10g}" for hours in result.host_hours if math.isfinite(hours))
         shown = "" if price is None else f"{price:g}"
         parts.append(
             f'<p class="worth money{" unset" * (price is None)}" data-month="{month}">In money: <output id="money">'
-            f'{html.escape(found.money(price)) if price else "–"}</output> a month at <input id="price" type="number" '
+            f'{html.escape(result.money(price)) if price else "–"}</output> a month at <input id="price" type="number" '
             f'min="0" step="any" value="{shown}" aria-label="price of a host-hour"> per host-hour</p>')
-    parts.append(f"<p>{html.escape(' '.join((*found.why, f'Next: {found.next_step}')))}</p>")
+    parts.append(f"<p>{html.escape(' '.join((*result.why, f'Next: {result.next_step}')))}</p>")
     return "\n".join(parts)
 
 
@@ -95,12 +95,12 @@ def picture_html(rows: pd.DataFrame, pool: Pool | None) -> str:
     others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
     others = others.sort_values("gain_pp", ascending=False, kind="stable")
     is_known = others["predictor"].map(knows_the_future).astype(bool)
-    found = answer(rows, pool)
-    own = others[~is_known]
-    own = own[own["label"] == found.label] if found.label else own
+    result = answer(rows, pool)
+    deployable = others[~is_known]
+    deployable = deployable[deployable["label"] == result.label] if result.label else deployable
     bars = [(BASELINE, empty, "")]
     bars += [(str(row["label"]), empty + float(row["gain_pp"]), kind)
-             for part, kind in ((own, "best that can be deployed"), (others[is_known], "knows the future"))
+             for part, kind in ((deployable, "best that can be deployed"), (others[is_known], "knows the future"))
              for row in part[:1].to_dict("records")]
     bound = float(baseline.get("bound_empty_hosts_pct", math.nan))
     bars += [("perfect placement", bound, "the bound")] if math.isfinite(bound) else []
