@@ -148,8 +148,7 @@ def _kind(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A trace on the bundle's clock, its rows by the bundle's encoder, and the owner history at its
-    end.
+    """A trace on the bundle's clock, its rows by the bundle's encoder, and its final owner history.
 
     trace: has all columns that the bundle reads; `missing` names those that it lacked, now empty.
     held_out_s: neither the model nor its history has seen requests decided from then on.
@@ -265,9 +264,8 @@ def coverage_report(replayed: Replayed, level: float, *, seed: int = 0) -> Cover
 def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> CoverageReport:
     """The level that covers the earlier half of the held-out requests, judged on the later half.
 
-    The earlier half has its labels as of the cut, without ends in the later half. The level is one
-    number for all requests: it does not help a model that is too low for short requests and too
-    high for long ones.
+    The earlier half has its labels as of the cut, without ends in the later half. One level for all
+    requests does not help a model that is too low for short requests and too high for long ones.
     """
     every, decided = replayed.rows, replayed.rows.decided_s
     held = decided >= replayed.held_out_s

@@ -176,9 +176,8 @@ def follow(log: DecisionLog, versions: frozenset[str], as_of_s: int,
            outcomes: Mapping[str, Outcome] | None = None) -> Followed:
     """Join a log, read up to `as_of_s`, with `outcomes` by request id, or else with its own ends.
 
-    versions: of the registered model; decisions of others are left out. ValueError if the log's
-    ends show requests that waited before they began: for one that has not ended, the log does not
-    show whether it runs.
+    versions: of the registered model; decisions of others are left out. ValueError if the log has
+    requests that waited before they began: then it does not show which others run.
     """
     counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     counts["decisions"] = sum(map(len, log.decisions)) + log.n_unnamed

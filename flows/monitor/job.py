@@ -133,8 +133,7 @@ def to_follow_up(acted: list[ActedAlarm], follow_up_days: tuple[int, ...], refra
     """The record of a further retraining that is due now; None if there is none.
 
     It is due some days after the last alarm with an action, since little was known of the change on
-    the alarm's day. Of several the latest counts. One that is more than `refractory_days` late is
-    left out.
+    the alarm's day. Of several the latest counts, up to `refractory_days` late.
 
     >>> done = [ActedAlarm(100, "retrain", DONE, 1)]
     >>> to_follow_up(done, (7, 28), 14, 106), to_follow_up(done, (7, 28), 14, 109).day

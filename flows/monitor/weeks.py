@@ -190,9 +190,8 @@ def is_comparable(feature: str, owner_keys: tuple[str, ...]) -> bool:
 def _moved(followed: Followed, at: np.ndarray) -> list[tuple[str, float]]:
     """Features by their stability index against the training rows of their version, largest first.
 
-    A feature of an owner changes with the length of the history. So its index is the smaller one of
-    that and of the one against the decisions of the 28 days before the week; it is left out if
-    these are few.
+    A feature of an owner changes with the history's length. So its index is the smaller of that and
+    of the one against the 28 days before the week; it is left out if these have few decisions.
     """
     sums: dict[str, float] = {}
     for place, model in enumerate(followed.models):
@@ -311,8 +310,7 @@ def drift_alarms(exits: DailyExits, detector: str, own: Sequence[DriftDay],
 
 
 def _alarm(exits: DailyExits, place: int, series: int | str | None, of_owners: Sequence[DriftDay] | None) -> Alarm:
-    """The alarm of a day, from all days up to it; an alarm of owners from the last 28, with which
-    the day is compared."""
+    """The alarm of a day, from all days up to it; of owners, from the last 28."""
     band = series if isinstance(series, int) else None
     bands = slice(None) if band is None else slice(band, band + 1)
     low = 0 if of_owners is None else max(place + 1 - REFERENCE_DAYS, 0)

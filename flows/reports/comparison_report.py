@@ -69,8 +69,7 @@ def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, flo
 
 
 def comparison_markdown(comparison: ComparisonDocument) -> list[str]:
-    """A section of a trace's page. The index explains columns of grids; legends explain those of
-    evaluations."""
+    """A section of a trace's page. The index explains grids' columns, a legend an evaluation's."""
     lines = [f"## {comparison_title(comparison)}", "",
              f"{comparison['about']}Data {comparison['data_hash'][:12]}, version {comparison['code_version']}.", ""]
     for part in comparison["workloads"]:

@@ -1,6 +1,5 @@
-"""A section of results is a table on the terminal, in Markdown, and on an HTML page without outside
-resources. Sections of plans: a schedule as a picture, planners side by side, today's migrations
-with their reasons.
+"""A section of results: a table on the terminal, in Markdown, and on an HTML page by itself.
+Sections of plans: a schedule as a picture, planners side by side, today's migrations and reasons.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ class Section:
         yield self.table(options.max_width)
 
     def table(self, width: int) -> Table:
-        """For a terminal of `width` columns. If that is too narrow, intervals take two lines, then
-        names do.
+        """For a terminal of `width` columns. If need be, intervals take two lines, then names do.
 
         Figures, and words of names up to _WORD_MAX, are never cut: a wide table passes the edge.
         """

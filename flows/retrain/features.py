@@ -256,8 +256,7 @@ def _is_whole(folder: Path) -> bool:
 class Features:
     """A trace, its encoder, its feature rows, and the owner history at the trace's end.
 
-    sample: if the trace is too large for memory; then trace and rows are of some owners, the
-    history of all.
+    sample: of a trace too large for memory: trace and rows are of some owners, the history of all.
     """
 
     trace: Trace

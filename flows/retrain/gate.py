@@ -1,8 +1,7 @@
 """Gates of promotion, the next steps if one failed, and the gates on placement.
 
 Gates on placement compare empty hosts and rejections of a replay, paired over replicas, with one
-other model: by `nilas`, and by the policy that a team would deploy, the best of those that need
-only a model."""
+other model: by `nilas`, and by the best policy that needs only a model, as a team would deploy."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ MARGIN_PCT = 2.0
 
 A new fit of the same rows moves the score by 0.2 to 0.5 %, and its interval reaches to 0.6 % on the
 synthetic trace (30,000 test requests) and to 1.6 % on openb (2,200): a smaller margin could not be
-shown there. The model's lead over km is 21 % and 9 %, so at most a fifth of it is at risk
-(docs/gates.md).
+shown there. Of the model's lead over km, 21 % and 9 %, at most a fifth is at risk (docs/gates.md).
 """
 N_ERRORS = 3.0
 """Standard errors by which a version must stay within the margin. A candidate on the bound passes
@@ -57,8 +56,7 @@ _NO_LEARNER = "the family must export `text` or `scores`, by which its learner c
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A model's score over another's, minus one, in %: below 0 = better; with its 95 % interval and
-    standard error."""
+    """A model's score over another's, minus one, %, below 0 = better; interval, standard error."""
 
     mean_pct: float
     low_pct: float
@@ -120,8 +118,7 @@ def not_worse_gate(candidate: BrierOverAges, other: BrierOverAges, label: str, j
 
 def is_more_accurate(candidate: BrierOverAges, other: BrierOverAges, jury: Jury,
                      difference: Difference | None = None) -> bool:
-    """Whether the candidate is shown to be better than the most accurate version so far, and takes
-    its place."""
+    """Whether the candidate is shown to be better than the most accurate version and replaces it."""
     difference = difference or jury.difference(candidate, other)
     return difference.mean_pct + N_ERRORS * difference.error_pct < 0.0 and int(jury.is_event.sum()) >= MIN_TEST_ENDS
 

@@ -45,8 +45,7 @@ traces and a column of log10 lifetime with noise as wide as lifetimes, standard 
 MIN_RUNNING = 5
 """The least number of running requests with different arrivals, in all and with each such value."""
 YOUNG = 0.75
-"""Young requests are below this quantile of lifetimes. Which of them still run depends on the end
-of the trace."""
+"""Young requests are below this quantile of lifetimes; the trace's end decides which still run."""
 OF_RUNNING, OF_ENDED = 0.95, 0.05
 """Nearly all running requests; and hardly any ended ones, as a share of the running ones' share."""
 MIN_RUNNING_OLD, OF_ENDED_OLD = 20, 0.001

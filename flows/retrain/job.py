@@ -1,8 +1,7 @@
 """The main job, in five stages: ingest, build features, train, judge with simulation, promote.
 
 A run is logged to MLflow with its bundle and a child for each family; Prefect's dashboard shows its
-gates. Nothing is done if all results of a finished run of the same inputs, code and settings are
-whole."""
+gates. A finished run of the same inputs, code and settings, with all results, is not repeated."""
 
 from __future__ import annotations
 
@@ -238,8 +237,7 @@ def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> d
     """Paired differences of the candidate with 95 % intervals, for MLflow: `against_*`.
 
     Of the Brier score over ages, %, to `km` and to the champion (below 0 = better); of empty hosts,
-    pp, to best-fit (above 0 = better). Both are on the same requests, so the names do not depend on
-    the test window.
+    pp, to best-fit (above 0 = better). Both are on the same requests of any test window.
     """
     pairs: dict[str, tuple[float, float, float]] = {}
     for other, difference in (("km", checked.against_lookup.get(family)), ("champion", checked.against_champion)):
@@ -369,9 +367,8 @@ def run_tags(config: RetrainConfig, ingested: Ingested, champion: int | None) ->
 def finished_run(config: RetrainConfig, tracker: Tracker, ingested: Ingested) -> Finished | None:
     """The latest finished run of the same key whose result still holds; None if there is none.
 
-    It holds if its bundle is the champion's, or its version was rolled back (it would be refused
-    again), or it is the challenger and the champion in its gates is still champion. All its results
-    must be there and whole.
+    It holds if its results are whole, and its bundle is the champion's, or its version was rolled
+    back (it would be refused again), or it is the challenger to the same champion.
     """
     for run in tracker.finished(KEY_TAG, run_key(config, ingested)):
         finished = _standing(config, tracker, run)

@@ -87,8 +87,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
 def described(name: str, gates: Sequence[Gate], card: str, other: str | None = None) -> str:
     """A version's description: verdict, next steps, then the card, cut to MLflow's greatest length.
 
-    name: of the model. other: a version with measures that are not comparable with these; None =
-    there is none.
+    name: of the model. other: a version with measures that are not comparable with these, or None.
     """
     mark = "" if other is None else (
         f"\n\n**Not comparable** with {other}: figures of the two are of different requests. Only the gates "

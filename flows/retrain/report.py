@@ -125,10 +125,9 @@ def _print_gates(console: Console, promotion: Promotion) -> None:
 class CardFacts:
     """The inputs of a version.
 
-    choice: the choice of the family, in words. refreshed_s: ages at which running requests are
-    predicted again. window: the training window, in words. n_past, n_test: requests for training
-    and for judging. features: names, in the order of the rows. data_hash: of the trace.
-    code_version: of Sojourn.
+    choice: of the family, in words. refreshed_s: ages of new predictions for running requests.
+    window: the training window, in words. n_past, n_test: requests for training and for judging.
+    features: names, in the order of the rows. data_hash: of the trace. code_version: of Sojourn.
     """
 
     name: str

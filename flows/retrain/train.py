@@ -2,8 +2,7 @@
 
 It uses the one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3) on
 paired differences: of the families that are worse than the best by at most one standard error of
-the difference, it takes the simplest. The noise is of owners: they are drawn with replacement, the
-same for each family.
+the difference, it takes the simplest. Owners are drawn with replacement, the same for each family.
 
 A second model predicts running requests again. And the stage decides whether owners' histories
 count instant ends apart. Requests that end within a second tell little about the others of their
@@ -96,8 +95,7 @@ def run_windows(settings: TrainSettings, features: Features) -> Split:
 def windows(rows: FeatureRows, test_share: float, valid_share: float, from_s: int = 0,
             test_from_s: int | None = None) -> Split:
     """The windows of these shares of the requests; ValueError if the training or validation window
-    has no observed end. from_s, test_from_s: the begin of the training and of the test window, see
-    `split_by_time`."""
+    has no observed end. from_s, test_from_s: begin of training and test, see `split_by_time`."""
     split = split_by_time(rows, test_share, valid_share, from_s=from_s, test_from_s=test_from_s)
     for name, part, cut_s in (("train", split.train, split.valid_from_s), ("valid", split.valid, split.test_from_s)):
         if not part.is_event.any():
@@ -108,13 +106,11 @@ def windows(rows: FeatureRows, test_share: float, valid_share: float, from_s: in
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen family. rival: the best by mean if a simpler family was taken, else the next best,
-    "" = none.
+    """The chosen family. rival: the best by mean if that is another family, else the next, or "".
 
     behind: the rival's score less the family's, below 0 if the rival is better; error: the standard
     error of this difference. score: of the family; NaN if no family could be scored. Of the
-    validation window: n_requests, n_ends (observed), n_owners that were drawn, 0 = single requests
-    were drawn.
+    validation window: n_requests, n_ends (observed), n_owners drawn (0 = single requests).
     """
 
     family: str
@@ -302,12 +298,10 @@ def fit_family(name: str, split: Split, settings: FitSettings, threshold_s: int)
 
 @dataclass(frozen=True, slots=True)
 class Instants:
-    """is_apart: the choice. share: share of instant ends among the training window's ends; n: how
-    many.
+    """is_apart: the choice. share, n: share and number of instant ends in the training window.
 
-    gain: the fall of the Brier score over ages with them apart, on the validation window; error:
-    its standard error over owners; both NaN if it was not tried. reason: why it was not tried, "" =
-    it was.
+    gain: fall of the Brier score over ages with them apart, on the validation window; error: its
+    standard error over owners; both NaN if it was not tried. reason: why it was not tried, or "".
     """
 
     is_apart: bool

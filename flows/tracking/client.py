@@ -45,8 +45,7 @@ _SQL_LOG = "mlflow.store.db.utils"
 
 
 class TrackingError(OSError):
-    """A call to the tracking store failed. code: MLflow's reason, such as RESOURCE_DOES_NOT_EXIST,
-    or ""."""
+    """A call to the tracking store failed. code: MLflow's, as RESOURCE_DOES_NOT_EXIST, or ""."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -101,8 +100,7 @@ class TrackingClient:
 def answering(uri: TrackingUri) -> Iterator[None]:
     """Turn errors of MLflow, SQLAlchemy and alembic, and those with a secret, into a TrackingError.
 
-    Its notes have the traceback, without secrets. It is not chained: earlier errors may have the
-    URI in their messages.
+    Its notes have the traceback without secrets. It is not chained: causes may name the URI.
     """
     from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
@@ -211,8 +209,7 @@ def check_place(tracking: TrackingUri, place: Path | str) -> None:
     """Check that artifacts can be kept at a folder or URL: write, read and remove a small file.
 
     ValueError if MLflow has no class for such a URL or its library is not installed, OSError if the
-    file can't be written or read. Folders made for it are removed. A place without removal keeps
-    the file.
+    file can't be written or read. New folders are removed. A place without removal keeps the file.
     """
     folder = place if isinstance(place, Path) else local_folder(place)
     name, content = f"{PROBE}{uuid.uuid4().hex}", uuid.uuid4().bytes

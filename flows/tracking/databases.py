@@ -39,7 +39,7 @@ _BESIDE = ("", "-journal", "-wal", "-shm")
 
 
 def made_at(file: Path, artifacts: Path) -> Path | None:
-    """The folder of artifacts where the store of this database was made, if that is another folder than `artifacts`.
+    """The folder of artifacts at the place where this database was made; None if it is `artifacts`.
 
     MLflow's default experiment names it: no run writes there, so nothing else ever changes it.
     """
@@ -124,9 +124,9 @@ def _is_same(before: Path, artifacts: Path) -> bool:
 
 
 def tables_of(file: Path) -> set[str]:
-    """The names of a database's tables; none where there is no file, or an empty one as SQLite leaves it.
+    """The names of a database's tables; none without a file, or for an empty one.
 
-    Raises OSError where the file is no database.
+    OSError if the file is no database.
     """
     if not file.is_file() or file.stat().st_size == 0:
         return set()
@@ -177,7 +177,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def free_bytes(file: Path) -> int:
-    """Bytes of a database that hold nothing; 0 where there is no database, or it can't be asked now."""
+    """Free bytes of a database; 0 if there is no database, or it can't be read now."""
     if not file.is_file():
         return 0
     try:
@@ -275,7 +275,7 @@ def _is_current(file: Path) -> bool:
 
 
 def _revision(file: Path) -> str | None:
-    """The schema's revision; None where a database has none, as its making was cut off."""
+    """The schema's revision; None if it has none, because the process that made it was killed."""
     tables = tables_of(file)
     if "alembic_version" not in tables or any(name.startswith(_LEFTOVER) for name in tables):
         return None

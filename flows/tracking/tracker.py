@@ -37,8 +37,7 @@ EXPERIMENT_TAGS = MappingProxyType({
 })
 RUNS_VIEW = "workflowType=machine_learning"
 """Part of an experiment's address: with it MLflow 3.17 opens on the runs. Else it opens on the
-browser's last view, at first an overview of traces of language models, for any
-`mlflow.experimentKind`."""
+browser's last view, at first an overview of traces of language models."""
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 """Aliases of versions."""
@@ -309,8 +308,7 @@ class Tracker:
             return self.download(source, Path(folder), f"run {run_id}").read_text()
 
     def page(self, run_id: str) -> str | None:
-        """The address of a run's page on a tracking server, without its secrets; None without a
-        server."""
+        """The address of a run's page on a tracking server, without secrets; else None."""
         base = str(self.uri).rstrip("/")
         return f"{base}/#/experiments/{self._experiment}/runs/{run_id}" if self.uri.is_server else None
 
@@ -503,8 +501,7 @@ class DataWindow:
     """One window of a trace.
 
     name, digest: the window, and the trace's content; equal ones are one dataset. context: TRAIN,
-    TEST or REPLAY. source_type, source: MLflow's description of the origin, JSON. n_rows: requests;
-    None = not counted.
+    TEST or REPLAY. source_type, source: MLflow's origin, JSON. n_rows: requests; None = unknown.
     """
 
     name: str

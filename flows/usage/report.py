@@ -240,8 +240,7 @@ def _span(seconds: float) -> str:
 def class_figure(classes: Mapping[str, WorkloadClasses], what: str) -> Figure:
     """A panel a resource: highest use by slot of the day of each class (CTCL, figures 3 and 4).
 
-    The eight largest classes are coloured and named by their ids and members; the others are grey. what: the data, for
-    the title.
+    The eight largest classes have colours, ids, members; others are grey. what: the title's data.
     """
     from matplotlib.figure import Figure
 

@@ -167,8 +167,7 @@ def _log(tracker: Tracker, run: str, config: TrainUsageConfig, folder: Path, sha
 
 
 def _served(rules: SurplusRules) -> list[str]:
-    """The surplus rules, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h,
-    ...`."""
+    """The rules, a line a resource: `surplus of cpu: classes after 3 h, hours after 6 h, ...`."""
     return [f"surplus of {resource}: " + ", ".join(f"{rule} after {seen_s // 3600} h" for rule, seen_s in
                                                    zip(each, SEEN_S, strict=True)) for resource, each in rules.items()]
 
@@ -328,8 +327,7 @@ def choose_rules(grid: UsageGrid, n_classes: int, seed: int) -> SurplusRules:
     The days before the two judged ones are cut in two halves. Classes of four fifths of the
     requests, learnt in the first half, predict the other fifth in the second half. Classes win if
     they leave less work under-served than the class-free surplus of the same over-reservation, at
-    the upper end of a 95 % interval over requests. With less than four days before the judged ones,
-    all is class-free.
+    the upper end of a 95 % interval over requests. Below four such days all is class-free.
     """
     rules = {}
     for resource in _resources(grid):

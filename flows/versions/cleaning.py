@@ -106,8 +106,7 @@ def _planned(store: Path, tracker: Tracker, settings: RetentionSettings) -> Clea
 
 def clean(store: Path, tracker: Tracker, settings: RetentionSettings,
           tell: Callable[[Removable], object] = lambda _: None, *, shown: CleaningPlan | None = None) -> CleaningPlan:
-    """Remove the items of `plan_cleaning`, under the store's lock; returns those removed. tell:
-    called before each.
+    """Remove the items of `plan_cleaning`, under the store's lock. tell: called before each.
 
     shown: only items of this plan, which the user has confirmed, are removed; None = all. `failed`
     names those that cannot be removed.

@@ -354,12 +354,10 @@ def _print(line: str) -> None:
 
 
 def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
-    """The tracker of a run that writes, in a store that this process uses from now on; tags of its
-    runs name both.
+    """The tracker of a run that writes, in a store that this process uses from now on.
 
     The store is repaired first. names: models whose lock this process holds, and whose champion is
-    to be in `bundles`. ValueError or OSError if the place of artifacts can't be used; then nothing
-    is made or changed.
+    to be in `bundles`. ValueError or OSError, without a change, if artifacts can't be kept.
     """
     artifacts = settings.store / "artifacts"
     if settings.mlflow_uri.database is not None:  # before a test file is written: the folder may link to another store

@@ -55,12 +55,10 @@ _TITLE = 12
 
 @dataclass(frozen=True, slots=True)
 class VersionLine:
-    """One version. is_comparable: judged on the champion's test data (see `JudgedOn`); None without
-    a champion.
+    """is_comparable: judged on the champion's test data (see `JudgedOn`); None without a champion.
 
-    failed: names of failed gates. left: why it was rolled back, "" = it was not. cleaned: when its
-    artifacts were removed, "" = they were not. measures: by their titles; missing if the run was
-    deleted.
+    failed: names of failed gates. left: why it was rolled back, or "". cleaned: when its artifacts
+    were removed, or "". measures: by their titles; missing if the run was deleted.
     """
 
     version: int
@@ -152,8 +150,7 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
     The former champion gets the tag `rolled_back` with the reason; the new one loses it, and its
     alias `challenger`. The order is written to disk first: if this call is killed or fails after
     that, the same call or the next command that opens the store finishes it. The same call after
-    that returns the same result. is_despite_gates: a version that failed gates is accepted, too,
-    and the run names them.
+    that returns the same result. is_despite_gates: accept failed gates, too; the run names them.
 
     ValueError: no such model or version, no reason, the version failed gates, or is champion
     already. BundleError: its artifacts are gone, differ from the registered ones, or cannot be
@@ -255,11 +252,9 @@ def unkeyed(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def other_than(tags: Mapping[str, str], before: Mapping[int, Mapping[str, str]], champion: int | None) -> str | None:
-    """The version with measures that are not comparable with these, in words; None if they are, or
-    there is none.
+    """The version with measures that are not comparable with these, in words; None without one.
 
-    tags: of the new version. before: the tags of the versions so far; the champion is compared, or
-    else the newest.
+    tags: of the new version. before: those of the versions so far; the champion or newest counts.
 
     >>> other_than({"judged_on": "a-1"}, {3: {"judged_on": "a-2"}, 4: {"judged_on": "a-1"}}, 3)
     'version 3, then champion, which a-2 judged'
