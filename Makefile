@@ -9,12 +9,14 @@ READY := $(VENV)/.ready
 run: $(READY)
 	$(BIN)/sojourn retrain
 
-# nothing is drawn at random here: Hypothesis draws the same examples, and sets have the same order
+# nothing is drawn at random here: Hypothesis draws the same examples, and sets have the same order. Byte code is kept,
+# else each process compiles all files of the tests anew.
 test: $(READY)
-	PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile -m "not slow"
+	PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile -m "not slow"
 
+# one process more than there are cores, and the longest files first (tests/conftest.py)
 slow: $(READY)
-	PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile -m slow
+	PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder -m slow
 
 # new examples for every test that uses Hypothesis; `make fuzz FUZZ="--seconds 3600"` for longer
 fuzz: $(READY)
@@ -28,8 +30,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 
 types: $(READY)
-	$(BIN)/mypy
-	$(BIN)/basedpyright
+	$(BIN)/mypy & mypy=$$!; $(BIN)/basedpyright; pyright=$$?; wait $$mypy && exit $$pyright
 
 contracts: $(READY)
 	$(BIN)/lint-imports

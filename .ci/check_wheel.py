@@ -8,6 +8,7 @@ import sys
 import tempfile
 import venv
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,17 +57,18 @@ def main() -> None:
                 sys.exit(f"the wheel must hold sojourn/{package}, got {len(names)} files without it")
         if "sojourn/py.typed" not in names:
             sys.exit("the wheel must hold sojourn/py.typed, got none")
-        bare = installed(work / "bare", wheel, "", BARE)
+        with ThreadPoolExecutor(2) as workers:  # an installation waits for the disk and for packages
+            tried = [workers.submit(installed, work / name, wheel, extras, code) for name, extras, code in (
+                ("whole", "[pipeline]", WHOLE), ("bare", "", BARE), ("fast", "[fast]", FAST),
+                ("simulator", "[simulator]", SIMULATOR), ("pull", "[pull,serve]", BARE), ("serve", "[serve]", BARE))]
+            whole, bare, _, _, pull, served = (each.result() for each in tried)
         refused(bare, ("--help",), "sojourn needs typer", "'sojourn[pull]'", "'sojourn[pipeline]'")
         refused(bare, ("pull", "models:/made@champion", "served"), "sojourn pull needs typer", "'sojourn[pull]'")
         refused(bare, ("retrain",), "sojourn retrain needs typer", "'sojourn[pipeline]'")
-        installed(work / "fast", wheel, "[fast]", FAST)
-        installed(work / "simulator", wheel, "[simulator]", SIMULATOR)
-        whole = installed(work / "whole", wheel, "[pipeline]", WHOLE)
         run(str(whole / "python"), "-c", MAKE, str(ROOT / "tests"), cwd=work)
-        check_pull(installed(work / "pull", wheel, "[pull,serve]", BARE), work)
+        check_pull(pull, work)
         refused(bare, ("extender", "served"), "sojourn extender needs ", "'sojourn[serve]'")
-        serve(installed(work / "serve", wheel, "[serve]", BARE), work)
+        serve(served, work)
     print(f"wheel: {', '.join(PACKAGES)} import from a clean environment, and each extra runs its commands")
 
 

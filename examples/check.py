@@ -7,9 +7,11 @@ it, an example takes the bundle that `make run` leaves.
 from __future__ import annotations
 
 import difflib
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
@@ -42,11 +44,15 @@ def main() -> int:
     here = Path(__file__).resolve().parent
     with tempfile.TemporaryDirectory() as root:
         bundle = train(Path(root) / "bundle")
-        for example in sorted(here.glob("*.py")):
-            if example.name == Path(__file__).name:
-                continue
-            run = subprocess.run([sys.executable, str(example), str(bundle)], capture_output=True, text=True,
-                                 check=False)
+        examples = [example for example in sorted(here.glob("*.py")) if example.name != Path(__file__).name]
+
+        def ended(example: Path) -> subprocess.CompletedProcess[str]:
+            return subprocess.run([sys.executable, str(example), str(bundle)], capture_output=True, text=True,
+                                  check=False)
+
+        with ThreadPoolExecutor(os.cpu_count()) as workers:
+            runs = list(workers.map(ended, examples))
+        for example, run in zip(examples, runs, strict=True):
             expected = example.with_suffix(".out")
             if is_writing:
                 expected.write_text(run.stdout)

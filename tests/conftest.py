@@ -18,6 +18,9 @@ from hypothesis.internal.constants_ast import Constants
 from found_examples import example_lines
 
 FOUND = "hypothesis find"
+LONGEST = ("test_bad_traces.py", "test_engine_twin.py", "test_faults.py", "test_full_twin.py", "test_remote_server.py",
+           "test_schedule.py", "test_team_pages.py", "test_work_pool.py")
+"""Files of slow tests that begin first: the last one that a process takes is a short one."""
 FUZZ_UNTIL = "FUZZ_UNTIL_S"
 """The second of the epoch after which no test of the fuzz begins."""
 _CLOCK_FREE = {"deadline": None, "database": None, "print_blob": True,
@@ -39,11 +42,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if settings.get_current_profile_name() == "fuzz":  # in the seed's order: a short budget meets others each time
         seed = config.getoption("--hypothesis-seed")
         items.sort(key=lambda item: hashlib.sha256(f"{seed} {item.path.name}".encode()).digest())
+    elif config.getoption("markexpr") == "slow":
+        items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if settings.get_current_profile_name() == "fuzz" and time.time() > float(os.environ.get(FUZZ_UNTIL, "inf")):
         pytest.skip("the fuzz's time is over")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Slow tests wait for servers and schedules: one process more than there are cores."""
+    return (os.cpu_count() or 1) + 1 if config.getoption("markexpr") == "slow" else None
 
 
 @pytest.hookimpl(wrapper=True)
