@@ -21,7 +21,6 @@ from sojourn.simulator.admission.measures import (
     competitive_bound,
     energy_kwh,
     load_limit_s,
-    nested_bound_s,
     performance_ratio,
     ratio_of,
 )
@@ -30,5 +29,5 @@ __all__ = [
     "ALLOCATIONS", "REASONS", "Admission", "AdmissionJobs", "Answer", "CoreEnds", "Decisions",
     "FreeIntervals", "OfferedJob", "Planned", "PowerProfile", "PredictedRun", "accepted_load_s",
     "admit", "admit_predicted", "competitive_bound", "cores_for", "deadlines_of", "drawn_slacks", "energy_kwh",
-    "load_limit_s", "nested_bound_s", "performance_ratio", "ratio_of", "read_power_profile",
+    "load_limit_s", "performance_ratio", "ratio_of", "read_power_profile",
 ]  # fmt: skip

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from made_jobs import swf_log
-from sojourn.flows.admission.runs import DAY_S, SubmittedJobs
+from made_jobs import made_jobs, no_progress, swf_log
 from studies import admission
 from studies.admission import (
     CLAIMS,
@@ -27,22 +25,9 @@ from studies.admission import (
 )
 
 
-def _jobs(seed: int = 0, n: int = 160, days: int = 3, widest: int = 40) -> SubmittedJobs:
-    rng = np.random.default_rng(seed)
-    submission = np.sort(rng.integers(0, days * DAY_S, n))
-    processing = rng.integers(60, 9_000, n)
-    return SubmittedJobs(np.array([f"j{k}" for k in range(n)]), submission, processing,
-                         np.where(rng.random(n) < 0.4, 1, rng.integers(1, widest + 1, n)),
-                         processing * rng.choice([1.0, 3.0], n), np.arange(n))
-
-
-def _progress(done: int, total: int) -> None:
-    assert 0 <= done <= total
-
-
 @pytest.fixture(scope="module")
 def runs() -> pd.DataFrame:
-    return sweep_days(_jobs(), "made", 2, 2, 0, 1, _progress)
+    return sweep_days(made_jobs(), "made", 2, 2, 0, 1, no_progress)
 
 
 def test_limits_without_further_jobs_are_left_out_and_their_findings_not_testable(runs: pd.DataFrame) -> None:
@@ -67,12 +52,12 @@ def test_findings_are_paired_by_day(runs: pd.DataFrame) -> None:
 
 @pytest.mark.slow
 def test_figures_are_those_of_the_paper() -> None:
-    figures = paper_figures(sweep_figures(_jobs(), "made", 2, 0, 1, _progress))
+    figures = paper_figures(sweep_figures(made_jobs(), "made", 2, 0, 1, no_progress))
     assert list(figures) == ["figure-2", "figure-3", "figure-4", "figure-5", "figure-6-7", "figure-8"]
     assert [len(figure.axes) for figure in figures.values()] == [1, 3, 4, 3, 4, 2]
-    wide = _jobs()
+    wide = made_jobs()
     only_wide = wide.take(wide.cores > 1)
-    assert list(paper_figures(sweep_figures(only_wide, "made", 1, 0, 1, _progress))) == ["figure-6-7", "figure-8"]
+    assert list(paper_figures(sweep_figures(only_wide, "made", 1, 0, 1, no_progress))) == ["figure-6-7", "figure-8"]
     assert LIMITS[0] == 1
 
 

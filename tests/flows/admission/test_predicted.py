@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from made_jobs import swf_log
+from made_jobs import made_jobs, no_progress, swf_log
 from sojourn.flows.admission.predicted import (
     ESTIMATE,
     NO_ESTIMATE,
@@ -29,24 +29,11 @@ from sojourn.flows.admission.runs import DAY_S, Setting, SubmittedJobs, jobs_by_
 from sojourn.flows.cli import app
 
 
-def _jobs(seed: int = 0, n: int = 160, days: int = 3, widest: int = 40) -> SubmittedJobs:
-    rng = np.random.default_rng(seed)
-    submission = np.sort(rng.integers(0, days * DAY_S, n))
-    processing = rng.integers(60, 9_000, n)
-    return SubmittedJobs(np.array([f"j{k}" for k in range(n)]), submission, processing,
-                         np.where(rng.random(n) < 0.4, 1, rng.integers(1, widest + 1, n)),
-                         processing * rng.choice([1.0, 3.0], n), np.arange(n))
-
-
-def _progress(done: int, total: int) -> None:
-    assert 0 <= done <= total
-
-
 def test_exact_plans_are_on_time_and_short_ones_late() -> None:
-    days = jobs_by_day(_jobs())
+    days = jobs_by_day(made_jobs())
     plans = {day: plans_of(own, np.array([own.processing_s * 0.4, own.processing_s * 2.0]), (0.1, 0.9), "made")
              for day, own in days.items()}
-    runs = predicted_runs(days, plans, [Setting(0.5)], 2, 0, "best-fit", _progress)
+    runs = predicted_runs(days, plans, [Setting(0.5)], 2, 0, "best-fit", no_progress)
     assert len(runs) == 2 * 3 * 2 * 6
     summary = predicted_summary(runs)
     own = summary[summary["basis"] == "run time"].set_index("label")
@@ -62,7 +49,7 @@ def test_exact_plans_are_on_time_and_short_ones_late() -> None:
 
 
 def test_a_job_without_an_estimate_is_planned_for_a_day() -> None:
-    jobs = _jobs(n=3)
+    jobs = made_jobs(n=3)
     unknown = SubmittedJobs(jobs.names, jobs.submission_s, jobs.processing_s, jobs.cores, np.full(3, np.nan), jobs.row)
     assert plans_of(unknown, np.empty((0, 3)), (), "made")[ESTIMATE].tolist() == [DAY_S] * 3
     plans = plans_of(unknown, np.full((1, 3), 90.0), (0.5,), "made", is_estimated=False)
@@ -71,7 +58,7 @@ def test_a_job_without_an_estimate_is_planned_for_a_day() -> None:
 
 def _told(jobs: SubmittedJobs, slack: float = 0.5) -> pd.DataFrame:
     setting = Setting(slack, sigma=0.0, n_cores=1)
-    runs = told_runs({0: jobs}, [setting], 1, 0, "best-fit", _progress)
+    runs = told_runs({0: jobs}, [setting], 1, 0, "best-fit", no_progress)
     return runs.set_index(["basis", "label"])
 
 
@@ -97,11 +84,11 @@ def test_a_told_end_starts_a_waiting_job_whose_own_end_is_told_in_turn() -> None
 
 
 def test_estimates_that_are_true_or_too_short_leave_nothing_to_tell() -> None:
-    jobs = _jobs(n=60)
+    jobs = made_jobs(n=60)
     for factor in (1.0, 0.5):
         own = SubmittedJobs(jobs.names, jobs.submission_s, jobs.processing_s, jobs.cores, jobs.processing_s * factor,
                             jobs.row)
-        runs = told_runs({0: own}, [Setting(0.5)], 1, 0, "best-fit", _progress)
+        runs = told_runs({0: own}, [Setting(0.5)], 1, 0, "best-fit", no_progress)
         load = runs.set_index(["basis", "label"])["accepted_load_pct"].to_dict()
         for basis in ("run time", "estimate"):
             assert load[basis, TOLD] == load[basis, NOT_TOLD]
@@ -109,7 +96,7 @@ def test_estimates_that_are_true_or_too_short_leave_nothing_to_tell() -> None:
 
 
 def test_what_told_ends_bring_is_paired_by_day() -> None:
-    runs = told_runs(jobs_by_day(_jobs()), [Setting(0.5)], 2, 0, "best-fit", _progress)
+    runs = told_runs(jobs_by_day(made_jobs()), [Setting(0.5)], 2, 0, "best-fit", no_progress)
     assert len(runs) == 3 * 2 * 2 * 3  # days, draws, bases, labels
     summary = told_summary(runs)
     own = runs[runs["basis"] == "estimate"].groupby(["label", "day"])["accepted_load_pct"].mean()
