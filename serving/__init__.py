@@ -9,7 +9,7 @@ no/such/bundle/MANIFEST.json must be a readable file of the bundle, got No such 
 """
 
 from sojourn.serving.answers import Lifetime
-from sojourn.serving.bundle import Bundle, load_bundle
+from sojourn.serving.bundle import Bundle, example_bundle, load_bundle
 from sojourn.serving.curves import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError
 from sojourn.serving.live import CurvePool, HostExits, remaining_of
@@ -19,5 +19,5 @@ from sojourn.serving.usage import UsageAnswer, UsagePredictor
 from sojourn.serving.watch import Watch, WatchEvent
 
 __all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "SnapshotError",
-           "UsageAnswer", "UsagePredictor", "Watch", "WatchEvent", "load_bundle", "prometheus_text", "remaining_at",
-           "remaining_of"]
+           "UsageAnswer", "UsagePredictor", "Watch", "WatchEvent", "example_bundle", "load_bundle",
+           "prometheus_text", "remaining_at", "remaining_of"]

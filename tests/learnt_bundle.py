@@ -23,9 +23,9 @@ class Learnt:
     folder: Path
 
 
-def learn(root: Path) -> Learnt:
-    """A bundle in a folder under `root`."""
-    trace = synthesize(2_000, seed=1)
+def learn(root: Path, n_requests: int = 2_000, seed: int = 1) -> Learnt:
+    """A bundle in a folder under `root`, of a synthetic trace."""
+    trace = synthesize(n_requests, seed=seed)
     encoder = default_encoder(trace)
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)

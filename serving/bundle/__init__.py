@@ -12,6 +12,7 @@ from sojourn.serving.bundle.bundle import (
     RefreshModel,
     VouchedFiles,
     check_files,
+    example_bundle,
     load_bundle,
     manifest_of,
     read_arrays,
@@ -22,5 +23,6 @@ from sojourn.serving.bundle.schema import FORMAT_VERSION, LOOKUP_ARRAYS, Schema
 
 __all__ = [
     "FILES", "FORMAT_VERSION", "LOOKUP_ARRAYS", "MANIFEST", "REFRESH_ARRAY", "Bundle", "FolderFiles", "RefreshModel",
-    "Schema", "VouchedFiles", "check_files", "load_bundle", "manifest_of", "read_arrays", "version_of", "write_arrays",
+    "Schema", "VouchedFiles", "check_files", "example_bundle", "load_bundle",
+    "manifest_of", "read_arrays", "version_of", "write_arrays",
 ]  # fmt: skip

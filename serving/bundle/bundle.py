@@ -378,6 +378,15 @@ class Bundle:
     refresh: RefreshModel | None = None
 
 
+def example_bundle() -> Path:
+    """The folder of a small model that is installed with Sojourn, to try `Predictor` before anything is trained.
+
+    Learnt from 10,000 requests of the synthetic trace; they describe no real cluster. Its columns: subscription
+    (`s0` and on), deployment, vm_category, zone, cpu_cores, mem_gib, disk_gib.
+    """
+    return Path(__file__).parents[1] / "example"
+
+
 def load_bundle(folder: str | Path) -> Bundle:
     """Read and verify a bundle folder; if it is replaced meanwhile, the result is the old or the new bundle.
 
