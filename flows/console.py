@@ -1,21 +1,30 @@
-"""Progress of long work on the terminal: one bar a stage, which stays with its time when the stage is done."""
+"""The terminal: progress of long work, one bar a stage, which stays with its time; and tables that fit its width."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from sojourn.flows.process import end_quietly, show_what_can_be_shown
 
 Report = Callable[[int, int], None]
 """Called with (done, total) as the work goes on."""
+WIDTH = 80
+"""Columns of a line that no terminal reads."""
+_BETWEEN = 3
+"""Characters that rich adds to each column."""
 
 
 class _Console(Console):
@@ -26,7 +35,58 @@ class _Console(Console):
 
 
 show_what_can_be_shown()
-console = _Console(highlight=False) if sys.stdout.isatty() else _Console(highlight=False, width=120)
+console = _Console(highlight=False) if sys.stdout.isatty() else _Console(highlight=False, width=WIDTH)
+
+
+class FittedTable(Table):
+    """A table that fits the width it is printed at: its least columns are left out, and its caption names them.
+
+    titles: unique; a line break is kept. The first n_text columns are words, the others figures at the right.
+    least: titles of columns that may be left out, the first of them first; by default, from the right, all but the
+    words and the first figure. wrapped: titles of columns whose cells may take several lines.
+    """
+
+    def __init__(self, title: str | Text, titles: Sequence[str], caption: str | Text = "", *, n_text: int = 1,
+                 least: Sequence[str] | None = None, wrapped: Sequence[str] = ()) -> None:
+        super().__init__(title=title, title_justify="left", caption=caption or None, caption_justify="left")
+        self.least = list(reversed(titles[n_text + 1:])) if least is None else list(least)
+        for k, name in enumerate(titles):
+            self.add_column(name, justify="left" if k < n_text else "right", no_wrap=name not in wrapped,
+                            overflow="fold")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        fitted, left_out = copy(self), []
+        for title in self.least:
+            if sum(_least_width(column) + _BETWEEN for column in fitted.columns) + 1 <= options.max_width:
+                break
+            fitted.columns = [column for column in fitted.columns if column.header != title]
+            left_out.append(title)
+        fitted.columns = [replace(column, _index=k) for k, column in enumerate(fitted.columns)]
+        if left_out:
+            in_order = [str(column.header) for column in self.columns if column.header in left_out]
+            words = Text(left_out_words(in_order, options.max_width))
+            fitted.caption = Text("\n").join([*([_text(self.caption)] if self.caption else []), words])
+        yield from Table.__rich_console__(fitted, console, options)
+
+
+def left_out_words(titles: Sequence[str], width: int) -> str:
+    """Which columns a table of this width lacks.
+
+    >>> left_out_words(["gap\nclosed %", "events/s"], 80)
+    'Not shown at 80 characters a line: gap closed %, events/s.'
+    """
+    return f"Not shown at {width} characters a line: {', '.join(title.replace(chr(10), ' ') for title in titles)}."
+
+
+def _text(cell: object) -> Text:
+    return cell if isinstance(cell, Text) else Text.from_markup(str(cell))
+
+
+def _least_width(column: Column) -> int:
+    """Characters that a column cannot do without."""
+    texts = [_text(cell).plain for cell in (column.header, *column.cells)]
+    parts = [part for text in texts for part in (text.split("\n") if column.no_wrap else text.split())]
+    return max(map(cell_len, parts), default=1)
 
 
 @contextmanager

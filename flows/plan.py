@@ -383,7 +383,7 @@ def schedule_table(task: PlanTask, schedule: Schedule) -> pd.DataFrame:
 def _print(task: PlanTask, schedule: Schedule, section: Section) -> None:
     for label, text in _lines(task, schedule):
         console.print(f"{label:<16}{text}", soft_wrap=True)
-    console.print(section, crop=False)
+    console.print(section)
 
 
 def _lines(task: PlanTask, schedule: Schedule) -> list[tuple[str, str]]:

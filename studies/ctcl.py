@@ -121,7 +121,7 @@ def run_ctcl_table(config: StudySettings) -> int:
                 steps_section(replays, caption), claims_section(replays, caption)]
     for section in sections:
         console.print()
-        console.print(section, crop=False)
+        console.print(section)
     with stage("log"):
         spec = next(iter(config.trace_specs().values()))
         log_sections(tracker, config.preset, config.model_dump(mode="json"), spec, sections,

@@ -98,7 +98,7 @@ def run_elastic(config: StudySettings) -> int:
                 for (workload, moving), own in summary.groupby(level=[0, 1], sort=False)]
     for section in sections:
         console.print()
-        console.print(section, crop=False)
+        console.print(section)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), specs[0].trace, sections,
                      {"elastic": summary.reset_index(), "replays": replays},

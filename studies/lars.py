@@ -70,7 +70,7 @@ def run_lars(config: StudySettings) -> int:
                 if len(own := summary[(summary["kind"] == kind) & (summary["load"] == load)])]
     for section in sections:
         console.print()
-        console.print(section, crop=False)
+        console.print(section)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), next(iter(cells)).trace, sections,
                      {"lars": summary, "replays": replays})

@@ -65,7 +65,7 @@ def run_launches(config: StudySettings) -> int:
         first = workload_of(next(iter(specs.values())))
         sections.append(_section(parts[-1], f"{first.description}; load {load:g}", len(specs)))
         console.print()
-        console.print(sections[-1], crop=False)
+        console.print(sections[-1])
         figures |= {f"pre-post-{policy}-load-{load:g}": _launch(first, policy) for policy in config.policies}
     with stage("log"):
         trace = next(iter(by_load[config.loads[0]].values())).trace

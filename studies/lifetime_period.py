@@ -66,7 +66,7 @@ def run_lifetime_period(config: StudySettings) -> int:
                                      chosen))
     for section in sections:
         console.print()
-        console.print(section, crop=False)
+        console.print(section)
     with stage("log"):
         digest = hashlib.sha256(f"{__version__} {N_REQUESTS} {DAYS} {seeds}".encode()).hexdigest()
         spec = TraceSpec(TraceSource(None, "synthetic", None, N_REQUESTS, 0), digest, config.store, config.test_share,

@@ -505,7 +505,7 @@ def _finished(config: StudySettings, cases: Sequence[UsageCase], sections: Seque
               tables: dict[str, pd.DataFrame], figures: dict[str, Figure]) -> int:
     for section in sections:
         console.print()
-        console.print(section, crop=False)
+        console.print(section)
     with stage("log"):
         digest = hashlib.sha256(__version__.encode())
         for case in cases:

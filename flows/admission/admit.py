@@ -135,7 +135,7 @@ def finish(config: AdmitConfig, name: str, sections: list[Section], tables: dict
     """Print, write and log. written: all files that the folder may hold."""
     for section in sections:
         console.print()
-        console.print(section.table(console.width))
+        console.print(section)
     drawn = pngs(figures) if config.out is not None or config.page is not None else {}
     if config.out is not None:
         publish_files(config.out, {**{f"{stem}.csv": _csv(table) for stem, table in tables.items()}, **drawn}, MARK,

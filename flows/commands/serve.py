@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.flows.commands.options import Flags, Reader, is_there, json_objects, plain_errors, takes
-from sojourn.flows.console import console, duration
+from sojourn.flows.console import FittedTable, console, duration
 from sojourn.flows.settings.other_jobs import AnnotateConfig
 from sojourn.flows.settings.store import StoreSettings, load_settings
 from sojourn.inflated import text_of
@@ -268,16 +268,12 @@ def explanation_table(found: Attribution, values: list[str], base_name: str, req
     """Base, up to 12 effects and the answer; factors multiply, and log10 seconds add, from base to answer."""
     when = "at creation" if uptime_s == 0.0 else f"after {duration(uptime_s)}"
     method = "Shapley values" if found.is_exact else "Shapley values over drawn orders"
-    table = Table(
-        title=Text(f"Why {duration(10.0 ** found.answer)}? Median remaining time {when} of {request}"),
-        title_justify="left", caption_justify="left", title_style="bold",
-        caption=Text(f"{method}: what each input adds, averaged over all orders of making it known. Factors multiply "
-                     "and log10 s add up from the first line to the last. Of the model, not of causes."),
-    )  # fmt: skip
-    table.add_column("input", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    for heading in ("effect on the median", "log10 s"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = FittedTable(
+        Text(f"Why {duration(10.0 ** found.answer)}? Median remaining time {when} of {request}", "bold"),
+        ("input", "value", "effect on\nthe median", "log10 s"),
+        Text(f"{method}: what each input adds, averaged over all orders of making it known. Factors multiply and "
+             "log10 s add up from the first line to the last. Of the model, not of causes."),
+        n_text=2, wrapped=("input", "value"), least=())
     table.add_row(Text(base_name), "", duration(10.0**found.base), f"{found.base:.3f}", end_section=True)
     order = sorted(range(len(values)), key=lambda idx: (-abs(found.effects[idx]), idx))
     n_shown = N_ROWS_MAX if len(order) <= N_ROWS_MAX else N_ROWS_MAX - 1

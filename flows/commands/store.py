@@ -43,7 +43,7 @@ def versions(
         titles, rows = version_rows(version_lines(tracker, each))
         legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
                  "better; gain: empty hosts over best-fit, percentage points, higher = better."
-        console.print(Section(each, "", titles, rows, 4, legend), crop=False)
+        console.print(Section(each, "", titles, rows, 4, legend))
         for alias, version in lost_aliases(tracker, each).items():
             typer.echo(f"warning: the alias {alias} of {each} points at version {version}, which is gone; "
                        f"`sojourn rollback {each} --to VERSION --why WHY` moves the champion", err=True)

@@ -80,7 +80,7 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         console.print(escape(line), soft_wrap=True)
     for printed in comparison_tables(shown, description):
         console.print()
-        console.print(printed, crop=False)
+        console.print(printed)
     for line in folder_lines(summary):
         console.print(escape(line), soft_wrap=True)
     with stage("log"):

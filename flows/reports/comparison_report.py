@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
+from sojourn.flows.console import FittedTable
 from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.simulator.experiments import caveats, is_rejecting_more
 from sojourn.simulator.measures import COLUMNS, Column, interval_text, number_text, signed_text
@@ -20,8 +21,6 @@ ComparisonDocument = Mapping[str, Any]
 _Columns = tuple[tuple[str, str, Column], ...]
 """Title, name in a summary, how it is shown."""
 _STRANDED = {"CPU": "stranded_cpu_cores_pct", "memory": "stranded_mem_gib_pct"}
-_MAX_LETTERS = 32
-"""The most letters of policy and predictor together, beside all columns, on a line of 120."""
 _BUNDLE = "bundle:"
 
 
@@ -144,28 +143,23 @@ def _text(row: Mapping[Any, Any], name: str, column: Column) -> str:
 def policies_table(simulation: pd.DataFrame, description: str) -> Table:
     """Policies x predictors with their gains in empty hosts, and caveats below."""
     has_interval = "gain_low_pp" in simulation and simulation["gain_low_pp"].notna().any()
-    table = Table(title="Placement", title_justify="left", caption_justify="left",
-                  caption=f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
-                          f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
-                          "Gap closed: the mean gain as a share of best-fit's mean distance to the bound."
-                          f"{''.join(chr(10) + words for words in caveats(simulation))}")
-    for title in ("policy", "predictor"):
-        table.add_column(title, no_wrap=True)
     stranded = {f"stranded\n{title} %": column for title, column in _STRANDED.items() if column in simulation}
-    n_letters = sum(int(simulation[name].str.len().max()) for name in ("policy", "predictor"))
-    has_speed = not (has_interval and (stranded or n_letters > _MAX_LETTERS))  # it would not fit on a line
-    titles = ("empty\nhosts %", "gain\npp", "95 %\ninterval", "gap\nclosed %", "packing\ndensity %", *stranded,
-              "rejected", *(["events/s"] if has_speed else []))
-    for title in titles:
-        if has_interval or "interval" not in title:
-            table.add_column(title, justify="right", no_wrap=True)
+    of_interval = ("95 %\ninterval",) if has_interval else ()
+    titles = ("policy", "predictor", "empty\nhosts %", "gain\npp", *of_interval, "gap\nclosed %", "packing\ndensity %",
+              *stranded, "rejected", "events/s")
+    caption = (f"{description}. Empty hosts: time-weighted mean after warm-up (higher = better).\n"
+               f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
+               "Gap closed: the mean gain as a share of best-fit's mean distance to the bound."
+               f"{''.join(chr(10) + words for words in caveats(simulation))}")
+    table = FittedTable("Placement", titles, caption, n_text=2, wrapped=("predictor",),
+                        least=("events/s", *stranded, "packing\ndensity %", "gap\nclosed %", "rejected"))
     for row, more_rejected in zip(simulation.to_dict("records"), is_rejecting_more(simulation), strict=True):
         interval = interval_text(row["gain_low_pp"], row["gain_high_pp"], between=" ") if has_interval else ""
         table.add_row(row["policy"], row["predictor"], f"{row['empty_hosts_pct']:.2f}", signed_text(row["gain_pp"]),
                       *([interval] if has_interval else []), _number(row["gap_closed_pct"], 0),
                       f"{row['packing_density_pct']:.1f}", *(_number(row[column]) for column in stranded.values()),
                       f"{row['n_rejected']:,.0f}{' (more)' * more_rejected}",
-                      *([f"{row['events_per_s']:,.0f}"] if has_speed else []))
+                      f"{row['events_per_s']:,.0f}")
     return table
 
 

@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions
 from rich.markup import escape
 from rich.table import Table
 
-from sojourn.flows.console import console
+from sojourn.flows.console import FittedTable, console
 from sojourn.flows.placement.snapshot import Snapshot
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.figures import plain
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BETWEEN = 3
-"""Characters that rich adds to each column."""
-_WORD_MAX = 24
-"""Longer words in names may be broken."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _GREEN, _GREY, _RED = "#1b7f79", "#8c8c8c", "#b5483a"
 _MAX_NAMES = 40
@@ -53,7 +49,7 @@ COLUMNS = ("request_id", "from_host", "to_host", "frees_host", "n_together", "pr
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of an evaluation, for rich's `print(section, crop=False)`. n_text: columns of words.
+    """One table of an evaluation, ready for rich's `print`: the first n_text columns are words.
 
     caption: the data, in words. legend: the meaning of the columns.
     """
@@ -66,35 +62,19 @@ class Section:
     legend: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        yield self.table(options.max_width)
+        yield self.table()
 
-    def table(self, width: int) -> Table:
-        """For a terminal of `width` columns. If need be, intervals take two lines, then names do.
-
-        Figures, and words of names up to _WORD_MAX, are never cut: a wide table passes the edge.
-        """
-        caption = f"{self.caption} {self.legend}".strip()
-        widths = self._widths(width)
-        table = Table(title=self.title, title_justify="left", caption_justify="left", caption=caption,
-                      width=sum(widths) + _BETWEEN * len(widths) + 1)
-        for k, title in enumerate(name.replace(" ", "\n") for name in self.titles):
-            table.add_column(title, justify="left" if k < self.n_text else "right", width=widths[k], overflow="fold")
+    def table(self) -> Table:
+        """For a terminal: if it is narrow, names and intervals take several lines, then columns at the right are left
+        out, all but the names and one figure."""
+        words = self.titles[:self.n_text]
+        spaced = [title for title, *cells in zip(self.titles, *self.rows, strict=True) if any(" " in c for c in cells)]
+        lines = {title: title.replace(" ", "\n") for title in self.titles}
+        table = FittedTable(self.title, list(lines.values()), f"{self.caption} {self.legend}".strip(),
+                            n_text=self.n_text, wrapped=[lines[title] for title in (*words, *spaced)])
         for row in self.rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         return table
-
-    def _widths(self, width: int) -> list[int]:
-        columns = list(zip(self.titles, *self.rows, strict=True))
-        words = [max((len(word) for text in column for word in text.split()), default=1) for column in columns]
-        whole = [max(map(len, (*title.split(), *cells))) for title, *cells in columns]
-        left = width - _BETWEEN * len(columns) - 1
-        names, figures = whole[:self.n_text], whole[self.n_text:]
-        if sum(whole) > left:
-            figures = words[self.n_text:]
-        if sum(names) + sum(figures) > left:
-            share = (left - sum(figures)) // max(self.n_text, 1)
-            names = [min(name, max(share, min(word, _WORD_MAX))) for name, word in zip(names, words, strict=False)]
-        return [*names, *figures]
 
 
 def markdown_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], n_text: int = 1) -> list[str]:
@@ -224,10 +204,13 @@ def plan_row(schedule: Schedule, observed: Executed, against: Executed) -> dict[
 
 def plan_section(rows: pd.DataFrame, title: str, against: str, caption: str) -> Section:
     """Rows of `plan_row` as a table."""
-    titles = ("planner", *(name for name, _, _ in _SHOWN), f"against {against}")
-    cells = tuple((str(row["planner"]), *(format(row[column], form) for _, column, form in _SHOWN), _paired(row))
-                  for row in rows.to_dict("records"))
-    return Section(title, caption, titles, cells, 2, LEGEND.format(against=against))
+    names, paired = [name for name, _, _ in _SHOWN], 1 + [name for name, _, _ in _SHOWN].index("reduction %")
+    titles = ("planner", *names[:paired], f"against {against}", *names[paired:])
+    cells = []
+    for row in rows.to_dict("records"):
+        figures = [format(row[column], form) for _, column, form in _SHOWN]
+        cells.append((str(row["planner"]), *figures[:paired], _paired(row), *figures[paired:]))
+    return Section(title, caption, titles, tuple(cells), 2, LEGEND.format(against=against))
 
 
 def jobs_section(table: pd.DataFrame, planner: str) -> Section:
@@ -270,18 +253,16 @@ def migrations_table(pool: Snapshot, groups: Sequence[MigrationGroup]) -> pd.Dat
 
 
 def print_migrations(table: pd.DataFrame, minutes: int, n_at_once: int) -> None:
-    """Print the list. minutes: length of a migration. n_at_once: how many go at a time."""
-    shown = Table(title="Migrations that free hosts, in this order", title_justify="left", caption_justify="left",
-                  caption="Sure: chance that the host is empty a day from now, with all its migrations and without "
-                          "them. Likely empty after: when they are done and it is first as likely empty as not; a "
-                          f"migration takes {minutes} minutes, {n_at_once} at a time, in this order. Gain: host-hours "
-                          "expected within a day, less what the targets lose, if nothing new is placed on these hosts; "
-                          "of all migrations from that host together.")
-    for title in ("request", "from", "to"):
-        shown.add_column(title, no_wrap=True)
-    for title in ("predicted\nto stay, h", "frees\nwith", "sure %", "without\nthem %", "likely empty\nafter, h",
-                  "gain\nhost-h"):
-        shown.add_column(title, justify="right", no_wrap=True)
+    """Print the list. minutes: how long a migration takes. n_at_once: how many go at a time."""
+    shown = FittedTable(
+        "Migrations that free hosts, in this order",
+        ("request", "from", "to", "predicted\nto stay, h", "frees\nwith", "sure %", "without\nthem %",
+         "likely empty\nafter, h", "gain\nhost-h"),
+        "Sure: chance that the host is empty a day from now, with all its migrations and without them. Likely empty "
+        "after: when they are done and it is first as likely empty as not; a migration takes "
+        f"{minutes} minutes, {n_at_once} at a time, in this order. Gain: host-hours expected within a day, less what "
+        "the targets lose, if nothing new is placed on these hosts; of all migrations from that host together.",
+        n_text=3, least=("without\nthem %", "frees\nwith", "likely empty\nafter, h"), wrapped=("request", "from", "to"))
     for row in table.to_dict("records"):
         after = row["likely_after_h"]
         shown.add_row(*(escape(str(row[name])) for name in ("request_id", "from_host", "to_host")),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from sojourn.flows.console import FittedTable
 from sojourn.flows.reports.figures import COLOURS, label_ends, label_lines, legend_beside, plain, two_panels
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import AGES_S, MEASURES, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
@@ -102,11 +103,11 @@ def study_tables(study: StudyDocument) -> list[Table]:
     tables += [_family_table(study, columns, title, "\n".join(_words(CLASSES)))
                for title, columns in _class_columns(study)]
     if study["differences"]:
-        table = Table(title=f"{study['chosen']} against the baselines", title_justify="left",
-                      caption=_pair_words(study), caption_justify="left")
-        table.add_column("measure", no_wrap=True)
-        for title in (study["chosen"], "95 % interval", "best baseline", "difference", "95 % interval", "verdict"):
-            table.add_column(title, justify="left" if title in ("best baseline", "verdict") else "right", no_wrap=True)
+        titles = ("measure", study["chosen"], "95 % interval", "best baseline", "difference", "its interval", "verdict")
+        table = FittedTable(f"{study['chosen']} against the baselines", titles, _pair_words(study),
+                            least=("95 % interval", "its interval", "difference"))
+        for k in (3, 6):
+            table.columns[k].justify = "left"
         for row in baseline_rows(study):
             table.add_row(*row)
         tables.append(table)
@@ -162,10 +163,7 @@ def _family_markdown(study: StudyDocument, title: str, columns: Sequence[Column]
 
 
 def _family_table(study: StudyDocument, columns: Sequence[Column], title: str, caption: str) -> Table:
-    table = Table(title=title, title_justify="left", caption_justify="left", caption=caption)
-    table.add_column("family", no_wrap=True)
-    for column in columns:
-        table.add_column(column.title, justify="right", no_wrap=True)
+    table = FittedTable(title, ("family", *(column.title for column in columns)), caption)
     for family, cells in _cells(study, columns):
         table.add_row(_marked(study, family), *(f"[bold]{text}[/]" if is_best else text for text, is_best in cells))
     return table
@@ -428,9 +426,8 @@ def calibration_table(study: StudyDocument) -> Table | None:
     rows = calibration_rows(study)
     if not rows:
         return None
-    table = Table(title=TITLE, title_justify="left", caption="\n".join(CALIBRATION_WORDS), caption_justify="left")
-    for title in _TITLES:
-        table.add_column(title, justify="left" if title in ("family", "age") else "right", no_wrap=True)
+    table = FittedTable(TITLE, _TITLES, "\n".join(CALIBRATION_WORDS), n_text=2, wrapped=_TITLES[3:])
+    table.columns[1].justify = "left"
     for at, row in enumerate(rows):
         is_last = at + 1 == len(rows) or rows[at + 1][0] != row[0]
         table.add_row(*(text.replace("[", r"\[") for text in row), end_section=is_last)
@@ -477,7 +474,7 @@ REFRESH_WORDS = (
     "MAE: of log10 of what remains, of observed ends (lower = better). Served: the ages at which the new curve was "
     "better by more than a standard error on the validation window.",
 )
-_REFRESH_TITLES = ("age", "requests", "Brier held", "refreshed", "+-", "MAE held", "refreshed", "served")
+_REFRESH_TITLES = ("age", "requests", "Brier\nheld", "Brier\nrefreshed", "+-", "MAE\nheld", "MAE\nrefreshed", "served")
 
 
 def refresh_rows(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[list[str]]:
@@ -495,10 +492,8 @@ def refresh_table(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int], cho
     """For the terminal; None without gains. choice: on the validation window, in words."""
     if not gains:
         return None
-    table = Table(title=f"{REFRESH}, test window", title_justify="left", caption_justify="left",
-                  caption="\n".join((*REFRESH_WORDS, f"Validation: {choice}")))
-    for title in _REFRESH_TITLES:
-        table.add_column(title, justify="left" if title in ("age", "served") else "right", no_wrap=True)
+    caption = "\n".join((*REFRESH_WORDS, f"Validation: {choice}"))
+    table = FittedTable(f"{REFRESH}, test window", _REFRESH_TITLES, caption)
     for row in refresh_rows(gains, ages_s):
         table.add_row(*row)
     return table
@@ -506,4 +501,5 @@ def refresh_table(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int], cho
 
 def refresh_markdown(gains: Sequence[Mapping[str, Any]], ages_s: Sequence[int]) -> list[str]:
     """The same on a page; [] for a study without it."""
-    return [f"### {REFRESH}", "", *markdown_rows(_REFRESH_TITLES, refresh_rows(gains, ages_s)), ""] if gains else []
+    titles = [title.replace("\n", " ") for title in _REFRESH_TITLES]
+    return [f"### {REFRESH}", "", *markdown_rows(titles, refresh_rows(gains, ages_s)), ""] if gains else []

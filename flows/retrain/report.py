@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sojourn.flows.console import WIDTH, FittedTable
 from sojourn.flows.placement.workloads import Replicated
 from sojourn.flows.retrain.gate import DEPLOYABLE
 from sojourn.flows.retrain.gates import Difference
@@ -36,21 +37,18 @@ def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapp
                  candidate: str, choice: str) -> Table:
     """Families x measures on the test window, the deciding one first. choice: in words."""
     name = time_label(threshold_s)
-    table = Table(title="Lifetime models, test window", title_justify="left", caption_justify="left",
-                  caption="Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted "
-                          "for censoring (lower = better): what is chosen by. 95 % interval: over owners.\n"
-                          f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, of "
-                          "observed ends only, which favours answers that are too short (lower = better): of the "
-                          "lifetime, and of what remains at each age.\n"
-                          f"Candidate {choice}")
-    table.add_column("family", no_wrap=True)
+    caption = ("Brier: of “still running at t” over log time, at creation, 10 min, 1 h and 6 h, weighted for censoring "
+               "(lower = better): what is chosen by. 95 % interval: over owners.\n"
+               f"AP: average precision of “outlives {name}” (higher = better). MAE: of log10 seconds, of observed ends "
+               "only, which favours answers that are too short (lower = better): of the lifetime, and of what remains "
+               f"at each age.\nCandidate {choice}")
     columns = [(f"AP\n> {name}", "creation.ap_long"), ("MAE\nlife", "creation.mae_log10_lifetime")]
     columns += [(f"MAE\n{time_label(age_s)}", f"age_{time_label(age_s)}.mae_log10_remaining") for age_s in AGES_S]
-    table.add_column("Brier\nages", justify="right", no_wrap=True)
-    table.add_column("against km %\n95 % interval", justify="right", min_width=12)
-    for title, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    titles = [title for title, _ in columns]
+    table = FittedTable("Lifetime models, test window",
+                        ("family", "Brier\nages", "against km %\n95 % interval", *titles, ""), caption,
+                        least=(titles[2], *reversed(titles[3:]), *reversed(titles[:2])))
+    table.columns[-1].justify = "left"
     for family, values in scores.items():
         is_candidate = family == candidate
         cells = [f"{values[key]:.3f}" if key in values else "-" for _, key in columns]
@@ -98,8 +96,8 @@ def print_standing(console: Console, tables: str, promotion: Promotion, left: st
 
 
 def plain_text(tables: Sequence[Table]) -> str:
-    """Tables as text of 120 columns, without colours."""
-    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+    """Tables as text, without colours."""
+    console = Console(file=io.StringIO(), width=WIDTH, color_system=None, highlight=False)
     for table in tables:
         console.print()
         console.print(table)

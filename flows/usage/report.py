@@ -12,6 +12,7 @@ import pandas as pd
 from rich.table import Table
 
 from sojourn.features.usage import UsageGrid
+from sojourn.flows.console import FittedTable
 from sojourn.flows.reports.figures import legend, plain
 from sojourn.flows.usage.describe_usage import WAYS, UsageDescription, period_names
 from sojourn.models.periodicity import LowPass, PeriodicitySettings, WaveErrors, WaveFits
@@ -75,11 +76,11 @@ def usage_tables(usage: UsageDescription) -> list[Table]:
 
 
 def _periods(table: pd.DataFrame) -> Table:
-    shown = Table(title="Periodic series by the length of their period", title_justify="left", caption_justify="left",
-                  caption="Strength: share of the smoothed variance at the period, 0 to 1 (higher = more regular). "
-                          "By chance: the strength that noise reaches there. Strengths and busy time are medians.")
-    for title in ("period", "series", "share, %", "cores", "strength", "by chance", "busy, % of it"):
-        shown.add_column(title, justify="left" if title == "period" else "right", no_wrap=True)
+    shown = FittedTable(
+        "Periodic series by the length of their period",
+        ("period", "series", "share, %", "cores", "strength", "by chance", "busy,\n% of it"),
+        "Strength: share of the smoothed variance at the period, 0 to 1 (higher = more regular). By chance: the "
+        "strength that noise reaches there. Strengths and busy time are medians.")
     periodic = table[table["is_periodic"]]
     for name, rows in periodic.groupby(period_names(periodic["period_s"]), observed=True):
         shown.add_row(str(name), f"{len(rows):,}", f"{100 * len(rows) / len(table):.1f}",
@@ -89,14 +90,13 @@ def _periods(table: pd.DataFrame) -> Table:
 
 
 def _errors(table: pd.DataFrame) -> Table:
-    """Errors of the periodic series, in-sample and next-day, and where the wave is better, in %."""
-    shown = Table(title="Errors of the periodic series", title_justify="left", caption_justify="left",
-                  caption="NRMSE: root mean squared error over the series' range, median (lower = better). "
-                          "Next day: the last 24 hours, by what was known before. Better: series in which the wave at "
-                          "its means is nearer than that, % (higher = the period says more).")
-    titles = ("judged", "series", *_WAYS, "better than\nthe constant", "better than\na week before")
-    for title in titles:
-        shown.add_column(title, justify="left" if title == "judged" else "right", no_wrap=True)
+    """Errors of the periodic series, in-sample and next-day, and how often the wave is better, in %."""
+    shown = FittedTable(
+        "Errors of the periodic series",
+        ("judged", "series", *_WAYS, "better\nthan the\nconstant", "better\nthan a week\nbefore"),
+        "NRMSE: root mean squared error over the series' range, median (lower = better). Next day: the last 24 hours, "
+        "by what was known before. Better: series in which the wave at its means is nearer than that, % (higher = the "
+        "period says more).", least=(_WAYS[1], "series"))
     for label, name in (("in_sample", "in-sample"), ("next_day", "next day")):
         rows = table[table[f"{label}_is_periodic"].to_numpy(bool) & table[f"{label}_wave"].notna()]
         if rows.empty:
@@ -112,10 +112,8 @@ def _better(wave: pd.Series, other: pd.Series) -> str:
 
 
 def _reasons(table: pd.DataFrame) -> Table:
-    shown = Table(title="Why a series is periodic or not", title_justify="left", caption_justify="left",
-                  caption="Mean use: median of the series, % of the cores reserved.")
-    for title in ("reason", "series", "share, %", "cores", "mean use, %"):
-        shown.add_column(title, justify="left" if title == "reason" else "right", no_wrap=title != "reason")
+    shown = FittedTable("Why a series is periodic or not", ("reason", "series", "share, %", "cores", "mean use, %"),
+                        "Mean use: median of the series, % of the cores reserved.", wrapped=("reason",))
     groups = sorted(table.groupby("reason"), key=lambda group: -len(group[1]))
     for name, rows in groups:
         shown.add_row(str(name).removeprefix("aperiodic because "), f"{len(rows):,}",
@@ -125,13 +123,12 @@ def _reasons(table: pd.DataFrame) -> Table:
 
 
 def _classes(usage: UsageDescription) -> Table:
-    shown = Table(title=f"Classes of series with the same day, local time {usage.timezone}", title_justify="left",
-                  caption_justify="left",
-                  caption="By the highest use of each quarter of an hour over all days, % of the cores reserved; "
-                          "busiest and quietest of the class's mean day. Mean use: median of its series.")
-    for title in ("class", "series", "share, %", "cores", "mean use, %", "busiest, %", "at", "quietest, %", "at",
-                  "periodic, %"):
-        shown.add_column(title, justify="right", no_wrap=True)
+    shown = FittedTable(
+        f"Classes of series with the same day, local time {usage.timezone}",
+        ("class", "series", "share,\n%", "cores", "mean\nuse, %", "busiest,\n%", "at", "quietest,\n%", "at ",
+         "periodic,\n%"),
+        "By the highest use of each quarter of an hour over all days, % of the cores reserved; busiest and quietest of "
+        "the class's mean day. Mean use: median of its series.", least=("quietest,\n%", "at ", "share,\n%"))
     table = usage.table
     for k, centre in enumerate(usage.centres):
         rows = table[table["class_id"] == k]
