@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 
 .PHONY: run test slow fuzz steady lint types contracts size tables examples wheel site pictures bench soak scale faults docs clean
 
+# the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)
 run: $(READY)
-	$(BIN)/sojourn retrain
+	$(BIN)/sojourn retrain --trace examples/nasa-ipsc-1993.swf.gz --reader swf --model-name sojourn-lifetime
 
 # nothing is drawn at random here: Hypothesis draws the same examples, and sets have the same order. Byte code is kept,
 # else each process compiles all files of the tests anew.

@@ -21,6 +21,9 @@ import sojourn.serving
 print(f"import of sojourn.serving: {{time.perf_counter() - started:.2f}} s")
 loaded = [name for name in {HEAVY!r} if name in sys.modules]
 assert not loaded, f"sojourn.serving must not load {{loaded}}"
+from sojourn.serving import Predictor, example_bundle
+vm = Predictor.load(example_bundle()).admit({{"subscription": "s4", "cpu_cores": 2}}, now_s=time.time())
+assert vm.remaining(3600) > vm.remaining(0) > 0
 """
 FAST = "import sojourn.serving.kernel, numba"
 SIMULATOR = "import sojourn.simulator"
@@ -62,12 +65,12 @@ def main() -> None:
                 ("whole", "[pipeline]", WHOLE), ("bare", "", BARE), ("fast", "[fast]", FAST),
                 ("simulator", "[simulator]", SIMULATOR), ("pull", "[pull,serve]", BARE), ("serve", "[serve]", BARE))]
             whole, bare, _, _, pull, served = (each.result() for each in tried)
-        refused(bare, ("--help",), "sojourn needs typer", "'sojourn[pull]'", "'sojourn[pipeline]'")
-        refused(bare, ("pull", "models:/made@champion", "served"), "sojourn pull needs typer", "'sojourn[pull]'")
-        refused(bare, ("retrain",), "sojourn retrain needs typer", "'sojourn[pipeline]'")
+        refused(bare, ("--help",), "sojourn needs typer", "'.[pull]'", "'.[pipeline]'")
+        refused(bare, ("pull", "models:/made@champion", "served"), "sojourn pull needs typer", "'.[pull]'")
+        refused(bare, ("retrain",), "sojourn retrain needs typer", "'.[pipeline]'")
         run(str(whole / "python"), "-c", MAKE, str(ROOT / "tests"), cwd=work)
         check_pull(pull, work)
-        refused(bare, ("extender", "served"), "sojourn extender needs ", "'sojourn[serve]'")
+        refused(bare, ("extender", "served"), "sojourn extender needs ", "'.[serve]'")
         serve(served, work)
     print(f"wheel: {', '.join(PACKAGES)} import from a clean environment, and each extra runs its commands")
 
@@ -80,9 +83,9 @@ def check_pull(programs: Path, work: Path) -> None:
                       ("predict", "served", '{"cpu_cores": 2}', "--explain"), ("export-c", "served")):
         run(sojourn, *arguments, cwd=work)
     serve(programs, work)
-    refused(programs, ("simulate",), "sojourn simulate needs ", "'sojourn[pipeline]'")
-    refused(programs, ("retrain", "--store", str(work / "other")), "sojourn retrain needs ", "'sojourn[pipeline]'")
-    refused(programs, ("trace", "describe", "."), "sojourn trace needs pandas", "'sojourn[pipeline]'")
+    refused(programs, ("simulate",), "sojourn simulate needs ", "'.[pipeline]'")
+    refused(programs, ("retrain", "--store", str(work / "other")), "sojourn retrain needs ", "'.[pipeline]'")
+    refused(programs, ("trace", "describe", "."), "sojourn trace needs pandas", "'.[pipeline]'")
 
 
 def installed(folder: Path, wheel: Path, extras: str, code: str) -> Path:

@@ -4,10 +4,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sojourn.serving import Predictor
+from sojourn.serving import Predictor, example_bundle
 from sojourn.simulator.admission import Admission, OfferedJob
 
-bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+bundle = sys.argv[1] if sys.argv[1:] else example_bundle()
 predictor, kept = Predictor.load(bundle), Path(tempfile.mkdtemp()) / "admission"
 machine = Admission(8, "best-fit", is_backfilling=True)
 request, now_s = {"cpu_cores": 4, "mem_gib": 16, "subscription": "s4", "zone": "z0"}, 1_706_486_400

@@ -2,9 +2,9 @@
 
 import sys
 
-from sojourn.serving import Predictor
+from sojourn.serving import Predictor, example_bundle
 
-bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+bundle = sys.argv[1] if sys.argv[1:] else example_bundle()
 predictor = Predictor.load(bundle)
 request = {"cpu_cores": 2, "mem_gib": 8, "subscription": "s4", "zone": "z0", "vm_category": "delay-insensitive"}
 vm = predictor.admit(request, now_s=1_706_486_400)

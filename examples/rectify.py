@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sojourn.flows.placement.snapshot import read_snapshot
 from sojourn.flows.reports.section import migrations_table
-from sojourn.serving import Predictor
+from sojourn.serving import Predictor, example_bundle
 from sojourn.simulator import Rectify
 from sojourn.simulator.rectification import RECTIFIERS
 
-bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+bundle = sys.argv[1] if sys.argv[1:] else example_bundle()
 asked = Rectify("value", budget=5)
 pool = read_snapshot(Path(__file__).with_name("pool"), Predictor.load(bundle), now_s=1_706_486_400)
 table = migrations_table(pool, RECTIFIERS[asked.planner](pool.view, asked.budget, asked.long_s))

@@ -4,9 +4,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sojourn.serving import Predictor
+from sojourn.serving import Predictor, example_bundle
 
-bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+bundle = sys.argv[1] if sys.argv[1:] else example_bundle()
 kept = Path(tempfile.mkdtemp()) / "history"
 now_s = 1_706_486_400
 predictor = Predictor.load(bundle, history=kept)  # the first start: no snapshot yet, so the bundle's history

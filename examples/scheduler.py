@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from sojourn.serving import HostExits, Predictor
+from sojourn.serving import HostExits, Predictor, example_bundle
 
 N_HOSTS, N_VMS, HOST_CORES, START_S, HOUR_S = 40, 2_000, 16, 1_706_486_400, 3_600
 BUCKET_S = np.array([0.5, 1, 1.5, 2, 3, 4, 6, 12, 24, 168]) * HOUR_S
@@ -26,7 +26,7 @@ def choose(cores: int, free: np.ndarray, exits_s: np.ndarray, exit_s: float) -> 
 
 
 rng = np.random.default_rng(7)
-bundle = sys.argv[1] if sys.argv[1:] else ".sojourn/bundles/sojourn-lifetime"  # of `make run`
+bundle = sys.argv[1] if sys.argv[1:] else example_bundle()
 predictor, exits = Predictor.load(bundle), HostExits(N_HOSTS)
 free = np.full(N_HOSTS, HOST_CORES)
 running = []  # a heap of what has been placed, by its end

@@ -53,11 +53,11 @@ def _words(missing: str, arguments: list[str]) -> str:
     command = next((each for each in arguments if not each.startswith("-")), "")
     wanted = f"sojourn {command}".strip()
     if missing in _OF_SERVE:
-        extra = "'sojourn[serve]'"
+        extra = "'.[serve]'"
     elif missing in _OF_PULL and command in ("pull", "predict", "export-c"):
-        extra = "'sojourn[pull]'"
+        extra = "'.[pull]'"
     elif missing in _OF_PULL and not command:
-        extra = "'sojourn[pull]' (for pull, predict and export-c) or 'sojourn[pipeline]' (for all commands)"
+        extra = "'.[pull]' (for pull, predict and export-c) or '.[pipeline]' (for all commands)"
     else:
-        extra = "'sojourn[pipeline]'"
-    return f"{wanted} needs {missing}, which is not installed: pip install {extra}"
+        extra = "'.[pipeline]'"
+    return f"{wanted} needs {missing}, which is not installed: in a checkout of Sojourn, pip install {extra}"

@@ -221,6 +221,6 @@ def _distributed() -> Any:
         dask_config.set({"logging.distributed": "critical", "distributed.scheduler.allowed-failures": 1})
         import distributed
     except ImportError as error:
-        raise ValueError("dask must have the package `distributed` (it is in sojourn[pipeline]), "
+        raise ValueError("dask must have the package `distributed` (pip install '.[pipeline]' in a checkout), "
                          f"got {error.name!r} missing") from error
     return distributed

@@ -6,14 +6,16 @@ import pytest
 
 from made_program import OF_PIPELINE, run_without
 
+HOW = "in a checkout of Sojourn, pip install"
+
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ((), "sojourn needs typer, which is not installed: pip install 'sojourn[pull]' (for pull, predict and export-c) or "
-         "'sojourn[pipeline]' (for all commands)"),
-    (("--help",), "sojourn needs typer, which is not installed: pip install 'sojourn[pull]' (for pull, predict and "
-                  "export-c) or 'sojourn[pipeline]' (for all commands)"),
-    (("pull", "models:/a@b", "x"), "sojourn pull needs typer, which is not installed: pip install 'sojourn[pull]'"),
-    (("retrain",), "sojourn retrain needs typer, which is not installed: pip install 'sojourn[pipeline]'"),
+    ((), f"sojourn needs typer, which is not installed: {HOW} '.[pull]' (for pull, predict and export-c) or "
+         "'.[pipeline]' (for all commands)"),
+    (("--help",), f"sojourn needs typer, which is not installed: {HOW} '.[pull]' (for pull, predict and "
+                  "export-c) or '.[pipeline]' (for all commands)"),
+    (("pull", "models:/a@b", "x"), f"sojourn pull needs typer, which is not installed: {HOW} '.[pull]'"),
+    (("retrain",), f"sojourn retrain needs typer, which is not installed: {HOW} '.[pipeline]'"),
 ])  # fmt: skip
 def test_the_base_installation_says_what_is_missing(arguments: tuple[str, ...], message: str) -> None:
     assert run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), *arguments) == (2, "", f"error: {message}\n")
@@ -25,7 +27,7 @@ def test_the_extender_needs_two_libraries_for_http_alone() -> None:
     assert out.startswith("usage: sojourn extender [-h]")
     code, out, error = run_without(("uvicorn",), "extender", "--help")
     assert (code, out) == (2, "")
-    assert error == "error: sojourn extender needs uvicorn, which is not installed: pip install 'sojourn[serve]'\n"
+    assert error == f"error: sojourn extender needs uvicorn, which is not installed: {HOW} '.[serve]'\n"
 
 
 @pytest.mark.parametrize("arguments", [("simulate",), ("trace", "describe", "."), ("evaluate",), ("ui",)])
@@ -33,5 +35,5 @@ def test_other_commands_name_their_extra(arguments: tuple[str, ...]) -> None:
     code, _, error = run_without(OF_PIPELINE, *arguments)
     assert code == 2
     assert error.startswith(f"error: sojourn {arguments[0]} needs ")
-    assert error.endswith(", which is not installed: pip install 'sojourn[pipeline]'\n")
+    assert error.endswith(f", which is not installed: {HOW} '.[pipeline]'\n")
     assert error.count("\n") == 1
