@@ -5,6 +5,7 @@ other model: by `nilas`, and by the best policy that needs only a model, as a te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,12 +42,19 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One condition of promotion, whether it holds, the finding in words. reason: of a failure."""
+    """One condition of promotion, whether it holds, the finding in words. reason: of a failure.
+
+    Refused: a name with characters that MLflow drops from a tag, since nobody would find it again.
+    """
 
     name: str
     is_passed: bool
     finding: str
     reason: Reason = Reason.OTHER
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w \-./:]+", self.name):
+            raise ValueError(f"name of a gate must be letters, digits, spaces and - . / : _, got {self.name!r}")
 
 
 _STEPS: Mapping[Reason, str] = MappingProxyType({

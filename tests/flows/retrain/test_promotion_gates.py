@@ -166,3 +166,9 @@ def test_a_forest_that_tells_no_request_from_another_is_said_to_be_one(columns: 
     assert (found.name, found.is_passed) == (gate.name, gate.is_passed)
     said = "better. The forest has no split on what is known of a request: all get the same answer"
     assert found.finding == (said if is_said else "better")
+
+
+@pytest.mark.parametrize("name", ["beyond the 90 % bound", "a, b", "", "größe?"])
+def test_a_name_that_mlflow_would_change_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="name of a gate must be letters"):
+        Gate(name, True, "")
