@@ -30,11 +30,9 @@ from sojourn.simulator.mixed import (
     MixedResult,
     MixedScheduler,
     MixedWorkload,
-    RecordedRuns,
     homogeneous,
     own_maximum,
     replay_mixed,
-    replay_recorded,
     true_needs,
 )
 from sojourn.simulator.page import COLOURS
@@ -51,6 +49,7 @@ from studies.mixes import (
     recorded_mix,
     service_grid,
 )
+from studies.recorded_runs import RecordedRuns, replay_recorded
 from studies.settings import StudySettings, run_study
 
 if TYPE_CHECKING:

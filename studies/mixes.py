@@ -19,8 +19,9 @@ from sojourn.features.usage import UsageGrid
 from sojourn.models.workload_class import ClassModel, SlotMaxima, fit_classes, slot_maxima
 from sojourn.serving.usage import DAY_S, N_HOURS, N_SLOTS, SEEN_S, SLOT_S, DayClock
 from sojourn.serving.usage import observed_s as observation_s
-from sojourn.simulator.mixed import BatchRequests, Evictor, MixedWorkload, RecordedRuns, Services
+from sojourn.simulator.mixed import BatchRequests, Evictor, MixedWorkload, Services
 from sojourn.simulator.pool import DEFAULT_TYPE, type_capacities
+from studies.recorded_runs import RecordedRuns
 
 INTERVAL_S = 900
 _N_PER_DAY = 96

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.simulator.colocation.colocation import UNITS, Colocation, checked_hosts, host_loads
+from sojourn.simulator.colocation import UNITS, Colocation, host_loads
+from sojourn.simulator.colocation.colocation import checked_hosts
 from sojourn.simulator.whole_numbers import check_setting
 
 

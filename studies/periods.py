@@ -31,12 +31,11 @@ from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator.colocation import (
     COLOCATION_POLICIES,
     Colocation,
-    Optimum,
     Violations,
-    optimum,
     place,
     violations,
 )
+from studies.optimum import Optimum, optimum
 from studies.settings import OF_USAGE, StudySettings, run_study
 from studies.usage_cases import (
     HISTORY_DAYS,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.mixed.mixed_replay import OUTCOMES, MixedResult
-from sojourn.simulator.mixed.mixed_scheduler import MixedWorkload, check_whole, n_rows
-from sojourn.simulator.mixed.rules import RESOURCES, Evictor
+from sojourn.simulator.mixed import OUTCOMES, Evictor, MixedResult, MixedWorkload
+from sojourn.simulator.mixed.mixed_scheduler import check_whole, n_rows
+from sojourn.simulator.mixed.rules import RESOURCES
 from sojourn.simulator.pool import DEFAULT_TYPE, MachineType, type_capacities
 
 
@@ -47,7 +47,7 @@ def replay_recorded(workload: MixedWorkload, runs: RecordedRuns, machine_type: M
     Refused with ValueError: a machine of a service or run that is not below the workload's
     `n_machines`, a run of a request that the workload does not have.
 
-    >>> from sojourn.simulator.mixed.mixed_scheduler import BatchRequests, Services
+    >>> from sojourn.simulator.mixed import BatchRequests, Services
     >>> services = Services(np.array([[4000, 8192]]), np.full((1, 2, 2), 1000), np.array([0]), np.array([2]),
     ...                     np.array([0]))
     >>> batch = BatchRequests(np.array([0]), np.array([9000]), np.array([[500, 256]]), np.array([[600, 256]]),

@@ -13,9 +13,7 @@ from sojourn.simulator.colocation.colocation import (
     place,
     violations,
 )
-from sojourn.simulator.colocation.optimum import Optimum, optimum
 
 __all__ = [
-    "COLOCATION_POLICIES", "UNITS", "Colocation", "ColocationPolicy", "Optimum", "Violations", "host_loads", "optimum",
-    "place", "violations",
+    "COLOCATION_POLICIES", "UNITS", "Colocation", "ColocationPolicy", "Violations", "host_loads", "place", "violations",
 ]  # fmt: skip

@@ -14,7 +14,6 @@ from sojourn.simulator.mixed.mixed_scheduler import (
     own_maximum,
     true_needs,
 )
-from sojourn.simulator.mixed.recorded_runs import RecordedRuns, replay_recorded
 from sojourn.simulator.mixed.rules import (
     EVICTION_ORDERS,
     Autoscaler,
@@ -33,7 +32,7 @@ from sojourn.simulator.mixed.rules import (
 
 __all__ = [
     "EVICTION_ORDERS", "OUTCOMES", "SCHEDULERS", "Autoscaler", "BatchRequests", "Evictor", "MixedResult",
-    "MixedScheduler", "MixedWorkload", "RecordedRuns", "ScaleOut", "Services", "Timing", "available", "evicted",
-    "greedy", "homogeneous", "idle", "least_requested_host", "machines_for", "own_maximum", "replay_mixed",
-    "replay_recorded", "rescheduling_cost_s", "true_needs", "updated_demand",
+    "MixedScheduler", "MixedWorkload", "ScaleOut", "Services", "Timing", "available", "evicted", "greedy",
+    "homogeneous", "idle", "least_requested_host", "machines_for", "own_maximum", "replay_mixed",
+    "rescheduling_cost_s", "true_needs", "updated_demand",
 ]  # fmt: skip

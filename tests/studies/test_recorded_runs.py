@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sojourn.simulator.mixed import BatchRequests, MixedWorkload, RecordedRuns, Services, replay_recorded
+from sojourn.simulator.mixed import BatchRequests, MixedWorkload, Services
 from sojourn.simulator.pool import MachineType
+from studies.recorded_runs import RecordedRuns, replay_recorded
 
 TEN = MachineType("ten", {"cpu_cores": 0.01, "mem_gib": 10 / 1024}, 2.0)
 """Of 10 milli-cores and 10 MiB."""
