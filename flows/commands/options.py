@@ -34,6 +34,8 @@ P = ParamSpec("P")
 _REPR = re.compile(r"\b(?:Pure)?(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)|"
                    r"\bnp\.\w+\(([^()]*)\)|<\w+\.\w+: ([^<>]*)>")
 """How Python shows a path, a number of NumPy or a member of an enum; the user gave what stands within."""
+_NAMED = re.compile(r"must be (?:one of|among) (?P<known>[^;\n]+)[;,] got '(?P<got>[^']*)'$")
+"""An error that lists names."""
 _OUTSIDE = frozenset({"alembic", "httpx", "mlflow", "optuna", "prefect", "requests", "sqlalchemy"})
 """Packages whose own exceptions report an outside system, not a mistake in this program."""
 
@@ -219,10 +221,23 @@ def plain_errors(command: Callable[P, None]) -> Callable[P, None]:
                 problem = ": ".join(filter(None, [problem, _written(kwargs)]))
             if _DENIED.search(problem):
                 problem += _whose(kwargs)
-            typer.echo(f"error: {without_secrets(_plain(problem))}", err=True)
+            typer.echo(f"error: {without_secrets(_with_near(_plain(problem)))}", err=True)
             raise typer.Exit(REFUSED) from error
 
     return wrapped
+
+
+def _with_near(text: str) -> str:
+    """The text; if it lists the names that are known, with the one that is most like the given name.
+
+    >>> _with_near("policy must be one of lava, nilas, got 'nials'")
+    "policy must be one of lava, nilas, got 'nials': did you mean nilas?"
+    >>> _with_near("policy must be one of lava, nilas, got 'x'")
+    "policy must be one of lava, nilas, got 'x'"
+    """
+    named = _NAMED.search(text)
+    near = get_close_matches(named["got"], named["known"].split(", "), n=1) if named else []
+    return f"{text}: did you mean {near[0]}?" if near else text
 
 
 def _plain(text: str) -> str:
