@@ -57,7 +57,8 @@ def config(folder: Path, trace: Trace, name: str, **settings: object) -> Retrain
     path = folder / name
     if not path.exists():
         trace.save(path)
-    asked = {"families": ("km", "gbdt-once", "hazard"), "n_threads": 1, "is_simulated": False, **settings}
+    asked = {"families": ("km", "gbdt-once", "hazard"), "n_threads": 1, "is_simulated": False, "n_draws": 20,
+             **settings}
     return RetrainConfig(store=folder / "store", trace=path, reader="parquet", **asked)  # type: ignore[arg-type]
 
 

@@ -59,8 +59,8 @@ def _sojourn(root: Path, folder: str, uri: str, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "SOJOURN_"))}
     found = subprocess.run(
         [sys.executable, "-c", "from sojourn.flows.cli import app; app()", *arguments], cwd=root / folder, text=True,
-        env={**environment, "HOME": str(root / "home"), "SOJOURN_TRACKING_URI": uri}, capture_output=True,
-        timeout=600, check=False)
+        env={**environment, "HOME": str(root / "home"), "SOJOURN_TRACKING_URI": uri, "SOJOURN_N_DRAWS": "20",
+             "SOJOURN_FAMILIES": '["hazard"]'}, capture_output=True, timeout=600, check=False)
     assert found.returncode in (0, CHALLENGER), found.stderr
     assert SECRET not in found.stdout + found.stderr
     assert DECODED not in found.stdout + found.stderr
@@ -70,7 +70,7 @@ def _sojourn(root: Path, folder: str, uri: str, *arguments: str) -> str:
 def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str) -> None:
     import mlflow
 
-    retrain = ("retrain", "--no-simulate", "--n-requests", "2000", "--n-threads", "1", "--store", "store")
+    retrain = ("retrain", "--no-simulate", "--n-requests", "1000", "--n-threads", "1", "--store", "store")
     assert "version 1" in _sojourn(root, "one", uri, *retrain)
     tracker = Tracker(TrackingUri(uri), root / "unused")
     tracker.set_alias(NAME, CHAMPION, 1)
