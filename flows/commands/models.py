@@ -154,6 +154,8 @@ def monitor(
     from sojourn.flows.workers.flow import check_before_work
 
     settings = load_settings(MonitorConfig, model_name=name, **flags)
+    if settings.retrain_config is not None and not settings.retrain_config.is_file():
+        raise FileNotFoundError(f"retrain_config must be a TOML file, got {str(settings.retrain_config)!r}")
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.monitor.job import monitor as run

@@ -84,13 +84,6 @@ class MonitorConfig(SeedSettings, TraceSettings):
             raise ValueError(f"follow_up_days must rise from 1, got {value!r}")
         return value
 
-    @field_validator("retrain_config")
-    @classmethod
-    def _settings_file(cls, value: Path | None) -> Path | None:
-        if value is not None and not value.is_file():
-            raise ValueError(f"retrain_config must be a TOML file, got {str(value)!r}")
-        return value
-
     @model_validator(mode="after")
     def _one_way_to_retrain(self) -> MonitorConfig:
         if self.retrain_deployment is not None and self.retrain_config is not None:
