@@ -42,8 +42,8 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 350)
-    yield Figure("product lines", n_lines(product), 74_800)
+    yield Figure("product files", len(product), 348)
+    yield Figure("product lines", n_lines(product), 74_600)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 84 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 19_050 if part == "flows" else None)
