@@ -40,7 +40,7 @@ def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One replay. predictor: None for a policy that asks for none. rectifier: see rectifiers.py; "" = none."""
+    """One replay. predictor: None for a policy that asks for none. rectifier: of `parse_rectifier`; "" = none."""
 
     workload: WorkloadSpec
     policy: str
