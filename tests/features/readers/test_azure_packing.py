@@ -110,7 +110,7 @@ def test_a_table_without_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, edits: Edits) -> None:
     path = packing_file(tmp_path / "p.sqlite")

@@ -22,7 +22,7 @@ TESTS = Path(hostile_forests.__file__).parent
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_walks_at_the_edges_equal_their_slow_twin(seed: int) -> None:
     hostile_forests.check_walks(np.random.default_rng(seed))
 
@@ -52,7 +52,7 @@ def test_no_kernel_reads_beside_its_arrays(tmp_path: Path) -> None:
     """Compiled anew with every index checked: an IndexError would end the process."""
     paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
-    run = subprocess.run([sys.executable, str(TESTS / "hostile_forests.py"), "300"], env=environment, text=True,
+    run = subprocess.run([sys.executable, str(TESTS / "hostile_forests.py"), "120"], env=environment, text=True,
                          capture_output=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr[-3_000:]
     assert run.stdout == "ok\n"

@@ -69,7 +69,7 @@ def test_empty_hosts_equal_the_slow_twin_without_warmup(policy: str, case: Any) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [*POLICY_NAMES, *sorted(VARIANTS)])
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=40)
 @given(case=cases())
 def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) -> None:
     workload, curves, per_request = case
@@ -81,7 +81,7 @@ def test_every_decision_equals_the_slow_twin_in_depth(policy: str, case: Any) ->
 @pytest.mark.parametrize("policy", ["lava-95", "lava-any-class", "lava-from-opening", "lava-no-class-down",
                                     "lava-no-class-up", "lava-soft", "lava-soft-expected", "lava-soft-joint",
                                     "nilas-60s", "nilas-unbucketed"])
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(case=cases(are_hosts_alike=True))
 def test_ranked_variants_decide_as_the_slow_twin(policy: str, case: Any) -> None:
     workload, curves, per_request = case

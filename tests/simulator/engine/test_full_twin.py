@@ -18,7 +18,7 @@ from studies.policies import MIN_USAGE
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(case=full_cases())
 def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
     check_full(sim.POLICIES["nilas"], case, is_ranked=False)
@@ -30,7 +30,7 @@ def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
     *((name, False) for name in MIN_USAGE),
     ("joint-exact", True),
 ])  # fmt: skip
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=40)
 @given(case=full_cases(are_hosts_alike=True))
 def test_all_that_can_happen_equals_the_slow_twin_in_depth(policy: str, is_ranked: bool, case: Any) -> None:
     check_full(sim.KNOWN_POLICIES[policy], case, is_ranked=is_ranked)

@@ -53,7 +53,7 @@ def twin_moves(twin: Replay) -> list[tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "is_ranked"), [("nilas", False), ("best-fit", True), ("lava", True)])
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=40)
 @given(case=full_cases(are_hosts_alike=True))
 def test_moves_are_carried_out_as_by_the_slow_twin(policy: str, is_ranked: bool, case: Any) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -89,7 +89,7 @@ def test_what_cannot_happen_does_not_matter(case: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["best-fit", "lava", "nilas-60s"])
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(case=cases())
 def test_what_cannot_happen_does_not_matter_in_depth(policy: str, case: Any) -> None:
     check_extents(policy, case, is_ranked=None)
@@ -97,7 +97,7 @@ def test_what_cannot_happen_does_not_matter_in_depth(policy: str, case: Any) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["nilas", "lava"])
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(case=cases(are_hosts_alike=True))
 def test_exact_exits_decide_as_rescoring_everything(policy: str, case: Any) -> None:
     """With a second's patience every host is asked anew at each new second, and after each event on it."""

@@ -78,7 +78,7 @@ CASES: Any = {"seed": st.integers(0, 2**32), "n_services": st.integers(0, 7), "n
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(**CASES)
 def test_every_decision_equals_the_slow_twin(seed: int, n_services: int, n_batch: int, name: str, n_slots: int,
                                              has_machines: bool) -> None:
@@ -104,7 +104,7 @@ def test_every_decision_equals_the_slow_twin(seed: int, n_services: int, n_batch
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(**CASES)
 def test_requests_end_once_and_what_is_used_never_exceeds_what_there_is(
         seed: int, n_services: int, n_batch: int, name: str, n_slots: int, has_machines: bool) -> None:

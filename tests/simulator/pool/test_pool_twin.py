@@ -74,7 +74,7 @@ def test_hosts_ranked_within_three_types_are_chosen_as_by_a_scan_of_all(policy: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(case=cases(), data=st.data())
 def test_every_decision_equals_the_slow_twin(policy: str, case: Any, data: Any) -> None:
     workload, curves, per_request = case
