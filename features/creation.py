@@ -235,7 +235,7 @@ def augment_uptime(lifetime_s: np.ndarray, entry_s: np.ndarray,
     >>> idx.tolist(), uptime_s.tolist()
     ([0, 0, 0, 0, 0, 0, 0, 0, 1, 1], [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 0.0, 1.0])
     """
-    return _kept(np.floor(lifetime_s[:, None] * np.array(shares)), lifetime_s, entry_s)
+    return _select_uptimes(np.floor(lifetime_s[:, None] * np.array(shares)), lifetime_s, entry_s)
 
 
 def augment_landmarks(lifetime_s: np.ndarray, entry_s: np.ndarray,
@@ -250,10 +250,10 @@ def augment_landmarks(lifetime_s: np.ndarray, entry_s: np.ndarray,
     ([0, 1, 1], [0.0, 60.0, 600.0])
     """
     uptime_s = np.broadcast_to(np.array(landmarks_s, np.float64), (len(lifetime_s), len(landmarks_s)))
-    return _kept(uptime_s, lifetime_s, entry_s)
+    return _select_uptimes(uptime_s, lifetime_s, entry_s)
 
 
-def _kept(uptime_s: np.ndarray, lifetime_s: np.ndarray, entry_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _select_uptimes(uptime_s: np.ndarray, lifetime_s: np.ndarray, entry_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The uptimes (n, k), rising in a row, that are distinct, under observation and below the lifetime."""
     is_kept = (uptime_s >= entry_s[:, None]) & (uptime_s < lifetime_s[:, None])
     is_kept[:, 1:] &= uptime_s[:, 1:] > uptime_s[:, :-1]

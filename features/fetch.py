@@ -125,7 +125,7 @@ def fetch_file(file: RemoteFile, folder: str | Path, *, progress: Progress | Non
         if not value >= least:
             raise ValueError(f"{name} must be at least {least}, got {value!r}")
     path = Path(folder) / file.name
-    known = file.sha256 or _noted(path)
+    expected = file.sha256 or _read_hash(path)
 
     def download(url: str, target: str, _: object) -> None:
         _download(url, path, Path(target), progress, n_tries, timeout_s, wait_s)
@@ -135,12 +135,12 @@ def fetch_file(file: RemoteFile, folder: str | Path, *, progress: Progress | Non
     # pooch compares the hash and moves the file to its name. It would delete an unfinished file, so
     # the downloader keeps its own part and gives pooch only a whole file.
     try:
-        pooch.retrieve(file.url, known and f"sha256:{known}", file.name, Path(folder), downloader=downloader)
+        pooch.retrieve(file.url, expected and f"sha256:{expected}", file.name, Path(folder), downloader=downloader)
     except ValueError as error:
         origin = "published" if file.sha256 else f"that of the first fetch, in {path.name}.sha256"
-        raise ValueError(f"{path}: {file.url} must have the SHA-256 {known} ({origin}), got {error}") from error
-    if known is None:
-        _note(path, pooch.file_hash(str(path), alg="sha256"))
+        raise ValueError(f"{path}: {file.url} must have the SHA-256 {expected} ({origin}), got {error}") from error
+    if expected is None:
+        _write_hash(path, pooch.file_hash(str(path), alg="sha256"))
     return path
 
 
@@ -243,7 +243,7 @@ def _lock(sink: BinaryIO, part: Path) -> None:
         raise OSError(f"{part} must be written by one process at a time, got another one at work")
 
 
-def _noted(path: Path) -> str | None:
+def _read_hash(path: Path) -> str | None:
     note = path.with_name(f"{path.name}.sha256")
     if not note.is_file():
         return None
@@ -253,7 +253,7 @@ def _noted(path: Path) -> str | None:
     return words[0]
 
 
-def _note(path: Path, sha256: str) -> None:
+def _write_hash(path: Path, sha256: str) -> None:
     note = path.with_name(f"{path.name}.sha256")
     with whole_file(note) as fresh:
         fresh.write_text(f"{sha256}  {path.name}\n")

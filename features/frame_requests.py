@@ -83,7 +83,7 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     if np.floor(horizon_at) <= origin:
         shown = frame[arrival].iloc[int(np.nanargmax(start))] if horizon is None else horizon
         raise ValueError(f"horizon must lie after the first {arrival}, got {shown!r}")
-    ids = frame[_named(frame, "request_id", request_id)] if request_id is not None else pd.Series(frame.index)
+    ids = frame[_column_in(frame, "request_id", request_id)] if request_id is not None else pd.Series(frame.index)
     if ids.isna().any() or ids.duplicated().any():
         bad = ids[ids.isna() | ids.duplicated()].iloc[0]
         raise ValueError(f"{request_id or 'the index'} must be present and unique in each row, got {bad!r}")
@@ -96,7 +96,7 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
     for name, source in amounts.items():
         columns[name] = _amounts(frame, name, source) if isinstance(source, str) else float(source)
     for name in kept:
-        columns[name] = frame[_named(frame, "a role", name)].array
+        columns[name] = frame[_column_in(frame, "a role", name)].array
     return pd.DataFrame(columns), int(np.floor(horizon_at) - origin), int(origin) if is_dated else None
 
 
@@ -108,7 +108,7 @@ def _check_meanings(roles: Sequence[str], kept: Sequence[str]) -> None:
         raise ValueError(f"a column must have {what}, got {twice[0]!r} twice")
 
 
-def _named(frame: pd.DataFrame, what: str, column: str) -> str:
+def _column_in(frame: pd.DataFrame, what: str, column: str) -> str:
     if column not in frame.columns:
         raise ValueError(f"{what} must be a column of the frame, one of {', '.join(map(str, frame.columns))}; got "
                          f"{column!r}")
@@ -119,7 +119,7 @@ def _named(frame: pd.DataFrame, what: str, column: str) -> str:
 
 def _times(frame: pd.DataFrame, what: str, column: str) -> tuple[np.ndarray, bool]:
     """Seconds as float64, NaN where missing, and whether they are Unix seconds."""
-    values = frame[_named(frame, what, column)]
+    values = frame[_column_in(frame, what, column)]
     if values.dtype == object:
         there = values.dropna()
         if len(there) and all(isinstance(value, datetime) for value in there):
@@ -133,16 +133,16 @@ def _times(frame: pd.DataFrame, what: str, column: str) -> tuple[np.ndarray, boo
     if values.isna().all():
         return np.full(len(frame), np.nan), False
     if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        shown = values.dropna().iloc[0]
-        raise ValueError(f"{column} must hold datetimes or seconds, got {shown!r} (texts: use pandas.to_datetime)")
+        first = values.dropna().iloc[0]
+        raise ValueError(f"{column} must hold datetimes or seconds, got {first!r} (texts: use pandas.to_datetime)")
     numbers = values.to_numpy(np.float64, na_value=np.nan)
     unit = _unit(numbers)
     if unit:
         return numbers / unit, True
     if unit is None:
-        shown = f"{np.nanmin(numbers):.17g} to {np.nanmax(numbers):.17g}"
+        first = f"{np.nanmin(numbers):.17g} to {np.nanmax(numbers):.17g}"
         raise ValueError(f"{column} must hold Unix stamps in one unit (s, ms, us or ns, of 1985 to 2103) or seconds "
-                         f"below {FIRST_STAMP_S:.0e} from a start of their own, got {shown} (use pandas.to_datetime)")
+                         f"below {FIRST_STAMP_S:.0e} from a start of their own, got {first} (use pandas.to_datetime)")
     return numbers, False
 
 
@@ -164,7 +164,7 @@ def _zone_kind(values: pd.Series) -> bool | None:
 
 
 def _spans(frame: pd.DataFrame, column: str) -> np.ndarray:
-    values = frame[_named(frame, "duration", column)]
+    values = frame[_column_in(frame, "duration", column)]
     if pd.api.types.is_timedelta64_dtype(values):
         return values.dt.total_seconds().to_numpy(np.float64)
     if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
@@ -179,12 +179,12 @@ def _finite(frame: pd.DataFrame, column: str, values: pd.Series) -> np.ndarray:
 
 
 def _amounts(frame: pd.DataFrame, what: str, column: str) -> np.ndarray:
-    values = frame[_named(frame, what, column)]
+    values = frame[_column_in(frame, what, column)]
     if values.dtype == object:
         values = _plain_numbers(values)
     if not pd.api.types.is_numeric_dtype(values):
-        shown = next(value for value in values if not _is_number(value))
-        raise ValueError(f"{column} must hold numbers of {what}, got {shown!r} of type {type(shown).__name__} "
+        first = next(value for value in values if not _is_number(value))
+        raise ValueError(f"{column} must hold numbers of {what}, got {first!r} of type {type(first).__name__} "
                          "(texts: use pandas.to_numeric)")
     numbers = values.to_numpy(np.float64, na_value=np.nan)
     _refuse_row(frame, column, ~(np.isfinite(numbers) & (numbers >= 0)), "finite and at least 0")

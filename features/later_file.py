@@ -56,8 +56,8 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
     first, second = _same_columns(past, later)
     second = moved_times(second, begin_s - later.begin_s, past.roles)
     for name in (name for name in file_ids if name in past.roles.columns()):
-        second[name] = _apart(first[name], second[name])
-    first = first[_decided(first) < end_s].reset_index(drop=True)
+        second[name] = _with_prefix(first[name], second[name])
+    first = first[_known_from_s(first) < end_s].reset_index(drop=True)
     first[SEEN_TO] = pd.array([end_s] * len(first), "Int64")
     first.loc[first["departure_s"].notna(), SEEN_TO] = pd.NA
     first[SEEN_FROM] = pd.array([pd.NA] * len(first), "Int64")
@@ -71,7 +71,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
     first.loc[pairs, SEEN_TO] = pd.NA
     second = second.drop(index=second.index[same_second])
 
-    decided_s = _decided(second)
+    decided_s = _known_from_s(second)
     is_gone = (second["departure_s"] <= from_s).fillna(False).to_numpy(bool) & (decided_s < from_s)
     is_early = second["arrival_s"].notna().to_numpy() & (decided_s < end_s)
     n_early, share = int(is_early.sum()), float(is_early.mean()) if len(second) else 0.0
@@ -175,7 +175,7 @@ def _as_text(column: pd.Series) -> pd.Series:
         na_action="ignore")
 
 
-def _apart(one: pd.Series, other: pd.Series) -> pd.Series:
+def _with_prefix(one: pd.Series, other: pd.Series) -> pd.Series:
     """The second column with a prefix, so that no value is in the first."""
     prefix = _free_prefix(one.dropna().astype(str).unique())
     return _as_text(other).map(lambda value: f"{prefix}{value}", na_action="ignore")
@@ -199,7 +199,7 @@ def _ids_apart(one: pd.Series, other: pd.Series) -> pd.Series:
     return text.where(~text.isin(ids), _free_prefix(ids) + text)
 
 
-def _decided(requests: pd.DataFrame) -> np.ndarray:
+def _known_from_s(requests: pd.DataFrame) -> np.ndarray:
     """The first known time of a request, int64 (n,); an unknown start is before all."""
     start = requests["arrival_s"].fillna(np.iinfo(np.int64).min // 2).to_numpy(np.int64)
     return np.minimum(start, requests["submit_s"].to_numpy(np.int64)) if "submit_s" in requests else start

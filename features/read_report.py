@@ -167,10 +167,10 @@ class ReadLedger:
         for rule, n_rows in other._repaired.items():
             self.repair(rule, n_rows)
         n_left = {rule: self.n_texts(rule, n_refused) for rule, n_refused in other._n_refused.items()}
-        for refused in other._refused:
-            rule = refused["rule"].iloc[0]
+        for table in other._refused:
+            rule = table["rule"].iloc[0]
             if n_left[rule]:
-                self._refused.append(refused.iloc[:n_left[rule]])
+                self._refused.append(table.iloc[:n_left[rule]])
                 n_left[rule] -= len(self._refused[-1])
         for rule, n_refused in other._n_refused.items():
             self._n_refused[rule] = self._n_refused.get(rule, 0) + n_refused

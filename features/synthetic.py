@@ -181,9 +181,9 @@ def _requests(rng: np.random.Generator, settings: SyntheticParameters, n: int, w
         "departure_s": pd.Series(end_s, dtype="Int64").mask(end_s > horizon_s),
         "cpu_cores": cores,
         "mem_gib": memory,
-        "subscription": _named("s", owners["subscription"].to_numpy()[owner]),
-        "deployment": _named("d", owner),
-        "zone": _named("z", zone),
+        "subscription": _categorical("s", owners["subscription"].to_numpy()[owner]),
+        "deployment": _categorical("d", owner),
+        "zone": _categorical("z", zone),
         "vm_category": pd.Categorical.from_codes(owners["category"].to_numpy()[owner], _CATEGORIES),
         "disk_gib": owners["disk_gib"].to_numpy()[owner],
     })
@@ -224,15 +224,15 @@ def _deployments(rng: np.random.Generator, settings: SyntheticParameters, n: int
         "level_after": level + spread * rng.standard_normal(n_deployments),
         "long_share": rng.beta(*settings.mixed_long_beta, n_deployments),
         "long_share_after": rng.beta(*settings.mixed_long_beta, n_deployments),
-        "idx_cores": _drawn(rng, core_shares),
+        "idx_cores": _draw(rng, core_shares),
         "idx_memory": rng.choice(3, size=n_deployments, p=settings.memory_shares),
         "zone": rng.integers(settings.n_zones, size=n_subscriptions)[subscription],
-        "category": _drawn(rng, likely[kind]),
+        "category": _draw(rng, likely[kind]),
         "disk_gib": np.exp2(rng.integers(4, 9, size=n_deployments) + 2 * (kind == LONG)).astype(np.float64),
     })
 
 
-def _drawn(rng: np.random.Generator, cumulative: np.ndarray) -> np.ndarray:
+def _draw(rng: np.random.Generator, cumulative: np.ndarray) -> np.ndarray:
     """One index per row of `cumulative` (shape (n, k), rows rising to 1), int64, shape (n,)."""
     index = (rng.random(len(cumulative))[:, None] > cumulative).sum(axis=1)
     return np.asarray(index.clip(max=cumulative.shape[1] - 1), np.int64)
@@ -348,7 +348,7 @@ def _shapes(rng: np.random.Generator, settings: SyntheticParameters, owners: pd.
     return cores, cores * _GIB_PER_CORE[owners["idx_memory"].to_numpy()[owner]]
 
 
-def _named(letter: str, codes: np.ndarray) -> pd.Categorical[str]:
+def _categorical(letter: str, codes: np.ndarray) -> pd.Categorical[str]:
     used, index = np.unique(codes, return_inverse=True)
     return pd.Categorical.from_codes(index, pd.Index([f"{letter}{code}" for code in used]))
 

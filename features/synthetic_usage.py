@@ -141,8 +141,8 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
         habit = _habit(_stream(seed, _OWNER, name), settings)
         rng = _stream(seed, _REQUEST, str(request_id))
         truth = _varied(rng, habit, settings, begin_s, stop_s)
-        series.append((time_s + clock_s, _sampled(rng, truth, settings, time_s)))
-        truths.append({"request_id": request_id, **asdict(_moved(truth, clock_s))})
+        series.append((time_s + clock_s, _sample(rng, truth, settings, time_s)))
+        truths.append({"request_id": request_id, **asdict(_move_clock(truth, clock_s))})
         if progress is not None:
             progress(len(truths), len(ids))
     lengths = [len(time_s) for time_s, _ in series]
@@ -188,13 +188,13 @@ def _varied(rng: np.random.Generator, habit: _Truth, settings: UsageParameters, 
                    trough_after=truth.trough * factor, phase_after_s=(phase_s + turn * truth.period_s) % truth.period_s)
 
 
-def _moved(truth: _Truth, by_s: int) -> _Truth:
+def _move_clock(truth: _Truth, by_s: int) -> _Truth:
     """The same truth on a clock that reads `by_s` more."""
     return replace(truth, phase_s=(truth.phase_s + by_s) % truth.period_s, change_s=truth.change_s + by_s,
                    phase_after_s=(truth.phase_after_s + by_s) % truth.period_s)
 
 
-def _sampled(rng: np.random.Generator, truth: _Truth, settings: UsageParameters, time_s: np.ndarray) -> np.ndarray:
+def _sample(rng: np.random.Generator, truth: _Truth, settings: UsageParameters, time_s: np.ndarray) -> np.ndarray:
     """The series at `time_s` (shape (n,)), 0 to 1, float64, shape (n,)."""
     is_after = time_s >= truth.change_s  # False if it is NaN
     peak = np.where(is_after, truth.peak_after, truth.peak)

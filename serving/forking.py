@@ -54,10 +54,10 @@ def _before() -> None:
 def _after(*, is_child: bool) -> None:
     while _COMPILER:
         _COMPILER.pop().release()
-    held = _HELD.copy()
+    forking_objects = _HELD.copy()
     _HELD.clear()
     _LOCK.release()
-    for one in held:
+    for one in forking_objects:
         one.after_fork(is_child=is_child)
 
 

@@ -126,14 +126,14 @@ class Watch:
         except OSError:
             return
         # The other files, too: a copy into the folder may write the manifest first.
-        seen = (version, *(_stamp(self._folder / name) for name in self._files))
+        stamps = (version, *(_stamp(self._folder / name) for name in self._files))
         self._n_looks += 1
         is_served = version == self._predictor.version
-        if seen == self._seen and (not is_served or self._n_looks % N_LOOKS_UNCHECKED):
+        if stamps == self._seen and (not is_served or self._n_looks % N_LOOKS_UNCHECKED):
             return
         event, is_final = self._checked(version) if is_served else self._reloaded(version)
         if is_final:
-            self._seen = seen
+            self._seen = stamps
         is_news = event is not None and event != self._event
         self._event = event
         if is_served and is_news:

@@ -55,7 +55,7 @@ class TraceParts:
             names = list(dict.fromkeys(("arrival_s", "departure_s", *columns)))
             table = pq.read_table(file, columns=names)
             n = len(table)
-            chunk = _timed(table, self.head.horizon_s, n_before)
+            chunk = _with_known_start(table, self.head.horizon_s, n_before)
             yield RequestChunk(chunk.table.select(list(columns)), chunk.decided_s, chunk.arrival_s, chunk.end_s,
                                chunk.is_event, chunk.idx_request)
             n_before += n
@@ -95,7 +95,7 @@ def write_synthetic_parts(folder: Path, n_requests: int, seed: int,
                 progress(place, 2 * n_populations)
             own_seed = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
             trace = synthesize(int(bounds[place + 1] - bounds[place]), seed=own_seed)
-            table = _renamed(trace.requests, place, int(bounds[place]))
+            table = _with_unique_names(trace.requests, place, int(bounds[place]))
             if edges is None:
                 edges = _edges(trace, max(1, n_requests // N_AT_ONCE))
                 header = _header(trace, n_requests, seed, n_populations)
@@ -118,7 +118,7 @@ def part_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("part-*.parquet"))
 
 
-def _timed(table: pa.Table, horizon_s: int, n_before: int) -> RequestChunk:
+def _with_known_start(table: pa.Table, horizon_s: int, n_before: int) -> RequestChunk:
     arrival = table["arrival_s"]
     is_known = arrival.is_valid().to_numpy()
     idx = np.flatnonzero(is_known)
@@ -129,7 +129,7 @@ def _timed(table: pa.Table, horizon_s: int, n_before: int) -> RequestChunk:
     return RequestChunk(table_known, start_s, start_s, end_s, departure.is_valid().to_numpy(), idx + n_before)
 
 
-def _renamed(requests: pd.DataFrame, place: int, first_id: int) -> pa.Table:
+def _with_unique_names(requests: pd.DataFrame, place: int, first_id: int) -> pa.Table:
     """A population's requests with unique ids and owners; names as plain text, the same type in all files."""
     table = requests.assign(request_id=requests["request_id"] + first_id)
     for name in ("subscription", "deployment", "zone", "vm_category"):

@@ -367,7 +367,7 @@ def _names(file: Path, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _refuse_unknown(file: Path, where: str, keys: Mapping[str, Any], known: Sequence[str]) -> None:
-    unknown = next((name for name in keys if name not in known), None)
+def _refuse_unknown(file: Path, where: str, keys: Mapping[str, Any], known_keys: Sequence[str]) -> None:
+    unknown = next((name for name in keys if name not in known_keys), None)
     if unknown is not None:
-        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{unknown}")
+        raise ValueError(f"{file}: a key must be one of {', '.join(known_keys)}, got {where}{unknown}")

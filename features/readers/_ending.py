@@ -192,8 +192,8 @@ def without_ended(rows: pd.DataFrame, name_column: str, ledger: ReadLedger, file
     is_over = (rows["departure_s"] < 0).fillna(False).to_numpy(bool)
     if not is_over.any():
         return rows
-    ended = rows[is_over]
-    for name, of_file in [(file, ended)] if file is not None else ended.groupby("file", sort=False):
+    early = rows[is_over]
+    for name, of_file in [(file, early)] if file is not None else early.groupby("file", sort=False):
         ledger.refuse("ended before the trace's start", str(name), of_file["line"].to_numpy(np.int64), [
             f"{row}: ended {-end} s before it"
             for row, end in zip(of_file[name_column], of_file["departure_s"], strict=True)])

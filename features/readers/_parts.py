@@ -446,10 +446,10 @@ def _sql(file: Path, document: Mapping[str, Any]) -> SqlSource:
                      span_s(texts["overlap"], f"{file}: sql.overlap"))
 
 
-def _refuse_unknown(file: Path, where: str, keys: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = [name for name in keys if name not in known]
+def _refuse_unknown(file: Path, where: str, keys: Mapping[str, Any], known_keys: tuple[str, ...]) -> None:
+    unknown = [name for name in keys if name not in known_keys]
     if unknown:
-        raise ValueError(f"{file}: a key must be one of {', '.join(known)}, got {where}{unknown[0]}")
+        raise ValueError(f"{file}: a key must be one of {', '.join(known_keys)}, got {where}{unknown[0]}")
 
 
 def joined_rows(parts: Sequence[Part]) -> pa.Table:
@@ -466,7 +466,7 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
     is the last time in the rows that count, at most the end of the last day. ValueError if no
     request remains.
     """
-    ledger = _counted(parts)
+    ledger = _ledger_of(parts)
     rows = table.to_pandas(strings_to_categorical=False)
     is_named = rows["request_id"].notna().to_numpy()
     is_last = is_named & ~rows["request_id"].duplicated(keep="last").to_numpy()
@@ -509,7 +509,7 @@ def _requests(rows: pd.DataFrame, declaration: Declaration) -> pd.DataFrame:
     return requests
 
 
-def _counted(parts: Sequence[Part]) -> ReadLedger:
+def _ledger_of(parts: Sequence[Part]) -> ReadLedger:
     ledger = ReadLedger(max_texts=None)
     for part in parts:
         label = part.label

@@ -268,7 +268,7 @@ def pod_sight(pod: Any) -> PodSight:
     >>> seen.started_s - seen.created_s, seen.ended_s
     (1.0, None)
     """
-    return _named(pod, lambda: _sight(pod))
+    return _read_pod(pod, lambda: _sight(pod))
 
 
 def pod_values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
@@ -276,7 +276,7 @@ def pod_values(pod: Any) -> tuple[tuple[str, ...], tuple[float, ...], float]:
 
     RefusedPod if it cannot be read.
     """
-    return _named(pod, lambda: _values(pod))
+    return _read_pod(pod, lambda: _values(pod))
 
 
 def full_pod_name(pod: Any) -> str:
@@ -292,7 +292,7 @@ def full_pod_name(pod: Any) -> str:
     return label if len(label) <= TEXT_MAX else "pod ?"
 
 
-def _named(pod: Any, read: Callable[[], _Read]) -> _Read:
+def _read_pod(pod: Any, read: Callable[[], _Read]) -> _Read:
     try:
         return read()
     except RefusedPod:

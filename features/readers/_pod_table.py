@@ -57,8 +57,8 @@ def kubectl_table(source: Path, timezone: str | None, seed: int, ledger: ReadLed
     lives = files.lives
     lives.close()
     if not lives.lives and not lives.part_of_node:
-        refused = dict(ledger.report(0).refused)
-        got = f"{files.n_other:,} objects of other kinds" if files.n_other else f"none; refused: {refused}"
+        counts = dict(ledger.report(0).refused)
+        got = f"{files.n_other:,} objects of other kinds" if files.n_other else f"none; refused: {counts}"
         raise ValueError(f"{source}: must hold at least one pod, got {got}; write a list with\n{COMMAND}")
     requests = _table(lives, ledger, seed)
     _tell(files, requests, ledger)

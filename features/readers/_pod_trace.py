@@ -82,8 +82,8 @@ def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tu
     for name in TIMES:
         whole = pd.Series(np.floor(requests[name].to_numpy(np.float64)) - origin_s, dtype="Float64")
         requests[name] = whole.mask(whole.isna()).astype("Int64")
-    named = "pod" if "pod" in requests else "request_id"
-    return without_ended(requests, named, ledger), origin_s, is_from_list
+    name_column = "pod" if "pod" in requests else "request_id"
+    return without_ended(requests, name_column, ledger), origin_s, is_from_list
 
 
 def _roles(requests: pd.DataFrame, owners: tuple[str, ...]) -> Roles:

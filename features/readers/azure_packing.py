@@ -55,7 +55,7 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
     """
     source = Path(path)
     ledger = ReadLedger()
-    with source.open("rb"), closing(_opened(source)) as database:
+    with source.open("rb"), closing(_open(source)) as database:
         machine_id, core_of, memory_of, types = _sizes(source, database, machine)
         chunks = []
         ids: set[object] = set()
@@ -155,7 +155,7 @@ def _sizes(path: Path, database: sqlite3.Connection,
     return machine_id, core[machine_id], memory[machine_id], types
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     """A read-only connection, so that a wrong path never creates a file."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     database.text_factory = lambda raw: raw.decode("utf-8", "replace")

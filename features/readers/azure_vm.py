@@ -47,7 +47,7 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
     [[<NA>, 600, 2.0, 3.5], [300, <NA>, 32.0, 128.0]]
     """
     source = Path(path)
-    table = _found(source) if source.is_dir() else source
+    table = _file_in(source) if source.is_dir() else source
     ledger = ReadLedger()
     ids: set[object] = set()
     chunks = [_vms(rows, ids) for rows in text_rows(table, ledger, separator=",", names=_COLUMNS, has_header=False)]
@@ -118,7 +118,7 @@ def _size(rows: TextRows, name: str) -> np.ndarray:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _found(folder: Path) -> Path:
+def _file_in(folder: Path) -> Path:
     for name in ("vmtable.csv", "vmtable.csv.gz"):
         if (folder / name).is_file():
             return folder / name

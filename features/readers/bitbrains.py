@@ -64,7 +64,7 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
     ([5000, 6200], [0.015, 0.5])
     """
     source = Path(path)
-    table = _found(source, month) if source.is_dir() else source
+    table = _file_in(source, month) if source.is_dir() else source
     n_samples = n_parquet_rows(table, _USAGE)
     of_month = table.stem.removeprefix("rnd_")
     ledger = ReadLedger()
@@ -167,7 +167,7 @@ def _samples(rows: NumberRows, index: pd.Index, first: np.ndarray, last: np.ndar
                          "cpu_frac": percent[is_kept] / 100})
 
 
-def _found(folder: Path, month: str | None) -> Path:
+def _file_in(folder: Path, month: str | None) -> Path:
     names = sorted(path.name for path in folder.glob("rnd_*.parquet"))
     file_name = f"rnd_{month}.parquet" if month is not None else next(iter(names), "rnd_<month>.parquet")
     if file_name not in names:

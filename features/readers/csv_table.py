@@ -88,10 +88,10 @@ def _trace(table: MappedTable, requests: pd.DataFrame, ledger: ReadLedger, horiz
         requests[name] = pd.Series(requests[name] - origin_s, dtype="Float64").astype("Int64")
     is_over = (requests["departure_s"] < 0).fillna(False).to_numpy(bool)
     if is_over.any():
-        ended = requests[is_over]
-        ledger.refuse("ended before the trace's start", table.path.name, ended["line"].to_numpy(np.int64),
+        early = requests[is_over]
+        ledger.refuse("ended before the trace's start", table.path.name, early["line"].to_numpy(np.int64),
                       [f"{name}: ended {-end} s before it" for name, end in zip(
-                          ended["request_id"], ended["departure_s"], strict=True)])
+                          early["request_id"], early["departure_s"], strict=True)])
         requests = requests[~is_over].reset_index(drop=True)
     times = np.concatenate([requests["arrival_s"].to_numpy(np.int64),
                             requests["departure_s"].dropna().to_numpy(np.int64)])

@@ -42,7 +42,7 @@ def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace,
     [['i-0', <NA>, 400, 8.0], ['i-1', 100, <NA>, nan]]
     """
     source = Path(path)
-    table = _found(source) if source.is_dir() else source
+    table = _file_in(source) if source.is_dir() else source
     ledger = ReadLedger()
     chunks = []
     ids: set[object] = set()
@@ -114,7 +114,7 @@ def _whole(values: np.ndarray) -> pd.Series:
     return pd.Series(values, dtype="Float64").astype("Int64")
 
 
-def _found(folder: Path) -> Path:
+def _file_in(folder: Path) -> Path:
     for name in (f"{_FILE}.csv", f"{_FILE}.csv.gz"):
         if (folder / name).is_file():
             return folder / name

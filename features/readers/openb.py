@@ -42,7 +42,7 @@ def read_openb(path: str | Path, *, pods: str = "default",
     ([[30, 12.0, 0.46, '12c-16g-0.46gpu']], {'never ran (Pending)': 1})
     """
     source = Path(path)
-    pod_list = _found(source, f"openb_pod_list_{pods}") if source.is_dir() else source
+    pod_list = _file_in(source, f"openb_pod_list_{pods}") if source.is_dir() else source
     ledger = ReadLedger()
     chunks = []
     ids: set[object] = set()
@@ -126,7 +126,7 @@ def _pods(rows: TextRows, ledger: ReadLedger, ids: set[object]) -> tuple[pd.Data
 def _hosts(folder: Path, nodes: str, ledger: ReadLedger) -> pd.DataFrame | None:
     """The node list in `folder`, or None if there is none."""
     try:
-        path = _found(folder, f"openb_node_list_{nodes}")
+        path = _file_in(folder, f"openb_node_list_{nodes}")
     except FileNotFoundError:
         return None
     chunks = []
@@ -147,7 +147,7 @@ def _hosts(folder: Path, nodes: str, ledger: ReadLedger) -> pd.DataFrame | None:
     return hosts
 
 
-def _found(folder: Path, stem: str) -> Path:
+def _file_in(folder: Path, stem: str) -> Path:
     for name in (f"{stem}.csv", f"{stem}.csv.gz"):
         if (folder / name).is_file():
             return folder / name

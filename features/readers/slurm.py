@@ -87,7 +87,7 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: boo
         raise ValueError(f"{source}: the last time must lie after the first, got one moment alone")
     horizon = horizon_of(last_s, since_start(horizon_s, origin_s, int(last_s.max(initial=0))))
     runs = cut_at(runs.drop(columns="last_s"), horizon, ledger, source.name)
-    roles = _named(runs)
+    roles = _roles(runs)
     if censor_cut:
         runs["is_cut"] = runs["state"].isin(CUT).to_numpy(bool) & runs["departure_s"].notna().to_numpy(bool)
     if not (runs["gpu"] > 0).any():
@@ -148,7 +148,7 @@ def _on_clock(runs: pd.DataFrame, ledger: ReadLedger, file: str) -> tuple[pd.Dat
     return runs, origin_s
 
 
-def _named(runs: pd.DataFrame) -> Roles:
+def _roles(runs: pd.DataFrame) -> Roles:
     """The roles of recurring names; other name columns are dropped in place."""
     recorded = []
     for name in (*_OWNERS, *_CATEGORIES):

@@ -54,7 +54,7 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     [[7, 60, 120, 100.0], [8, 90, 180, 100.0]]
     """
     source = Path(path)
-    table = _found(source) if source.is_dir() else source
+    table = _file_in(source) if source.is_dir() else source
     if cut_tail_s < 0:
         raise ValueError(f"cut_tail_s must be at least 0, got {cut_tail_s!r}")
     fragments = table.with_name("fragments".join(table.name.rsplit("tasks", 1)))
@@ -182,7 +182,7 @@ def _is_odd(time_ms: np.ndarray) -> np.ndarray:
     return ~(time_ms >= 0)
 
 
-def _found(folder: Path) -> Path:
+def _file_in(folder: Path) -> Path:
     names = sorted(path.name for path in folder.glob("*tasks.parquet"))
     if not names:
         raise FileNotFoundError(f"{folder} must hold a *tasks.parquet")

@@ -78,7 +78,7 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
     last_s = np.maximum(requests["departure_s"].to_numpy(np.int64), 1)
     horizon = horizon_of(last_s, since_start(horizon_s, meta.get("start_unix_s"), int(last_s.max())))
     requests = cut_at(requests, horizon, ledger, source.name)
-    roles = _named(requests)
+    roles = _roles(requests)
     if censor_cut:
         requests["is_cut"] = _is_cut(requests)
     return trace_of(requests, horizon.time_s, roles, ledger, meta)
@@ -140,7 +140,7 @@ def _jobs(rows: TextRows, ids: set[object]) -> pd.DataFrame:
     return table
 
 
-def _named(requests: pd.DataFrame) -> Roles:
+def _roles(requests: pd.DataFrame) -> Roles:
     """Turn recorded name columns into categories in place, drop the others, and declare the roles."""
     recorded = []
     for name in _OWNERS + _CATEGORIES:

@@ -312,8 +312,8 @@ class UsageStream:
 
     def nothing_kept(self) -> ValueError:
         """The error if no sample of the stream follows the rules: each rule's count, and ids that do not match."""
-        refused = dict(self.report().read.refused)
-        text = f"{self.source} must hold at least one sample that keeps the rules, got none; refused: {refused}"
+        counts = dict(self.report().read.refused)
+        text = f"{self.source} must hold at least one sample that keeps the rules, got none; refused: {counts}"
         if self._strangers and len(self.table):
             known_id = self.requests().request_ids.tolist()[0]
             text += f"; samples name {next(iter(self._strangers))!r}, the trace {known_id!r}"

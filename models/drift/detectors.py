@@ -622,9 +622,9 @@ def change_point(observed: np.ndarray, expected: np.ndarray, variance: np.ndarra
         raise ValueError(f"days must be at least one, with an expected and a variance each, got {len(observed)}")
     is_told = expected > 0.0
     scale = max(1.0, float(np.median(variance[is_told] / expected[is_told]))) if is_told.any() else 1.0
-    seen, due = np.append(0.0, np.cumsum(observed)), np.append(0.0, np.cumsum(expected))
-    before = _log_likelihood(seen[:-1], due[:-1], 1.0 / (1.0 + TOLERANCE), 1.0 + TOLERANCE)
-    since = _log_likelihood(seen[-1] - seen[:-1], due[-1] - due[:-1], 0.0, np.inf)
+    exits, due = np.append(0.0, np.cumsum(observed)), np.append(0.0, np.cumsum(expected))
+    before = _log_likelihood(exits[:-1], due[:-1], 1.0 / (1.0 + TOLERANCE), 1.0 + TOLERANCE)
+    since = _log_likelihood(exits[-1] - exits[:-1], due[-1] - due[:-1], 0.0, np.inf)
     profile = (before + since) / scale
     start = int(profile.argmax())
     near = np.flatnonzero(profile >= profile[start] - _DROP)

@@ -122,11 +122,11 @@ class Refresh:
         """
         if self.reason:
             return f"not refreshed: {self.reason}"
-        chosen = [f"{time_label(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
+        better = [f"{time_label(gain.age_s)} (Brier {gain.refreshed:.4f} against {gain.held:.4f} held, "
                   f"+- {gain.error:.4f}, {gain.n:,} requests)" for gain in self.gains if gain.is_gain]
-        rejected = [f"{time_label(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
-                    for gain in self.gains if not gain.is_gain]
-        parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", chosen), ("not at", rejected)) if ages]
+        worse = [f"{time_label(gain.age_s)} ({gain.refreshed:.4f} against {gain.held:.4f}, {gain.n_ends:,} ends)"
+                 for gain in self.gains if not gain.is_gain]
+        parts = [f"{word} {', '.join(ages)}" for word, ages in (("refreshed at", better), ("not at", worse)) if ages]
         return "; ".join(parts) or "not refreshed: no age could be judged"
 
 

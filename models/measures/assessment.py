@@ -72,7 +72,7 @@ def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterab
     by_age: of the same curves and rows; None = computed here.
     """
     resampled = [*_resampled(table, test, threshold_s, bounds_s), _concordant(table, test),
-                 (by_age or CalibrationByAge.of(table, test)).scores, *_registered(table, test)]
+                 (by_age or CalibrationByAge.of(table, test)).scores, *_registry_groups(table, test)]
     by_share = _by_share(table, test, threshold_s)
     scores = _scores([*resampled, *by_share], None)
     by_draw = [_scores(resampled, weight) for weight in draws]
@@ -160,14 +160,14 @@ def _resampled(table: CurveTable, test: Examples, threshold_s: int, bounds_s: It
                *_integrated(parts_by_age(table, test) if brier is None else brier, len(test))]
     for age_s in AGES_S:
         prefix = f"age_{time_label(age_s)}"
-        groups.append(_counted(test, age_s, prefix))
+        groups.append(_counts(test, age_s, prefix))
         groups.append(_errors(table, test, curve, age_s, prefix, "remaining"))
         if threshold_s > age_s:
             groups.append(_outlives(table, test, curve, age_s, threshold_s, prefix, "long"))
     return groups
 
 
-def _counted(test: Examples, age_s: float, prefix: str) -> Group:
+def _counts(test: Examples, age_s: float, prefix: str) -> Group:
     is_alive = alive_at(test, age_s).astype(np.float64)
     n_alive = float(is_alive.sum())
     if n_alive == 0.0:
@@ -252,13 +252,13 @@ def _concordant(table: CurveTable, test: Examples) -> Group:
     return ranked
 
 
-def _registered(table: CurveTable, test: Examples) -> list[Group]:
+def _registry_groups(table: CurveTable, test: Examples) -> list[Group]:
     """The measures of the registry that have a function."""
-    return [partial(_named, name, measure.of(table, test)) for name, measure in MEASURES.items()
+    return [partial(_value_by_name, name, measure.of(table, test)) for name, measure in MEASURES.items()
             if measure.of is not None]
 
 
-def _named(name: str, measure: Reweighed, weight: np.ndarray | None) -> dict[str, float]:
+def _value_by_name(name: str, measure: Reweighed, weight: np.ndarray | None) -> dict[str, float]:
     return {name: measure(weight)}
 
 

@@ -168,10 +168,10 @@ def shown_thresholds(past: Examples, test: Examples) -> Mapping[str, tuple[int, 
     A window shows a threshold if at least 20 observed rows outlive it, and 20 do not.
     """
     windows = [(rows, censoring_curve(rows)) for rows in (past, test)]
-    shown = {name: tuple(each for each in thresholds_s
-                         if all(_is_shown(*window, each, age_s) for window in windows for age_s in CLASS_AGES_S))
-             for name, thresholds_s in CLASS_THRESHOLDS_S.items()}
-    return {name: thresholds_s for name, thresholds_s in shown.items() if thresholds_s}
+    common = {name: tuple(each for each in thresholds_s
+                          if all(_is_shown(*window, each, age_s) for window in windows for age_s in CLASS_AGES_S))
+              for name, thresholds_s in CLASS_THRESHOLDS_S.items()}
+    return {name: thresholds_s for name, thresholds_s in common.items() if thresholds_s}
 
 
 def class_scores(table: CurveTable, test: Examples, cores: np.ndarray,

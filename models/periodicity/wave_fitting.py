@@ -129,22 +129,22 @@ class _Fitting:
 
     def blank(self, request_ids: np.ndarray) -> tuple[WaveFits, list[_Block]]:
         """Fits of all rows as aperiodic, with the reasons that need no filter, and the blocks that need one."""
-        n, chosen = len(self.values), self.settings
+        n, options = len(self.values), self.settings
         first, last, n_present = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
         least, greatest = np.empty(n), np.empty(n)
         scan(self.values, first, last, n_present, least, greatest)
         span = last - first + 1
-        is_short = (span * self.step_s < 2.0 * chosen.cutoff_s) | (span <= self.low_pass().n_pad)
+        is_short = (span * self.step_s < 2.0 * options.cutoff_s) | (span <= self.low_pass().n_pad)
         reason = np.select(
-            [n_present == 0, n_present < (1.0 - chosen.most_gaps) * span, least == greatest, is_short],
+            [n_present == 0, n_present < (1.0 - options.most_gaps) * span, least == greatest, is_short],
             [EMPTY, GAPS, CONSTANT, SHORT], default=WEAK).astype(np.int8)
         peak, trough = np.full(n, np.nan), np.full(n, np.nan)
         for row in np.flatnonzero((n_present > 0) & (reason != WEAK)):
             line = self.values[row]
             trough[row], peak[row] = np.percentile(line[np.isfinite(line)].astype(np.float64),
-                                                   [chosen.trough_percentile, chosen.peak_percentile])
+                                                   [options.trough_percentile, options.peak_percentile])
         fits = WaveFits.aperiodic(request_ids, peak, trough, reason)
-        if chosen.n_periods == 2:
+        if options.n_periods == 2:
             second = WaveFits.aperiodic(request_ids, np.zeros(n), np.zeros(n), reason.copy())
             fits = replace(fits, second=second)
         ready = np.flatnonzero(reason == WEAK)
@@ -282,13 +282,13 @@ def by_interval(grid: UsageGrid, cutoff_s: float) -> Iterator[tuple[np.ndarray, 
     for k in np.unique(n_steps).tolist() or [1]:
         rows = np.flatnonzero(n_steps == k)
         interval_s = None if k > 1 or grid.interval_s is None else grid.interval_s[rows]
-        yield rows, replace(grid, request_ids=grid.request_ids[rows], cpu=_picked(grid.cpu, rows, k),
-                            mem=None if grid.mem is None else _picked(grid.mem, rows, k),
+        yield rows, replace(grid, request_ids=grid.request_ids[rows], cpu=_samples_at(grid.cpu, rows, k),
+                            mem=None if grid.mem is None else _samples_at(grid.mem, rows, k),
                             cpu_cores=grid.cpu_cores[rows], mem_gib=grid.mem_gib[rows], step_s=grid.step_s * k,
                             interval_s=interval_s)
 
 
-def _picked(values: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
+def _samples_at(values: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
     if k == 1 and len(rows) == len(values):
         return values
     n_whole = values.shape[1] // k * k

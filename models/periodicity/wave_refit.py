@@ -119,7 +119,7 @@ def in_sample_errors(grid: UsageGrid, fits: WaveFits) -> WaveErrors:
     lag = WEEK_S // grid.step_s
     n_steps = grid.cpu.shape[1]
     begin = lag if n_steps > lag else 0
-    return _judged("in-sample", grid, fits, begin, grid.cpu)
+    return _errors("in-sample", grid, fits, begin, grid.cpu)
 
 
 def next_day_errors(grid: UsageGrid, day_start_s: int, settings: PeriodicitySettings | None = None,
@@ -148,10 +148,10 @@ def next_day_errors(grid: UsageGrid, day_start_s: int, settings: PeriodicitySett
     history = replace(grid, cpu=grid.cpu[:, begin:day], mem=None, start_s=grid.start_s + begin * grid.step_s)
     fits = fit_waves(history, settings, n_threads=n_threads)
     until = replace(grid, cpu=grid.cpu[:, begin:end], mem=None, start_s=history.start_s)
-    return _judged("next-day", until, fits, day - begin, history.cpu)
+    return _errors("next-day", until, fits, day - begin, history.cpu)
 
 
-def _judged(label: Literal["in-sample", "next-day"], grid: UsageGrid, fits: WaveFits, begin: int,
+def _errors(label: Literal["in-sample", "next-day"], grid: UsageGrid, fits: WaveFits, begin: int,
             past_samples: np.ndarray) -> WaveErrors:
     """Errors on the columns from `begin` on. past_samples: float32 (n, k), for the mean."""
     lag = WEEK_S // grid.step_s

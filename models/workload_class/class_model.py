@@ -53,11 +53,11 @@ def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) 
     >>> found.labels.tolist(), found.centres.round(2).tolist()
     ([0, 0, 1], [[0.1, 0.15], [0.9, 0.1]])
     """
-    values = _checked(profiles)
+    values = _check_profiles(profiles)
     if n_classes < 1:
         raise ValueError(f"n_classes must be at least 1, got {n_classes!r}")
     k = min(n_classes, len(np.unique(values, axis=0)))
-    centres, labels = _fitted(values, n_clusters=k, n_init=N_SEEDS, random_state=seed)
+    centres, labels = _fit_centres(values, n_clusters=k, n_init=N_SEEDS, random_state=seed)
     order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
     rank = np.empty(k, np.int64)
     rank[order] = np.arange(k)
@@ -73,21 +73,21 @@ def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLAS
     fewer than n_classes centres, the profiles with the largest distance from all centres start new
     classes.
     """
-    values = _checked(profiles)
+    values = _check_profiles(profiles)
     distinct = np.unique(values, axis=0)
     k = min(n_classes, len(distinct))
     starts = before.centres[:k]  # the largest classes of the first clustering come first
     while len(starts) < k:
         distance = ((distinct[:, None, :] - starts[None]) ** 2).sum(axis=2).min(axis=1)
         starts = np.vstack([starts, distinct[distance.argmax()]])
-    centres, labels = _fitted(values, n_clusters=k, init=starts, n_init=1)
+    centres, labels = _fit_centres(values, n_clusters=k, init=starts, n_init=1)
     is_held = np.bincount(labels, minlength=k) > 0
     centres, labels = centres[is_held], (np.cumsum(is_held) - 1)[labels]
-    ids, next_id = _matched(before, centres)
+    ids, next_id = _match_ids(before, centres)
     return Centres(ids, centres, labels, next_id)
 
 
-def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+def _fit_centres(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
     """Centres, float64, and the label of each row, int64.
 
     A centre is the mean of its rows, so it is clipped to their range: KMeans shifts the values by
@@ -98,7 +98,7 @@ def _fitted(values: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray
     return centres, np.asarray(fitted.labels_, np.int64)
 
 
-def _matched(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:
+def _match_ids(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:
     cost = ((before.centres[:, None, :] - centres[None]) ** 2).mean(axis=2)
     cost = np.minimum(cost, SHIFT_MAX**2)  # so that one distant centre does not change the ids of others
     old, new = linear_sum_assignment(cost)
@@ -110,7 +110,7 @@ def _matched(before: Centres, centres: np.ndarray) -> tuple[np.ndarray, int]:
     return ids, before.next_id + len(fresh)
 
 
-def _checked(profiles: np.ndarray) -> np.ndarray:
+def _check_profiles(profiles: np.ndarray) -> np.ndarray:
     values = np.asarray(profiles, np.float64)
     if values.ndim != 2 or not len(values):
         raise ValueError(f"profiles must be at least one row of slots, got the shape {values.shape}")

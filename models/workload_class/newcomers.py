@@ -85,9 +85,9 @@ def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours:
         high = 1.0
         for _ in range(_N_HALVINGS):
             middle = (low + high) / 2
-            is_less = _over(_raised(base, peaks, middle), used, is_judged).sum() < target
+            is_less = _over(_raise_by(base, peaks, middle), used, is_judged).sum() < target
             low, high = (middle, high) if is_less else (low, middle)
-        return _raised(base, peaks, high)
+        return _raise_by(base, peaks, high)
 
     alone = np.repeat(peaks, N_SLOTS, axis=1)
     predicted = {"reservation": np.ones_like(used), "own": alone, "class": centre, "combined": combined,
@@ -131,7 +131,7 @@ def _case(model: ClassModel, maxima: SlotMaxima, start: int, n_slots: int) -> tu
         combined, by_hours
 
 
-def _raised(base: np.ndarray, peaks: np.ndarray, share: float) -> np.ndarray:
+def _raise_by(base: np.ndarray, peaks: np.ndarray, share: float) -> np.ndarray:
     """A prediction plus a share: at most the reservation, at least the maximum so far."""
     return np.maximum(np.minimum(base + share, 1.0), peaks)
 

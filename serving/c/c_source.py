@@ -274,7 +274,7 @@ def node_table(forest: Forest, grid: np.ndarray) -> NodeTable:
     >>> table.value.tolist(), table.skip.tolist(), table.place.tolist(), table.feature.tolist(), table.flags.tolist()
     ([2.5, 20.0, 10.0], [2, 0, 0], [3, 0, 0], [0, -1, -1], [1, 0, 0])
     """
-    order, skip, roots = _walked(forest)
+    order, skip, roots = _walk_order(forest)
     is_leaf = order < 0
     node = np.where(is_leaf, 0, order)
     is_set = forest.mode == MEMBER
@@ -291,7 +291,7 @@ def node_table(forest: Forest, grid: np.ndarray) -> NodeTable:
     )  # fmt: skip
 
 
-def _walked(forest: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _walk_order(forest: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes (leaves as ~leaf) in the new order, skips to the false children, and the start of each tree."""
     on_true, on_false = forest.on_true.tolist(), forest.on_false.tolist()
     order: list[int] = []

@@ -188,9 +188,9 @@ class Recorder:
         if withdrawals:
             self._add(withdrawal_frame(withdrawals))
         if any(self._lost.counts):
-            lost, self._lost = self._lost, _Lost()
-            times = {"from_s": int(lost.from_s), "to_s": int(lost.to_s)}
-            self._add(Frame(LOSSES, dict(zip(LOST_COUNTS, lost.counts, strict=True)) | times, np.zeros((0, 0))))
+            losses, self._lost = self._lost, _Lost()
+            times = {"from_s": int(losses.from_s), "to_s": int(losses.to_s)}
+            self._add(Frame(LOSSES, dict(zip(LOST_COUNTS, losses.counts, strict=True)) | times, np.zeros((0, 0))))
 
     def _add_group(self, group: list[Decision]) -> None:
         if self._file is not None:

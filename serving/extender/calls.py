@@ -67,15 +67,15 @@ class ExtenderCalls:
         is predicted to outlive."""
         try:
             pod, names, items = _arguments(document)
-            refused = self._outlived(pod, names, items)
+            refusals = self._outlived(pod, names, items)
         except ValueError as error:
             return 200, {"Error": str(error)}  # the scheduler shows this text only with status 200
-        self.n_nodes_refused += len(refused)
+        self.n_nodes_refused += len(refusals)
         return 200, {
-            "Nodes": None if items is None else _node_list(items, names, refused),
-            "NodeNames": [name for name in names if name not in refused] if items is None else None,
+            "Nodes": None if items is None else _node_list(items, names, refusals),
+            "NodeNames": [name for name in names if name not in refusals] if items is None else None,
             "FailedNodes": {},
-            "FailedAndUnresolvableNodes": refused,  # eviction of other pods would not help
+            "FailedAndUnresolvableNodes": refusals,  # eviction of other pods would not help
             "Error": "",
         }
 
@@ -120,12 +120,12 @@ class ExtenderCalls:
     def _outlived(self, pod: Any, names: Sequence[str], items: Sequence[Any] | None) -> dict[str, str]:
         drains = self._drains
         deadlines = map(drains.deadline_s, names) if items is None else map(drains.deadline_of, items)
-        known = [(name, time_s) for name, time_s in zip(names, deadlines, strict=True) if time_s is not None]
-        if not known:
+        deadline_of = [(name, time_s) for name, time_s in zip(names, deadlines, strict=True) if time_s is not None]
+        if not deadline_of:
             return {}
         now_s = self._now_s()
         stay_s = self._nodes.predict(pod, now_s).quantile(self._drain_quantile, 0.0)
-        stays = {name: time_s - self._epoch_s - now_s for name, time_s in known}
+        stays = {name: time_s - self._epoch_s - now_s for name, time_s in deadline_of}
         return {name: f"to be drained in {max(left_s, 0)} s; the pod is predicted to stay for at most {stay_s:.0f} s "
                       f"with probability {self._drain_quantile:g}" for name, left_s in stays.items() if stay_s > left_s}
 
@@ -155,8 +155,8 @@ class ExtenderCalls:
         return int(self._clock() // 1) - self._epoch_s
 
 
-def _node_list(items: Sequence[Any], names: Sequence[str], refused: dict[str, str]) -> dict[str, Any]:
-    return {"metadata": {}, "items": [item for item, name in zip(items, names, strict=True) if name not in refused]}
+def _node_list(items: Sequence[Any], names: Sequence[str], refusals: dict[str, str]) -> dict[str, Any]:
+    return {"metadata": {}, "items": [item for item, name in zip(items, names, strict=True) if name not in refusals]}
 
 
 def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:

@@ -53,12 +53,12 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
     clock: unix seconds now. ValueError for a wrong setting, OSError for an address that cannot be
     bound to.
     """
-    chosen = Settings() if settings is None else settings
-    epoch_s = clock_zero_s(predictor.encoder.phase_s) if chosen.epoch_s is None else chosen.epoch_s
-    nodes = Nodes(predictor, PodRequests(predictor, chosen.sources), epoch_s=epoch_s, n_pods_max=chosen.n_pods_max)
-    drains = Drains(chosen.drain_annotation)
+    options = Settings() if settings is None else settings
+    epoch_s = clock_zero_s(predictor.encoder.phase_s) if options.epoch_s is None else options.epoch_s
+    nodes = Nodes(predictor, PodRequests(predictor, options.sources), epoch_s=epoch_s, n_pods_max=options.n_pods_max)
+    drains = Drains(options.drain_annotation)
     turns = Turns()
-    calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=chosen.drain_quantile, clock=clock,
+    calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=options.drain_quantile, clock=clock,
                           pause=turns.pass_on)
 
     def health() -> tuple[int, str, str]:
@@ -73,11 +73,11 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
         return _json(HTTPStatus.OK, status="ready", version=predictor.version)
 
     def metrics() -> tuple[int, str, str]:
-        own = extender_metrics(calls, nodes, drains, server)
-        return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *own])
+        extras = extender_metrics(calls, nodes, drains, server)
+        return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *extras])
 
     server = JsonServer(host, port, calls.posts, {"/healthz": health, "/readyz": readiness, "/metrics": metrics},
-                        chosen.limits, chosen.host_names, turns=turns, reports=REPORTS)
+                        options.limits, options.host_names, turns=turns, reports=REPORTS)
     return server
 
 

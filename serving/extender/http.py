@@ -314,10 +314,10 @@ def _checked_length(request: Request, host_names: Collection[str], body_bytes: i
     if version not in ("1.0", "1.1"):
         raise HTTPException(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"HTTP version must be 1.0 or 1.1, got {version}")
     if host is not None:
-        shown = _HOST.fullmatch(host.strip())
-        if shown is None:
+        match = _HOST.fullmatch(host.strip())
+        if match is None:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Host must be given once, as NAME or NAME:PORT")
-        name = (shown["literal"] or shown["name"].removesuffix(".")).lower()
+        name = (match["literal"] or match["name"].removesuffix(".")).lower()
         try:
             if name not in host_names:
                 ipaddress.ip_address(name)

@@ -83,14 +83,14 @@ class AgeFeatures:
         sources = document_fields.sequence(fields["sources"], "age_features sources", N_COLUMNS_MAX)
         ages_s, log_ages = (document_fields.numbers(fields[part], part, N_INTERVALS_MAX)
                             for part in ("ages_s", "log_ages"))
-        chosen = cls(tuple(positions[document_fields.text(name, "source")] for name, _ in sources),
+        result = cls(tuple(positions[document_fields.text(name, "source")] for name, _ in sources),
                      tuple(forms[document_fields.text(form, "form")] for _, form in sources), ages_s, log_ages)
         numbers = np.array([ages_s, log_ages])  # ValueError if their lengths differ
         if numbers.shape[1] == 0 or not (np.abs(numbers) <= LARGEST).all():
             raise ValueError("age_features must name finite ages")
         if (np.diff(numbers) <= 0.0).any() or numbers[0, 0] < _AGE_MIN_S:
             raise ValueError(f"ages_s must rise from above 0, at least {_AGE_MIN_S:g}, and log_ages with them")
-        return chosen
+        return result
 
     def as_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """As JSON values for a bundle's schema; `names`: the encoder's features."""

@@ -125,8 +125,8 @@ class Lookup:
         """The row of a request with these history keys; None = a missing key."""
         for position, rows in zip(reversed(self.positions), reversed(self.rows), strict=True):
             key = keys[position]
-            if key is not None and rows and (found := rows.get(key_code(key))) is not None:
-                return float(found)
+            if key is not None and rows and (row_number := rows.get(key_code(key))) is not None:
+                return float(row_number)
         return 0.0
 
     def rows_of(self, codes: Sequence[np.ndarray], n: int) -> np.ndarray:

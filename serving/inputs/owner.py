@@ -303,16 +303,16 @@ class RunningRequests:
 
     def group_ended(self, arrival_s: int, batch_gap_s: int) -> None:
         """Count an ended request of the batch; it may join its neighbouring groups."""
-        ended = self.ended
-        start = stop = bisect_left(ended, (arrival_s - batch_gap_s,))
+        groups = self.ended
+        start = stop = bisect_left(groups, (arrival_s - batch_gap_s,))
         latest_s = earliest_s = arrival_s
         n = 1
-        while stop < len(ended) and ended[stop][1] <= arrival_s + batch_gap_s:
-            latest_s = max(latest_s, ended[stop][0])
-            earliest_s = min(earliest_s, ended[stop][1])
-            n += ended[stop][2]
+        while stop < len(groups) and groups[stop][1] <= arrival_s + batch_gap_s:
+            latest_s = max(latest_s, groups[stop][0])
+            earliest_s = min(earliest_s, groups[stop][1])
+            n += groups[stop][2]
             stop += 1
-        ended[start:stop] = [(latest_s, earliest_s, n)]
+        groups[start:stop] = [(latest_s, earliest_s, n)]
 
     def batch(self, batch_gap_s: int) -> Group | None:
         """The latest batch of running and ended requests; None if there is none."""

@@ -237,7 +237,7 @@ def pod_gpus(pod: Mapping[str, Any]) -> float:
     >>> pod_gpus({"spec": {"containers": [{"resources": {"requests": {"nvidia.com/mig-3g.20gb": 1}}}]}}) * 7
     3.0
     """
-    return sum((pod_resource(pod, "requests", name) or 0.0) * gpu_share(name) for name in sorted(set(_named(pod))))
+    return sum((pod_resource(pod, "requests", name) or 0.0) * gpu_share(name) for name in sorted(set(_gpu_names(pod))))
 
 
 def gpu_share(resource: str) -> float:
@@ -252,7 +252,7 @@ def gpu_share(resource: str) -> float:
     return 1.0 if _GPU.fullmatch(resource) else 0.0
 
 
-def _named(pod: Mapping[str, Any]) -> Iterator[str]:
+def _gpu_names(pod: Mapping[str, Any]) -> Iterator[str]:
     for where in ("containers", "initContainers"):
         for container in sequence(pod, "spec", where):
             yield from (name for name in mapping(container, "resources", "requests") if gpu_share(name))

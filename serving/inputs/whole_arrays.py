@@ -139,20 +139,20 @@ def _owners(prefix: str, arrays: Mapping[str, np.ndarray], names: Sequence[Name]
         arrivals_of = dict(next(next_arrivals) for _ in range(row[6]))
         if len(arrivals_of) != row[6]:
             raise ValueError(f"{prefix}:arrival must name each admission of an owner once")
-        ended = _taken(prefix, next_groups, row[7], owner, definition.batch_gap_s)
-        owner.running = RunningRequests(ended)
+        groups_of = _next_groups(prefix, next_groups, row[7], owner, definition.batch_gap_s)
+        owner.running = RunningRequests(groups_of)
         undo: Undo | None = None
         if idx in before:
             _, number, last_s, batch, start_s, n = before[idx]
             if number not in arrivals_of:
                 raise ValueError(f"{prefix}:undo must be of requests that run, got number {number}")
             undo = (number, None if last_s == _NEVER_S else last_s, batch, start_s,
-                    ended if n < 0 else _taken(prefix, next_undo_groups, n, owner, definition.batch_gap_s))
+                    groups_of if n < 0 else _next_groups(prefix, next_undo_groups, n, owner, definition.batch_gap_s))
         owner.running.restore(arrivals_of, undo)
     return owners
 
 
-def _taken(prefix: str, groups: Iterator[Any], n: int, owner: OwnerState, batch_gap_s: int) -> list[Group]:
+def _next_groups(prefix: str, groups: Iterator[Any], n: int, owner: OwnerState, batch_gap_s: int) -> list[Group]:
     """The next n groups, checked against their owner."""
     batch_groups: list[Group] = [tuple(next(groups)) for _ in range(n)]
     check_groups(prefix, batch_groups, owner.n_ended, _NEVER_S if owner.last_ended_s is None else owner.last_ended_s,

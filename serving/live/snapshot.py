@@ -80,9 +80,9 @@ def write_snapshot(folder: Path, content: SnapshotContent) -> None:
         _sweep(folder)  # files of a killed writer
         try:
             hashes = {
-                "arrays": _written(folder, "arrays", lambda file: write_arrays(file, content.arrays,
-                                                                               is_compressed=False)),
-                "state": _written(folder, "state", lambda file: _write_json(file, content.state)),
+                "arrays": _write(folder, "arrays", lambda file: write_arrays(file, content.arrays,
+                                                                             is_compressed=False)),
+                "state": _write(folder, "state", lambda file: _write_json(file, content.state)),
             }  # fmt: skip
             with _temporary(folder) as (path, file):
                 _write_json(file, {"format": "sojourn-history", "format_version": FORMAT_VERSION, "sha256": hashes})
@@ -208,7 +208,7 @@ def _sweep(folder: Path) -> None:
             path.unlink()
 
 
-def _written(folder: Path, part: str, write: Callable[[BinaryIO], object]) -> str:
+def _write(folder: Path, part: str, write: Callable[[BinaryIO], object]) -> str:
     """Write a file, flush it to disk and name it by its hash; returns the hash."""
     with _temporary(folder) as (path, file):
         write(file)
@@ -344,12 +344,12 @@ def live_history(content: SnapshotContent, encoder: Encoder, version: str) -> Li
 
 def _read(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHistory:
     state, arrays = content.state, content.arrays
-    own = HistoryTerms.of(encoder)
-    known = frozenset(document_fields.texts(state["numbers"], "numbers", document_fields.N_COLUMNS_MAX))
+    terms = HistoryTerms.of(encoder)
+    number_columns = frozenset(document_fields.texts(state["numbers"], "numbers", document_fields.N_COLUMNS_MAX))
     definition = document_fields.history_fields(state["history"])
-    if definition.keys() != own.definition.keys():
-        raise SnapshotError(f"state.json: history must have the fields {', '.join(own.definition)}")
-    clash = HistoryTerms(definition, known, _whole(state["phase_s"], "phase_s")).clash(own, "the snapshot")
+    if definition.keys() != terms.definition.keys():
+        raise SnapshotError(f"state.json: history must have the fields {', '.join(terms.definition)}")
+    clash = HistoryTerms(definition, number_columns, _whole(state["phase_s"], "phase_s")).clash(terms, "the snapshot")
     if clash:
         raise SnapshotError(f"version {version}: {clash}")
     n_admitted = _whole(state["n_admitted"], "n_admitted")
