@@ -123,10 +123,10 @@ def numbers(text: Sequence[str] | np.ndarray, *, is_comma: bool = False, largest
     """Plain numbers of at most `largest` in size; a comma, an apostrophe or a space may separate
     thousands. is_comma: the decimal sign is a comma, and a point separates thousands.
 
-    >>> found = numbers(["2", "1,234.5", "1 000", "", "two", "inf"])
-    >>> found.values.tolist()
+    >>> cells = numbers(["2", "1,234.5", "1 000", "", "two", "inf"])
+    >>> cells.values.tolist()
     [2.0, 1234.5, 1000.0, nan, nan, nan]
-    >>> found.is_missing.tolist(), found.is_bad.tolist()
+    >>> cells.is_missing.tolist(), cells.is_bad.tolist()
     ([False, False, False, True, False, False], [False, False, False, False, True, True])
     """
     cells = _lower(texts(text))

@@ -119,8 +119,8 @@ def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | 
     [True, True]
     >>> stamps_s(["2026-01-01 00:00:00"], iso, "Europe/Berlin").values.tolist()
     [1767222000.0]
-    >>> found = stamps_s(["1767225600500", "0", "1767225600"], StampForm("ms", 1e-3))
-    >>> found.values.tolist(), found.is_missing.tolist(), found.is_bad.tolist()
+    >>> cells = stamps_s(["1767225600500", "0", "1767225600"], StampForm("ms", 1e-3))
+    >>> cells.values.tolist(), cells.is_missing.tolist(), cells.is_bad.tolist()
     ([1767225600.5, nan, nan], [False, True, False], [False, False, True])
     """
     plain = np.asarray(text, object)

@@ -533,10 +533,10 @@ class Tres:
 def tres(text: Sequence[str] | np.ndarray) -> Tres:
     """The amounts of lists of TRES; GPUs by their total, or the sum over their types without a total.
 
-    >>> found = tres(["billing=8,cpu=8,mem=32G,gres/gpu=2,node=1", "cpu=1,gres/gpu:a100=1,gres/gpu:v100=2", "", "x"])
-    >>> found.cpu.tolist(), found.mem_gib.tolist(), found.gpu.tolist()
+    >>> amounts = tres(["billing=8,cpu=8,mem=32G,gres/gpu=2,node=1", "cpu=1,gres/gpu:a100=1,gres/gpu:v100=2", "", "x"])
+    >>> amounts.cpu.tolist(), amounts.mem_gib.tolist(), amounts.gpu.tolist()
     ([8.0, 1.0, nan, nan], [32.0, nan, nan, nan], [2.0, 3.0, nan, nan])
-    >>> found.is_bad.tolist()
+    >>> amounts.is_bad.tolist()
     [False, False, False, True]
     """
     codes, kinds = pd.factorize(np.asarray(text, object))

@@ -255,8 +255,8 @@ class CalibrationByAge:
     >>> from sojourn.models.curve_table import OnceTable
     >>> rows = Examples(np.zeros((3, 1)), (), np.array([5.0, 700.0, 5_000.0]), np.array([True, True, False]),
     ...                 np.zeros(3), np.zeros(3, np.int64), np.arange(3))
-    >>> found = CalibrationByAge.of(OnceTable(np.full(3, 3.0), 1.0, np.linspace(-3.0, 3.0, 201)), rows)
-    >>> [(part.prefix, len(part.idx)) for part in found.parts]
+    >>> calibration = CalibrationByAge.of(OnceTable(np.full(3, 3.0), 1.0, np.linspace(-3.0, 3.0, 201)), rows)
+    >>> [(part.prefix, len(part.idx)) for part in calibration.parts]
     [('creation', 3), ('age_10m', 2), ('age_1h', 1)]
     """
 

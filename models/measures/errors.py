@@ -103,8 +103,8 @@ class BoundedRows:
         >>> rows = Examples(np.zeros((4, 1)), (), np.array([5.0, 50.0, 5.0, 20.0]),
         ...                 np.array([True, True, False, False]), np.zeros(4), np.zeros(4, np.int64), np.arange(4))
         >>> table = OnceTable(np.ones(4), 1.0, np.array([-0.5, 0.0, 0.5]))
-        >>> found = BoundedRows.of(table, rows, np.full(4, 10.0), 0.5)
-        >>> found.is_followed.tolist(), round(found.share(), 3)
+        >>> rows_at_bound = BoundedRows.of(table, rows, np.full(4, 10.0), 0.5)
+        >>> rows_at_bound.is_followed.tolist(), round(rows_at_bound.share(), 3)
         ([True, True, False, True], 0.25)
         """
         if not 0.0 < level < 1.0:

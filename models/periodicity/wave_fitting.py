@@ -67,7 +67,7 @@ def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, reso
     >>> grid = UsageGrid(np.array(["a"]), use[None, :].astype(np.float32), None, np.ones(1), np.ones(1), 0, 300,
     ...                  DayClock())
     >>> fits = fit_waves(grid)
-    >>> [round(float(found[0]), 2) for found in (fits.period_s / 3600, fits.phase_s / 3600, fits.duty, fits.strength)]
+    >>> [round(float(values[0]), 2) for values in (fits.period_s / 3600, fits.phase_s / 3600, fits.duty, fits.strength)]
     [12.01, 1.96, 0.25, 0.55]
     """
     settings = settings or PeriodicitySettings()

@@ -49,8 +49,8 @@ def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) 
     class. ids follow the size of the class, largest first. ValueError for no profile, NaN,
     n_classes below 1.
 
-    >>> found = cluster(np.array([[0.1, 0.1], [0.1, 0.2], [0.9, 0.1]]), 2)
-    >>> found.labels.tolist(), found.centres.round(2).tolist()
+    >>> centres = cluster(np.array([[0.1, 0.1], [0.1, 0.2], [0.9, 0.1]]), 2)
+    >>> centres.labels.tolist(), centres.centres.round(2).tolist()
     ([0, 0, 1], [[0.1, 0.15], [0.9, 0.1]])
     """
     values = _check_profiles(profiles)
