@@ -33,16 +33,19 @@ def versions(
     from sojourn.flows.console import console
     from sojourn.flows.reports.section import Section
     from sojourn.flows.versions.promotion import read_store
-    from sojourn.flows.versions.version_list import lost_aliases, version_lines, version_rows
+    from sojourn.flows.versions.version_list import comparison_words, lost_aliases, version_lines, version_rows
 
     tracker = read_store(load_settings(StoreSettings, store=store))
     names = tracker.models() if name is None else [name]
     if not names:
         typer.echo("no model is registered yet")
     for each in names:
-        titles, rows = version_rows(version_lines(tracker, each))
+        lines = version_lines(tracker, each)
+        titles, rows = version_rows(lines)
         legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
                  "better; gain: empty hosts over best-fit, percentage points, higher = better."
+        if words := comparison_words(lines):
+            console.print(words, markup=False)
         console.print(Section(each, "", titles, rows, 4, legend))
         for alias, version in lost_aliases(tracker, each).items():
             typer.echo(f"warning: the alias {alias} of {each} points at version {version}, which is gone; "

@@ -75,7 +75,8 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         description.setdefault((spec.name, spec.load), _described(found, cell, result))
     tell_doubts(dict.fromkeys(line for _, result in found for line in result.about["doubts"]))
     shown = shortened(summary)
-    for line in _in_hosts(found, shown, config.price_per_host_hour):
+    answers = _in_hosts(found, shown, config.price_per_host_hour)
+    for line in answers:
         console.print()
         console.print(escape(line), soft_wrap=True)
     for printed in comparison_tables(shown, description):
@@ -87,7 +88,8 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         trace = cells[0].workload.trace
         traces = dict.fromkeys(cell.workload.trace for cell in cells)
         document = as_document(config.preset, trace, summary, description, about=config.about)
-        log_comparison(tracker, config.model_dump(mode="json"), traces, document, summary, tables, not failed)
+        log_comparison(tracker, config.model_dump(mode="json"), traces, document, summary, tables, not failed,
+                       answers)
     if config.page is not None:
         _write_tables(config.page, tables)
         title = f"{config.preset or 'Comparison'} on {trace.name}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import ComparisonDocument
 from sojourn.flows.reports.figures import draw_gains
 from sojourn.flows.reports.section import Section
-from sojourn.flows.tracking.tracker import COMPARISON, Tracker, whole_trace
+from sojourn.flows.tracking.tracker import COMPARISON, SYSTEM, Tracker, run_name, whole_trace
 from sojourn.simulator.experiments import BASELINE
 from sojourn.simulator.measures import gap_closed_pct
 
@@ -154,9 +155,11 @@ def as_document(preset: str | None, trace: TraceSpec, summary: pd.DataFrame,
 
 
 def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable[TraceSpec], found: ComparisonDocument,
-                   summary: pd.DataFrame, tables: Mapping[str, pd.DataFrame], is_whole: bool) -> None:
+                   summary: pd.DataFrame, tables: Mapping[str, pd.DataFrame], is_whole: bool,
+                   answers: Sequence[str] = ()) -> None:
     """Log a comparison. params: all its settings. traces: that were replayed. tables: CSV artifacts by name, `cells`
-    among them. is_whole: no cell failed; else the run is marked as failed.
+    among them. is_whole: no cell failed; else the run is marked as failed. answers: a line for each workload and load,
+    for the run's description.
 
     A child has the means over the seeds, and under `seed/` those of each seed, with the seed as the step.
     """
@@ -175,6 +178,8 @@ def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable
             stem = part["workload"].replace(", ", "-").replace(" ", "-")
             figures[f"gains-{stem}-load-{part['load']:g}"] = gains_figure(rows, part["description"])
         _log_found(tracker, run, params, found, tables, figures)
+        page = params.get("page")
+        tracker.describe(run, "\n\n".join([*answers, *([f"Page: `{page}`"] if page else [])]))
         tracker.end(run, "FINISHED" if is_whole else "FAILED")
 
 
@@ -199,7 +204,7 @@ def _log_found(tracker: Tracker, run: str, params: Mapping[str, Any], found: Com
         tracker.log_figure(run, figure, f"{stem}.png")
     for stem, table in tables.items():
         tracker.log_text(run, table.to_csv(index=False), f"{stem}.csv")
-    tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{COMPARISON}.json")
+    tracker.log_text(run, json.dumps(found, indent=1, sort_keys=True) + "\n", f"{SYSTEM}/{COMPARISON}.json")
 
 
 def _origin(name: str, about: str, trace: TraceSpec) -> dict[str, Any]:
@@ -209,7 +214,7 @@ def _origin(name: str, about: str, trace: TraceSpec) -> dict[str, Any]:
 
 
 def _run_name(found: ComparisonDocument) -> str:
-    return f"compare {found['trace']} {found['name']}".rstrip()
+    return run_name(found["trace"], datetime.now(UTC).date(), before=found["name"] or "compare")
 
 
 def _tags(found: ComparisonDocument) -> dict[str, str]:
@@ -228,7 +233,7 @@ def gains_figure(summary: pd.DataFrame, title: str) -> Figure:
     """Gain over best-fit of each policy and predictor, pp, with 95 % intervals: rows of one workload and load."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 1.8 + 0.26 * len(summary)), layout="constrained")
+    figure = Figure(figsize=(7, 1.8 + 0.26 * len(summary)), layout="constrained")
     draw_gains(figure.add_subplot(), summary)
     figure.suptitle(title, fontsize=9, x=0.02, ha="left", color="#444444")
     return figure

@@ -32,7 +32,7 @@ from sojourn.flows.settings.other_jobs import MonitorConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.store.lock import held_alone
-from sojourn.flows.tracking.tracker import LEFT_TAG, Tracker
+from sojourn.flows.tracking.tracker import LEFT_TAG, SYSTEM, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG
 from sojourn.flows.workers.flow import store_flow
 from sojourn.models.drift import DAY_S
@@ -375,7 +375,8 @@ def _log_check(tracker: Tracker, run: str, config: MonitorConfig, weeks: Sequenc
                                              "is_judged": float(not week.wait)}.items()} for week in weeks})
     tracker.log_text(run, page, "monitor.html")
     tracker.log_text(run, json.dumps([{"week": week.number, "from_s": week.from_s, "n": week.n, "wait": week.wait,
-                                       "scores": dict(week.scores)} for week in weeks], indent=1), "weeks.json")
+                                       "scores": dict(week.scores)} for week in weeks], indent=1),
+                     f"{SYSTEM}/weeks.json")
 
 
 def _act(config: MonitorConfig, folder: Path, acted: list[ActedAlarm], due: ActedAlarm, alarm: Alarm | None) -> str:

@@ -44,20 +44,22 @@ _N_POINTS = 600
 
 def accuracy_figure(scores: Mapping[str, Mapping[str, float]], threshold_s: int) -> Figure:
     """Two panels: errors at absolute ages (as in a scheduler); F1 by share of each lifetime."""
-    figure, (left, right) = two_panels()
-    draw_errors_by_age(left, scores)
-    draw_f1_by_share(right, scores, threshold_s)
-    legend_beside(figure, left)
+    figure, (upper, lower) = two_panels(is_stacked=True)
+    draw_errors_by_age(upper, scores)
+    draw_f1_by_share(lower, scores, threshold_s)
+    legend_beside(figure, upper)
     return figure
 
 
-def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.DataFrame, title: str) -> Figure:
-    """Two panels: errors at absolute ages, and gains in empty hosts over best-fit."""
-    figure, (left, right) = two_panels()
-    draw_errors_by_age(left, scores)
-    legend(left)
-    draw_gains(right, simulation)
-    figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
+def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.DataFrame, title: str, *,
+                    is_stacked: bool = False) -> Figure:
+    """Two panels: errors at absolute ages, and gains in empty hosts over best-fit. is_stacked: one above the other."""
+    figure, (first, second) = two_panels(is_stacked)
+    draw_errors_by_age(first, scores)
+    legend(first)
+    draw_gains(second, simulation)
+    figure.suptitle("\n".join(textwrap.wrap(title, 80 if is_stacked else 140)), fontsize=11, x=0.02, ha="left",
+                    color="#444444")
     return figure
 
 
@@ -167,11 +169,14 @@ def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
     plain(axes)
 
 
-def two_panels() -> tuple[Figure, tuple[Axes, Axes]]:
+def two_panels(is_stacked: bool = False) -> tuple[Figure, tuple[Axes, Axes]]:
+    """Two panels beside each other, or one above the other: 7 inches wide, as MLflow's pages have room for."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 4.6), layout="constrained")  # pyplot would keep each figure of a process for good
-    return figure, (figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2))
+    # pyplot would keep each figure of a process for good
+    figure = Figure(figsize=(7, 8.6) if is_stacked else (12, 4.6), layout="constrained")
+    shape = (2, 1) if is_stacked else (1, 2)
+    return figure, (figure.add_subplot(*shape, 1), figure.add_subplot(*shape, 2))
 
 
 def legend(axes: Axes) -> None:

@@ -244,10 +244,10 @@ def weeks_figure(study: Mapping[str, Any]) -> Figure:
     """F1 of "outlives the threshold" and error of the lifetime, by week after training (LAVA, figure 10)."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, (left, right) = two_panels()
+    figure, (upper, lower) = two_panels(is_stacked=True)
     for axes, key, title in (
-        (left, "f1", f"F1 of “outlives {time_label(study['threshold_s'])}” (higher = better)"),
-        (right, "mae", "error, mean |log10 lifetime| (lower = better)"),
+        (upper, "f1", f"F1 of “outlives {time_label(study['threshold_s'])}” (higher = better)"),
+        (lower, "mae", "error, mean |log10 lifetime| (lower = better)"),
     ):
         for family, weeks in study["weeks"].items():
             points = [(week + 1, value) for week, n, value in zip(weeks["week"], weeks["n"], weeks[key], strict=True)
@@ -258,8 +258,8 @@ def weeks_figure(study: Mapping[str, Any]) -> Figure:
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         plain(axes)
-    legend_beside(figure, right)
-    left.set_title("Accuracy as the model grows old", loc="left")
+    legend_beside(figure, lower)
+    upper.set_title("Accuracy as the model grows old", loc="left")
     return figure
 
 
@@ -273,21 +273,21 @@ def draw_line(axes: Axes, family: str, points: list[tuple[float, float]], chosen
 
 def calibration_figure(study: StudyDocument) -> Figure:
     """Observed against predicted share that outlives the threshold; PIT at creation."""
-    figure, (left, right) = two_panels()
+    figure, (upper, lower) = two_panels(is_stacked=True)
     for family, points in study["calibration"].items():
-        draw_line(left, family, _pairs(points["predicted"], points["observed"]), study["chosen"], marker="o")
-        draw_line(right, family, _pairs(points["pit"], points["creation.pit_share"]), study["chosen"])
-    for axes in (left, right):
+        draw_line(upper, family, _pairs(points["predicted"], points["observed"]), study["chosen"], marker="o")
+        draw_line(lower, family, _pairs(points["pit"], points["creation.pit_share"]), study["chosen"])
+    for axes in (upper, lower):
         axes.plot((0, 1), (0, 1), label="a right model", **_RIGHT)
         plain(axes)
-    legend_beside(figure, right)
+    legend_beside(figure, lower)
     name = time_label(study["threshold_s"])
-    left.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
-    left.set_ylabel("observed share (Kaplan-Meier)")
-    left.set_title("Are predicted shares what happens?", loc="left")
-    right.set_xlabel("predicted probability of having ended by the end (PIT)")
-    right.set_ylabel("share of requests up to there")
-    right.set_title("The whole distribution: above the line = ends come earlier", loc="left")
+    upper.set_xlabel(f"predicted share that outlives {name}, by tenth of requests")
+    upper.set_ylabel("observed share (Kaplan-Meier)")
+    upper.set_title("Are predicted shares what happens?", loc="left")
+    lower.set_xlabel("predicted probability of having ended by the end (PIT)")
+    lower.set_ylabel("share of requests up to there")
+    lower.set_title("The whole distribution: above the line = ends come earlier", loc="left")
     return figure
 
 

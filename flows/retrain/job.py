@@ -41,19 +41,33 @@ from sojourn.flows.retrain.judge import (
     write_candidate,
 )
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
-from sojourn.flows.retrain.report import CardFacts, models_table, plain_text, print_run, print_standing, version_card
+from sojourn.flows.retrain.report import (
+    CardFacts,
+    in_words,
+    models_table,
+    plain_text,
+    print_run,
+    print_standing,
+    version_card,
+)
 from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training, read_instants, train
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.caches import source_hash
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.tracker import (
+    AGAINST_CHAMPION,
+    AGAINST_KM,
     CHALLENGER,
     CHAMPION,
     FAMILY,
+    HOSTS_GAINED,
     LEFT_TAG,
+    NAME_LIMIT,
     RETRAIN,
+    SYSTEM,
     RunRecord,
     Tracker,
+    run_name,
     train_and_test,
 )
 from sojourn.flows.versions.cleaning import clean
@@ -111,12 +125,13 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     check_confirmed(features.encoder, config.confirmed_columns)
     with stage("read the champion"):
         rivals = load_rivals(config.store, config.registered_name, tracker, features)
-    title = f"{ingested.name} {datetime.now(UTC):%Y-%m-%d}"
-    tags = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
-            **run_tags(config, ingested, rivals.champion)}
-    # begun before the training: the tracking store is not needed again until there are results
-    name = f"retrain {title}"
-    with tracker.run(name, tags) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
+    today = datetime.now(UTC).date()
+    begun = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
+             **run_tags(config, ingested, rivals.champion)}
+    # begun before the training: from here on the tracking store is not needed until there is something to keep
+    begun_name = run_name(ingested.name, today, before="retrain")
+    with (tracker.run(begun_name, begun) as run,
+          tracker.system_metrics(run) if config.is_system_logged else nullcontext()):
         features, instants = read_instants(config, features)
         training = train(config, features)
         sample = "" if features.sample is None else features.sample.text()
@@ -135,8 +150,12 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
                                          evaluation, candidate, tags)
             tracker.log_text(run, plain_text(tables), TABLES)
             judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion,
-                            checked.gates, title)
-            tracker.log(run, None, differences(checked, evaluation, training.candidate))
+                            checked.gates,
+                            run_name(ingested.name, today, after=training.candidate, limit=NAME_LIMIT - 2),
+                            in_words(checked.against_lookup.get(training.candidate), evaluation.simulation,
+                                     training.candidate))
+            paired = differences(checked, evaluation, training.candidate)
+            tracker.log(run, None, {**paired, **at_a_glance(paired)})
             card = version_card(_facts(config, ingested, features, training, instants, tags["window"]),
                                 scores, checked.measures, checked.against_lookup.get(training.candidate),
                                 evaluation.simulation)
@@ -253,6 +272,19 @@ def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> d
             for side, value in zip(("", ".low", ".high"), values, strict=True)}
 
 
+def at_a_glance(paired: Mapping[str, float]) -> dict[str, float]:
+    """The metrics of the run list, rounded as its columns have room: of `differences`, those that are known.
+
+    >>> at_a_glance({"against_km.brier_pct": -21.437, "against_best_fit.nilas_pp": 0.241,
+    ...              "against_best_fit.joint-fit_pp": 1.5, "against_best_fit.joint-fit_pp.low": 1.2})
+    {'vs_km_pct': -21.44, 'host_gain_pp': 1.5}
+    """
+    gains = [value for name, value in paired.items() if name.startswith("against_best_fit.") and name.endswith("_pp")]
+    found = {AGAINST_KM: paired.get("against_km.brier_pct"), AGAINST_CHAMPION: paired.get("against_champion.brier_pct"),
+             HOSTS_GAINED: max(gains, default=None)}
+    return {name: round(value, 2) for name, value in found.items() if value is not None}
+
+
 def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,
                 training: Training, evaluation: Evaluation, candidate: Candidate,
                 tags: Mapping[str, str]) -> tuple[str, dict[str, float]]:
@@ -273,20 +305,21 @@ def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ing
     scores = {**evaluation.scores[training.candidate], **simulation_scores(evaluation, training.candidate)}
     split_params = {"family": training.candidate, "from_s": training.from_s, "valid_from_s": split.valid_from_s,
                     "test_from_s": split.test_from_s, "n_past": len(split.past), "n_test": len(split.test),
-                    "threshold_s": training.threshold_s}
+                    "threshold_s": training.threshold_s, "judged_on": tags[JUDGED_TAG]}
     refreshed = {name: value for gain in evaluation.refreshed for name, value in gain.scores().items()}
     tracker.log(run, {**config.resolved(), **split_params}, keyed(tags[JUDGED_TAG], {**_headline(scores), **refreshed}))
-    tracker.log_text(run, f"{training.refreshing.refresh.text()}\n", "refresh.txt")
+    tracker.log_text(run, f"{training.refreshing.refresh.text()}\n", f"{SYSTEM}/refresh.txt")
     tracker.log_figure(run, accuracy_figure(evaluation.scores, training.threshold_s), "accuracy.png")
     if evaluation.simulation is not None:
         later = config.source.later
         test_data = f"the later {config.test_share:.0%} of requests" if later is None else later.file.name
-        overview = overview_figure(evaluation.scores, evaluation.simulation.table,
-                                   f"{ingested.name}: judged on {test_data}")
-        tracker.log_figure(run, overview, "overview.png")
+        title = f"{ingested.name}: judged on {test_data}"
+        table = evaluation.simulation.table
+        tracker.log_figure(run, overview_figure(evaluation.scores, table, title, is_stacked=True), "overview.png")
+        overview = overview_figure(evaluation.scores, table, title)
         with whole_file(config.store / "overview.png") as temporary:
             overview.savefig(temporary, dpi=110, format="png")
-        tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), "simulation.csv")
+        tracker.log_text(run, evaluation.simulation.table.to_csv(index=False), f"{SYSTEM}/simulation.csv")
     tracker.log_text(run, ingested.report, "read-report.txt")
     source = log_bundle(tracker, run, candidate.folder, encoder, _example(encoder, split.test))
     with tempfile.TemporaryDirectory(prefix=".fetch.", dir=config.store) as folder:

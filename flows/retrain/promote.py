@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from prefect import task
 
 from sojourn.flows.console import console
 from sojourn.flows.retrain.gate import REASONS_TAG, Gate, as_tag, next_steps, reasons_of
 from sojourn.flows.store.lock import store_lock
-from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.tracking.tracker import BUNDLE, CHALLENGER, CHAMPION, GATES_FAILED, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, PromotionOrder, carry_out, finish_orders, sweep_candidates
 from sojourn.flows.versions.version_list import FAILED, GATE, OTHER_TAG, PASSED, other_than, reason_left
 
+MARKS = MappingProxyType({CHAMPION: "✓", CHALLENGER: "✗"})
+"""Before a run's name."""
 MAX_DESCRIPTION = 5_000
 """The most characters of a version's description in MLflow's database."""
 
@@ -37,8 +40,8 @@ class Promotion:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A candidate after its gates. source: its bundle's URI in its run. sha256: of its manifest.
-    champion: the version in its gates, or None. run_name: the run's new name after the verdict,
-    which comes first as lists of runs cut names at their end; "" = the run keeps its name."""
+    champion: the version in its gates, or None. run_name: the run's new name, which the verdict's mark
+    precedes; "" = the run keeps its name. words: its figures in plain words."""
 
     name: str
     run_id: str
@@ -47,6 +50,7 @@ class Judged:
     champion: int | None
     gates: tuple[Gate, ...]
     run_name: str = ""
+    words: str = ""
 
 
 @task(name="promote")
@@ -64,54 +68,66 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
         alias = CHAMPION if all(gate.is_passed for gate in gates) else CHALLENGER
         champion = tracker.version_of(judged.name, CHAMPION)
         is_unchanged = alias == CHAMPION and _holds(tracker, judged.name, champion, judged.sha256)
+        before = {record.version: record.tags for record in tracker.version_records(judged.name)}
+        other = None if is_unchanged else other_than(tags, before, champion)
+        stays = f"It made the bytes of version {champion} again, which stays champion." if is_unchanged else ""
+        links = (f"[bundle]({tracker.run_link(judged.run_id, BUNDLE)}) · "
+                 f"[versions of {judged.name}](#/models/{judged.name})")
+        tracker.describe(judged.run_id, described(judged.name, gates, card, other, (stays, judged.words, links)))
+        tracker.log(judged.run_id, None, {GATES_FAILED: sum(not gate.is_passed for gate in gates)})
         if champion is not None and is_unchanged:
             version = champion
             if judged.run_name:
-                tracker.rename(judged.run_id, f"version {champion} stays: {judged.run_name}")
+                tracker.rename(judged.run_id, f"= {judged.run_name}")
             tracker.end(judged.run_id)
         else:
             reasons = {f"{GATE}{gate.name}": f"{PASSED if gate.is_passed else FAILED}: {gate.finding}"
                        for gate in gates}
-            before = {record.version: record.tags for record in tracker.version_records(judged.name)}
-            other = other_than(tags, before, champion)
             marked = {} if other is None else {OTHER_TAG: other}
             order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
-                                   tracker.version_of(judged.name, alias), described(judged.name, gates, card, other),
+                                   tracker.version_of(judged.name, alias),
+                                   described(judged.name, gates, card, other, (judged.words,)),
                                    {**tags, **reasons, **({REASONS_TAG: as_tag(why)} if why else {}), **marked},
-                                   run_name=f"{alias}: {judged.run_name}" if judged.run_name else "")
+                                   run_name=f"{MARKS[alias]} {judged.run_name}" if judged.run_name else "")
             version = carry_out(store, tracker, order)
         sweep_candidates(store, tracker, judged.name)
     return Promotion(judged.name, version, alias, gates, is_unchanged, next_steps(why, judged.name, version))
 
 
-def described(name: str, gates: Sequence[Gate], card: str, other: str | None = None) -> str:
-    """A version's description: verdict, next steps, then the card, cut to MLflow's greatest length.
+def described(name: str, gates: Sequence[Gate], card: str, other: str | None = None,
+              more: Sequence[str] = ()) -> str:
+    """The description of a version or of its run: the verdict, further paragraphs, the gates, what to do next, then the
+    card, cut if MLflow has no room for its end. A run's page shows the first lines of it, the rest by a click.
 
-    name: of the model. other: a version with measures that are not comparable with these, or None.
+    name: of the model. more: the paragraphs. other: the version whose measures these are not comparable with; None =
+    there is none.
     """
     mark = "" if other is None else (
         f"\n\n**Not comparable** with {other}: figures of the two are of different requests. Only the gates "
         "compare both on the same ones.")
     steps = next_steps(reasons_of(gates), name)
     after = f"\n\n**Next**: {' '.join(steps)}" if steps else ""
-    text = f"{verdict(gates)}{after}{mark}\n\n{card}"
+    first, _, gate_lines = verdict(gates).partition("\n\n")
+    paragraphs = "\n\n".join(paragraph for paragraph in (first, *more, gate_lines) if paragraph)
+    text = f"{paragraphs}{after}{mark}\n\n{card}"
     if len(text) <= MAX_DESCRIPTION:
         return text
-    more = "\n\nThe rest is among the run's metrics.\n"
-    return text[:text.rindex("\n", 0, MAX_DESCRIPTION - len(more))] + more
+    end = "\n\nThe rest is among the run's metrics.\n"
+    return text[:text.rindex("\n", 0, MAX_DESCRIPTION - len(end))] + end
 
 
 def verdict(gates: Sequence[Gate]) -> str:
     """Markdown: whether the version may be deployed, and one line per gate, failed ones first.
 
     >>> print(verdict([Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy", False, "worse")]))
-    **Challenger, not to be deployed**: 1 of 2 gates failed.
+    **Challenger, not to be deployed**: 1 of 2 gates failed (accuracy).
     <BLANKLINE>
     - **failed** accuracy: worse
     - passed size of the forest: 1 MB of at most 5
     """
     n_failed = sum(not gate.is_passed for gate in gates)
-    first = (f"**Challenger, not to be deployed**: {n_failed} of {len(gates)} gates failed." if n_failed else
+    failed = ", ".join(gate.name for gate in gates if not gate.is_passed)
+    first = (f"**Challenger, not to be deployed**: {n_failed} of {len(gates)} gates failed ({failed})." if n_failed else
              f"**Champion when it was made**: it passed all {len(gates)} gates.")
     lines = [f"- {'passed' if gate.is_passed else '**failed**'} {gate.name}: {gate.finding}"
              for gate in sorted(gates, key=lambda gate: gate.is_passed)]

@@ -22,7 +22,7 @@ from sojourn.flows.tracking.tracker import CHAMPION
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
 from sojourn.simulator.experiments import pairing_label
-from sojourn.simulator.measures import interval_text, signed_text
+from sojourn.simulator.measures import interval_text, number_text, signed_text
 
 _NUMBERS = {
     "creation.ap_long": "average precision of “long-lived” at creation (higher = better)",
@@ -156,6 +156,32 @@ def version_card(facts: CardFacts, scores: Mapping[str, float], measures: Mappin
     ]) + "\n"
 
 
+def in_words(against_lookup: Difference | None, simulation: Replicated | None, family: str) -> str:
+    """The two figures that matter most, as sentences: how exact the predictions are, and what a scheduler gains."""
+    words = []
+    if against_lookup is not None and math.isfinite(against_lookup.mean_pct):
+        better = "better" if against_lookup.mean_pct < 0 else "worse"
+        sure = against_lookup.low_pct > 0 or against_lookup.high_pct < 0
+        words.append(f"Its predictions are {number_text(abs(against_lookup.mean_pct), 0)} % {better} than a table of "
+                     f"past lifetimes (`km`){'' if sure else ', which may be chance'}.")
+    if simulation is not None:
+        gain, low, high, best = _best_gain(simulation, family)
+        sure = low > 0 or high < 0
+        more = "more" if gain > 0 else "fewer"
+        words.append(f"With it `{best}` leaves {number_text(abs(gain))} % of the hosts {more} empty than best-fit"
+                     f"{'' if sure else ', which may be chance'}.")
+    return " ".join(words)
+
+
+def _best_gain(simulation: Replicated, family: str) -> tuple[float, float, float, str]:
+    """Of the best deployable policy: the gain over best-fit, pp, its interval, and the policy."""
+    table = simulation.table
+    best = max(DEPLOYABLE, key=lambda policy: float(table["gain_pp"].loc[pairing_label(policy, family)]))
+    gain, low, high = (float(table[name].loc[pairing_label(best, family)])
+                       for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
+    return gain, low, high, best
+
+
 def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup: Difference | None,
               simulation: Replicated | None, family: str) -> str:
     rows = []
@@ -168,10 +194,8 @@ def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup
             value, low, high = measures[name]
             rows.append((title, f"{value:.3f}", f"{low:.3f} to {high:.3f}" if np.isfinite(low) else "-", "owners"))
     if simulation is not None:
-        table = simulation.table
-        best = max(DEPLOYABLE, key=lambda policy: float(table["gain_pp"].loc[pairing_label(policy, family)]))
-        gain, low, high, n_replicas = (float(table[name].loc[pairing_label(best, family)])
-                                       for name in ("gain_pp", "gain_low_pp", "gain_high_pp", "n_seeds"))
+        gain, low, high, best = _best_gain(simulation, family)
+        n_replicas = float(simulation.table["n_seeds"].loc[pairing_label(best, family)])
         rows.append((f"empty hosts over best-fit, `{best}`, best of {len(DEPLOYABLE)} policies, pp (higher = better)",
                      signed_text(gain), interval_text(low, high),
                      f"{n_replicas:.0f} replicas"))

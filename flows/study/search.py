@@ -28,7 +28,7 @@ from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.store.caches import check_same_code, source_hash
 from sojourn.flows.tracking.databases import ready_trials
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import SYSTEM, Tracker
 from sojourn.flows.workers.dask import NewWorker, run_grouped
 from sojourn.flows.workers.flow import store_flow
 from sojourn.models.lifetime import SEARCH_SPACES, Bounds, FitSettings, SearchSpace
@@ -151,7 +151,7 @@ def _log(tracker: Tracker, family: str, found: optuna.Study, searched: Searched,
     with tracker.run(f"search {family}", tags) as run:
         tracker.log(run, {**searched.best, "n_trials": searched.n_trials, "timeout_s": timeout_s},
                     {"share_of_defaults": searched.value})
-        tracker.log_text(run, json.dumps(trials, indent=1) + "\n", "trials.json")
+        tracker.log_text(run, json.dumps(trials, indent=1) + "\n", f"{SYSTEM}/trials.json")
         tracker.log_figure(run, search_figure([trial.value for trial in found.trials]), "search.png")
 
 

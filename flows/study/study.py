@@ -42,7 +42,7 @@ from sojourn.flows.retrain.train import (
     with_fitted,
 )
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.tracker import FAMILY, STUDY, Tracker, train_and_test
+from sojourn.flows.tracking.tracker import FAMILY, STUDY, SYSTEM, Tracker, run_name, train_and_test
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
 from sojourn.flows.workers.flow import store_flow
 from sojourn.models.curve_table import CurveTable, HazardTable, online_table
@@ -264,7 +264,7 @@ def _log(config: RetrainConfig, tracker: Tracker, found: Study, instants: Mappin
     if found.suspects:
         tags[SUSPECTS] = ", ".join(found.suspects)
     data = train_and_test(config.source, found.trace, found.data_hash, found.test_from_s, found.n_past, found.n_test)
-    with tracker.run(f"study {found.trace} {datetime.now(UTC):%Y-%m-%d}", tags, data=data) as run:
+    with tracker.run(run_name(found.trace, datetime.now(UTC).date(), before="study"), tags, data=data) as run:
         for family, values in found.scores.items():
             bounds = {f"{name}.{side}": bound for name, ends in found.intervals[family].items()
                       for side, bound in zip(("low", "high"), ends, strict=True)}
@@ -281,4 +281,4 @@ def _log(config: RetrainConfig, tracker: Tracker, found: Study, instants: Mappin
         tracker.log_figure(run, calibration_figure(logged), "calibration.png")
         tracker.log_figure(run, age_figure(logged), "calibration-by-age.png")
         tracker.log_figure(run, coverage_weeks_figure(logged), "coverage-by-week.png")
-        tracker.log_text(run, json.dumps(_finite(logged), indent=1, sort_keys=True) + "\n", f"{STUDY}.json")
+        tracker.log_text(run, json.dumps(_finite(logged), indent=1, sort_keys=True) + "\n", f"{SYSTEM}/{STUDY}.json")

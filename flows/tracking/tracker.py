@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -30,14 +31,35 @@ if TYPE_CHECKING:
 
 USAGE = "usage"
 """Kind of a run, and of a version, of a usage model."""
+NOTE = "mlflow.note.content"
+"""The tag that MLflow shows as the description of a run or of an experiment."""
+SYSTEM = "system"
+"""Folder among a run's artifacts: files that programs read and few persons do."""
+GATES_FAILED = "gates_failed"
+"""A metric of a retrain: 0 = champion."""
+AGAINST_KM, AGAINST_CHAMPION, HOSTS_GAINED = "vs_km_pct", "vs_champ_pct", "host_gain_pp"
+"""Metrics of a retrain at a glance, their names as short as a column of the run list: the Brier score over ages against
+that of `km` and of the champion at the time, % (below 0 = better); empty hosts over best-fit by the best policy that
+can be deployed, percentage points (above 0 = better)."""
+SHOWN_METRICS = (GATES_FAILED, HOSTS_GAINED, AGAINST_CHAMPION, AGAINST_KM)
+"""Columns of the run list; whatever judged a run, they have the same names."""
+_VIEW = "sojourn"
 EXPERIMENT_TAGS = MappingProxyType({
     "mlflow.experimentKind": "custom_model_development",
-    "mlflow.note.content": "Runs of Sojourn: retrains with a child for each family, studies, comparisons, checks. The "
-                           "tag `kind` tells them apart; a retrain's name begins with its verdict.",
+    NOTE: "Runs of Sojourn: retrains with a child for each family, studies, comparisons, checks. The tag `kind` tells "
+          "them apart. A retrain's name begins with its verdict: ✓ it became champion, ✗ a gate failed, = it made the "
+          "champion's bytes again. Its description has the gates.",
+    f"mlflow.sharedViewState.{_VIEW}": json.dumps({
+        "selectedColumns": ["attributes.`Created`", *(f"metrics.`{name}`" for name in SHOWN_METRICS), "params.`family`",
+                            "attributes.`Duration`"]}),
 })
-RUNS_VIEW = "workflowType=machine_learning"
-"""Part of an experiment's address: with it MLflow 3.17 opens on the runs. Else it opens on the
-browser's last view, at first an overview of traces of language models."""
+RUNS_VIEW = f"workflowType=machine_learning&viewStateShareKey={_VIEW}"
+"""Of an experiment's address: MLflow 3.17 opens on the runs then, with the columns of `EXPERIMENT_TAGS`. Else it goes
+by what the browser showed last, at first an overview of traces of language models, whatever `mlflow.experimentKind` is;
+and its list of runs shows no metric."""
+NAME_LIMIT = 25
+"""Letters of a run's name that MLflow's list shows."""
+_NOTE_LIMIT = 5_000
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 """Aliases of versions."""
@@ -52,6 +74,25 @@ CLEANED_TAG = "cleaned"
 """Tag of a run and a version: when `sojourn clean` removed its artifacts."""
 LEFT_TAG = "rolled_back"
 """Tag of a version that was rolled back: why. No run promotes the same bytes again."""
+
+
+def run_name(trace: str, day: date, *, before: str = "", after: str = "", limit: int = NAME_LIMIT) -> str:
+    """A name that the list of runs shows, what matters first: its end is cut in a narrow window.
+
+    before, after: words around the trace's name, which is cut between two of its parts if it is long, and the day.
+
+    >>> from datetime import date
+    >>> run_name("NASA-iPSC-1993-3.1-cln.swf.gz", date(2026, 11, 25), before="✓", after="mixture")
+    '✓ NASA-iPSC 11-25 mixture'
+    >>> run_name("synthetic", date(2026, 1, 5), before="study"), run_name("openb", date(2026, 1, 5), before="a" * 19)
+    ('study synthetic 01-05', 'aaaaaaaaaaaaaaaaaaa 01-05')
+    """
+    others = [before[:limit - 6], f"{day:%m-%d}", after]
+    room = limit - sum(len(part) + 1 for part in others if part)
+    ends = [match.start() for match in re.finditer(r"[-_. ]|$", trace)]
+    whole = max((end for end in ends if end <= room), default=0)
+    parts = (others[0], trace[:whole or max(room, 0)], *others[1:])
+    return " ".join(part for part in parts if part)[:limit]
 
 
 def model_page(name: str, version_tags: Mapping[str, str]) -> tuple[dict[str, str], str]:
@@ -245,6 +286,14 @@ class Tracker:
         """Set a run's tag."""
         self._client.set_tag(run_id, name, value)
 
+    def describe(self, run_id: str, text: str) -> None:
+        """Set what MLflow shows as a run's description: Markdown, cut at the end of a line if it is too long."""
+        self.tag(run_id, NOTE, text if len(text) <= _NOTE_LIMIT else text[:text.rindex("\n", 0, _NOTE_LIMIT)])
+
+    def run_link(self, run_id: str, artifact: str = "") -> str:
+        """The address of a run's page, or of one of its artifacts, within MLflow's pages."""
+        return f"#/experiments/{self._experiment}/runs/{run_id}{f'/artifacts/{artifact}' if artifact else ''}"
+
     def log_text(self, run_id: str, text: str, name: str) -> None:
         """Log a text artifact."""
         self._client.log_text(run_id, text, name)
@@ -315,7 +364,7 @@ class Tracker:
     def runs_page(self, server: str) -> str:
         """The address of the list of runs; `server` if nothing has been logged."""
         experiment = self._client.get_experiment_by_name(EXPERIMENT)
-        return server if experiment is None else f"{server}/#/experiments/{experiment.experiment_id}?{RUNS_VIEW}"
+        return server if experiment is None else f"{server}/#/experiments/{experiment.experiment_id}/runs?{RUNS_VIEW}"
 
     def artifact_uri(self, run_id: str) -> str:
         """The URI of a run's artifacts."""
@@ -351,7 +400,7 @@ class Tracker:
         for run in self._pages(f"tags.kind = '{kind}' and attributes.status = 'FINISHED'"):
             key = tuple(run.data.tags[tag] for tag in tags)
             if key not in latest:
-                latest[key] = self._document(run.info.artifact_uri, f"{kind}.json")
+                latest[key] = self._document(run.info.artifact_uri, f"{SYSTEM}/{kind}.json")
         return list(latest.values())
 
     def _pages(self, condition: str) -> Iterator[Any]:

@@ -32,7 +32,7 @@ from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.store.caches import check_same_code, source_hash
-from sojourn.flows.tracking.tracker import CHAMPION, USAGE, Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, NAME_LIMIT, USAGE, Tracker, run_name
 from sojourn.flows.usage.report import class_figure, period_figure
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
@@ -105,15 +105,17 @@ def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
     judged_on = JudgedOn(config.usage_trace.name, data_hash(grid), "the last days")
     tags = {"trace": config.usage_trace.name, "data_hash": data_hash(grid)[:12], "kind": USAGE,
             JUDGED_TAG: judged_on.key, "code_version": __version__}
-    what = f"{config.usage_trace.name} {datetime.now(UTC):%Y-%m-%d}"
+    today = datetime.now(UTC).date()
     begun = {**tags, "model": config.registered_name}
-    with tracker.run(f"train-usage {what}", begun) as run, stage("check and promote"):
+    name = run_name(config.usage_trace.name, today, before="train")
+    with tracker.run(name, begun) as run, stage("check and promote"):
         folder_of_run = _write(config, run, grid, fitted, rules, scores, tags)
         sha256 = BundleBytes.read(folder_of_run).sha256
         source = _log(tracker, run, config, folder_of_run, sha256, fitted, keyed(judged_on.key, scores),
                       stream.report().text())
         judged = Judged(config.registered_name, run, source, sha256,
-                        tracker.version_of(config.registered_name, CHAMPION), gates, what)
+                        tracker.version_of(config.registered_name, CHAMPION), gates,
+                        run_name(config.usage_trace.name, today, after="usage", limit=NAME_LIMIT - 2))
         promotion = promote(tracker, config.store, judged, _card(config, rules, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:

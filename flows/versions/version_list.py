@@ -55,7 +55,8 @@ _TITLE = 12
 
 @dataclass(frozen=True, slots=True)
 class VersionLine:
-    """is_comparable: judged on the champion's test data (see `JudgedOn`); None without a champion.
+    """One version. judged_on: the key of what judged it (see `JudgedOn`). is_comparable: it is the champion's key; None
+    if there is no champion.
 
     failed: names of failed gates. left: why it was rolled back, or "". cleaned: when its artifacts
     were removed, or "". measures: by their titles; missing if the run was deleted.
@@ -68,6 +69,7 @@ class VersionLine:
     window: str
     data_hash: str
     code_version: str
+    judged_on: str
     is_comparable: bool | None
     failed: tuple[str, ...]
     left: str
@@ -88,7 +90,7 @@ def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
         record.version, tuple(sorted(alias for alias, version in aliases.items() if version == record.version)),
         datetime.fromtimestamp(record.created_ms / 1000, UTC), record.tags.get("trace", ""),
         record.tags.get("window", ""), record.tags.get("data_hash", ""), record.tags.get("code_version", ""),
-        None if reference is None else judged[record.version] == reference,
+        judged[record.version], None if reference is None else judged[record.version] == reference,
         failed_gates(record.tags),
         record.tags.get(LEFT_TAG, ""), record.tags.get(CLEANED_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
     ) for record in records]
@@ -105,6 +107,28 @@ def _measures(metrics: Mapping[str, float]) -> dict[str, float]:
     return {title: metrics[name] for name, title in MEASURES.items() if name in metrics}
 
 
+def comparison_words(lines: Sequence[VersionLine]) -> str:
+    """The newest version against the champion: whether their figures can be compared, and what differs. Without a
+    champion, or if it is the newest itself, against the version before. "" if there is one version.
+
+    lines: the latest first.
+    """
+    champion = next((line for line in lines if CHAMPION in line.aliases), None)
+    newest = lines[0] if lines else None
+    other = next(iter(lines[1:]), None) if champion in (None, newest) else champion
+    if newest is None or other is None:
+        return ""
+    parts = {"data": (_data_text(newest), _data_text(other)), "window": (newest.window, other.window),
+             "code": (newest.code_version, other.code_version)}
+    differing = [f"{name} {own or '-'} against {others or '-'}" for name, (own, others) in parts.items()
+                 if own != others]
+    role = " (champion)" if other is champion else ""
+    verdict = ("comparable, judged on the same requests" if newest.judged_on == other.judged_on else
+               "not comparable, judged on other requests: only paired differences (against_...) and gates compare them")
+    differs = f" Differs: {'; '.join(differing)}." if differing else " Data, window and code are the same."
+    return f"Version {newest.version} against {other.version}{role}: {verdict}.{differs}"
+
+
 def version_rows(lines: Sequence[VersionLine]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Titles and rows of a table; a measure that no version has is left out."""
     shown = [title for title in MEASURES.values() if any(title in line.measures for line in lines)]
@@ -116,8 +140,12 @@ def version_rows(lines: Sequence[VersionLine]) -> tuple[tuple[str, ...], tuple[t
     return titles, rows
 
 
+def _data_text(line: VersionLine) -> str:
+    return f"{line.trace} {line.data_hash[:6]}".strip()
+
+
 def _judged_text(line: VersionLine) -> str:
-    text = f"{line.trace} {line.data_hash[:6]}".strip() or "-"
+    text = _data_text(line) or "-"
     return f"{text} (not comparable)" if line.is_comparable is False else text
 
 

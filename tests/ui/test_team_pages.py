@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from sojourn.flows.settings.store import TrackingUri
-from sojourn.flows.tracking.tracker import Tracker
+from sojourn.flows.tracking.tracker import SHOWN_METRICS, Tracker
 from watched_pages import Team, Watched
 
 pytestmark = pytest.mark.slow
@@ -29,11 +29,24 @@ def test_the_experiment_opens_on_runs_that_are_named_by_their_verdict(watched: W
     verdicts = [client.get_run(str(version.run_id)).info.run_name for version in versions]
     text = watched.text()
     for name in verdicts:
-        verdict, _, rest = name.partition(": synthetic 20")
-        assert verdict in ("champion", "challenger")
-        assert rest
-        assert f"{verdict}: syn" in text
+        verdict, trace, day, family = name.split()
+        assert (verdict in "✓✗", trace, len(day), family) == (True, "synthetic", 5, "hazard")
+        assert f"{verdict} {trace}" in text
+    for column in SHOWN_METRICS:  # of the list as it opens
+        assert column in text, column
     watched.picture("mlflow_runs.png")
+
+
+def test_a_runs_page_begins_with_its_verdict(watched: Watched, team: Team, mlflow_url: str) -> None:
+    client = MlflowClient(TrackingUri.of_file(team.store / "mlflow.db").plain)
+    run = client.get_run(str(client.get_model_version(NAME, "2").run_id)).info
+    page = watched.page
+    page.goto(f"{mlflow_url}/#/experiments/{run.experiment_id}/runs/{run.run_id}")
+    page.get_by_text("Its predictions are").first.wait_for()
+    text = watched.text()
+    assert "gates" in text and "than a table of past lifetimes" in text
+    assert text.index("Its predictions are") < text.index("Metrics (")
+    watched.picture("mlflow_run.png")
 
 
 def test_two_versions_are_compared_in_one_table(watched: Watched, team: Team, mlflow_url: str) -> None:

@@ -215,6 +215,11 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
     runs = client.search_runs([each.experiment_id for each in client.search_experiments()], "tags.kind = 'cells'")
     child = next(run for run in runs if run.data.params["predictor"] == "recall:0.8")
+    parent = client.get_run(child.data.tags["mlflow.parentRunId"])
+    assert parent.info.run_name.startswith("recall-sweep ") and len(parent.info.run_name) <= 25
+    answers = parent.data.tags["mlflow.note.content"].split("\n\n")
+    assert len(answers) == len(set(answers)) > 0 and all(" load 0.8: " in line for line in answers)
+    assert {each.path for each in client.list_artifacts(parent.info.run_id, "system")} == {"system/comparison.json"}
     by_seed = {each.step: each.value for each in client.get_metric_history(child.info.run_id, "seed/gain_pp")}
     assert sorted(by_seed) == [0, 1]
     assert child.inputs is not None

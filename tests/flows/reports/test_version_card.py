@@ -3,7 +3,7 @@
 from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.gates import Difference
 from sojourn.flows.retrain.promote import MAX_DESCRIPTION, described
-from sojourn.flows.retrain.report import CardFacts, version_card
+from sojourn.flows.retrain.report import CardFacts, in_words, version_card
 
 NAME = "sojourn-lifetime"
 FACTS = CardFacts(NAME, "hazard", "hazard: best, on 200 ends.", (3_600,), "trace.swf",
@@ -38,9 +38,10 @@ def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
 
 def test_the_verdict_stands_first() -> None:
     text = described(NAME, GATES, _card())
-    assert text.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed.\n\n- **failed** accuracy against "
-                           "km: worse\n- passed size of the forest: 1 MB of at most 5\n\n**Next**: See the failed "
-                           "gates: docs/gates.md says what each one asks.\n\n**hazard** of `trace.swf`")
+    assert text.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed (accuracy against km).\n\n"
+                           "- **failed** accuracy against km: worse\n- passed size of the forest: 1 MB of at most 5"
+                           "\n\n**Next**: See the failed gates: docs/gates.md says what each one asks.\n\n"
+                           "**hazard** of `trace.swf`")
     assert described(NAME, GATES[:1], "").startswith("**Champion when it was made**: it passed all 1 gates.")
 
 
@@ -52,3 +53,19 @@ def test_a_long_card_is_cut_at_a_line_of_its_measures() -> None:
     assert body.endswith(" |")
     assert described(NAME, GATES, _card()) == described(NAME, GATES, _card())
     assert "The rest" not in described(NAME, GATES, _card())
+
+
+def test_a_figure_in_plain_words() -> None:
+    assert in_words(Difference(-14.8, -23.4, -6.7, 4.0), None, "hazard") == (
+        "Its predictions are 15 % better than a table of past lifetimes (`km`).")
+    assert in_words(Difference(3.2, -5.0, 10.6, 4.0), None, "hazard") == (
+        "Its predictions are 3 % worse than a table of past lifetimes (`km`), which may be chance.")
+    assert in_words(None, None, "hazard") == ""
+
+
+def test_figures_and_links_stand_before_the_gates_since_a_runs_page_shows_the_first_lines() -> None:
+    text = described(NAME, GATES, "card", None, ("", "In words.", "[bundle](#/x)"))
+    assert text.split("\n\n")[:3] == [
+        "**Challenger, not to be deployed**: 1 of 2 gates failed (accuracy against km).", "In words.", "[bundle](#/x)"]
+    assert text.split("\n\n")[3].startswith("- **failed** accuracy against km: worse\n- passed size")
+    assert text.endswith("\n\ncard")

@@ -11,7 +11,19 @@ import pytest
 from sojourn.features.synthetic import START_UNIX_S
 from sojourn.flows.retrain.ingest import content_hash
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
+from sojourn.flows.tracking.tracker import (
+    AGAINST_CHAMPION,
+    AGAINST_KM,
+    CHALLENGER,
+    CHAMPION,
+    GATES_FAILED,
+    HOSTS_GAINED,
+    NAME_LIMIT,
+    NOTE,
+    SHOWN_METRICS,
+    SYSTEM,
+    Tracker,
+)
 from sojourn.models.measures import time_label
 from sojourn.serving import Predictor, load_bundle
 
@@ -123,19 +135,32 @@ def test_a_measure_has_the_same_name_only_where_the_same_judged_it(store: Path) 
     assert keys[0] == keys[2] != keys[1]
     assert keys[0].startswith("synthetic-")
     assert not any(name.startswith(f"{keys[0]}/") for name in names[1])
-    paired = {name for name in names[0] if name.startswith("against_")}
+    assert {GATES_FAILED, AGAINST_KM, HOSTS_GAINED} <= names[0]
+    paired = {name for name in names[0] if name.startswith("against_") or name in SHOWN_METRICS}
     assert {"against_km.brier_pct.low", "against_best_fit.joint-fit_pp"} <= paired
     assert names[0] == paired | {f"{keys[0]}/{name}" for name in map(_last, names[0] - paired)}
     assert names[1] - names[0] >= {"against_champion.brier_pct", f"{keys[1]}/ages.ibs"}
-    assert {*map(_last, names[0])} | {f"against_champion.brier_pct{side}" for side in ("", ".low", ".high")} == {
-        *map(_last, names[1])} == {*map(_last, names[2])}
+    champions = {AGAINST_CHAMPION, *(f"against_champion.brier_pct{side}" for side in ("", ".low", ".high"))}
+    assert {*map(_last, names[0])} | champions == {*map(_last, names[1])} == {*map(_last, names[2])}
     assert {"ages.ibs", "creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"
             } <= {*map(_last, names[0])}
     assert "not_comparable_with" not in first.tags
     assert second.tags["not_comparable_with"] == f"version 1, then champion, which {keys[0]} judged"
     assert "**Not comparable** with version 2, then champion" in (third.description or "")
     runs = [client.get_run(version.run_id or "") for version in (second, third)]
-    assert [run.info.run_name[:-10] for run in runs] == ["champion: synthetic ", "challenger: synthetic "]
+    assert [run.info.run_name[:12] for run in runs] == ["✓ synthetic ", "✗ synthetic "]
+    assert all(len(run.info.run_name) <= NAME_LIMIT for run in runs)
+    assert [run.data.metrics[GATES_FAILED] > 0 for run in runs] == [False, True]
+    for run, found in zip(runs, (second, third), strict=True):
+        note = run.data.tags[NOTE]
+        assert note.split("\n")[0] == (found.description or "").split("\n")[0]  # the verdict
+        assert f"[bundle](#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/bundle)" in note
+        assert note.split("\n")[2].startswith("Its predictions are ")  # the page shows the first lines
+        assert run.data.params["judged_on"] == run.data.tags["judged_on"]
+        assert {each.path for each in client.list_artifacts(run.info.run_id)} == {
+            "bundle", "overview.png", "accuracy.png", "tables.txt", "read-report.txt", SYSTEM}
+        assert {each.path for each in client.list_artifacts(run.info.run_id, SYSTEM)} == {
+            f"{SYSTEM}/refresh.txt", f"{SYSTEM}/simulation.csv"}
     assert {run.data.tags["kind"] for run in runs} == {"retrain"}
     page = client.get_registered_model("sojourn-lifetime")
     assert "how long a request" in page.description

@@ -16,7 +16,7 @@ from sojourn.flows.cli import app
 from sojourn.flows.reports.results_pages import results_pages, write_results
 from sojourn.flows.reports.study_report import StudyDocument, study_markdown, study_tables
 from sojourn.flows.settings.retrain import RetrainConfig
-from sojourn.flows.tracking.tracker import STUDY, Tracker
+from sojourn.flows.tracking.tracker import STUDY, SYSTEM, Tracker
 from sojourn.models.lifetime import AgeGain
 
 FOUND = {
@@ -93,7 +93,7 @@ def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Calla
     tracker = Tracker(RetrainConfig(store=tmp_path).mlflow_uri, tmp_path / "artifacts")
     for trace, n_test, status in (("a", 1, "FINISHED"), ("a", 2, "FINISHED"), ("a", 3, "FAILED"), ("b", 4, "FINISHED")):
         run = tracker.start(f"study {trace}", {"kind": STUDY, "trace": trace})
-        tracker.log_text(run, json.dumps({**FOUND, "trace": trace, "n_test": n_test}), f"{STUDY}.json")
+        tracker.log_text(run, json.dumps({**FOUND, "trace": trace, "n_test": n_test}), f"{SYSTEM}/{STUDY}.json")
         tracker.end(run, status)
     page = tmp_path / "results.md"
     result = CliRunner().invoke(app, ["results", str(page), "--store", str(tmp_path)])

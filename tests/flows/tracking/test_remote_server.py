@@ -19,7 +19,7 @@ from made_postgres import postgres_folder, postgres_server
 from made_servers import mlflow_server
 from sojourn.flows.commands.options import CHALLENGER
 from sojourn.flows.settings.store import TrackingUri
-from sojourn.flows.tracking.tracker import CHAMPION, STUDY, Tracker
+from sojourn.flows.tracking.tracker import CHAMPION, STUDY, SYSTEM, Tracker
 from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow
@@ -76,7 +76,7 @@ def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str)
     tracker.set_alias(NAME, CHAMPION, 1)
     _sojourn(root, "one", uri, *retrain, "--again")  # without the first one's store: the champion comes from the server
     with tracker.run("study", {"kind": STUDY, "trace": "small"}) as run:
-        tracker.log_text(run, json.dumps(FOUND), f"{STUDY}.json")
+        tracker.log_text(run, json.dumps(FOUND), f"{SYSTEM}/{STUDY}.json")
 
     client = mlflow.MlflowClient(uri, uri)
     second = client.get_model_version(NAME, "2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,17 @@ import sojourn.flows
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.tracking.client import TrackingError
-from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, STUDY, Tracker
+from sojourn.flows.tracking.tracker import (
+    CHALLENGER,
+    CHAMPION,
+    NAME_LIMIT,
+    NOTE,
+    SHOWN_METRICS,
+    STUDY,
+    SYSTEM,
+    Tracker,
+    run_name,
+)
 
 
 @pytest.fixture()
@@ -144,9 +156,33 @@ def test_a_stores_name_may_hold_blanks_and_marks(tmp_path: Path, new_store: Call
     before = (store / "mlflow.db").read_bytes()
     tracker = Tracker(RetrainConfig(store=store).mlflow_uri, store / "artifacts")
     with tracker.run("study", {"kind": STUDY, "trace": "small"}) as run:
-        tracker.log_text(run, '{"trace": "small"}', f"{STUDY}.json")
+        tracker.log_text(run, '{"trace": "small"}', f"{SYSTEM}/{STUDY}.json")
     assert tracker.studies() == [{"trace": "small"}]
     assert (store / "mlflow.db").read_bytes() != before
     assert [path.name for path in tmp_path.iterdir()] == [store.name]
     version = tracker.register("made", str(store), run, "", {})
     assert tracker.versions("made") == [version]
+
+
+@pytest.mark.parametrize("trace", ["synthetic", "NASA-iPSC-1993-3.1-cln.swf.gz", "openb", "x" * 60, ""])
+@pytest.mark.parametrize("words", ["✓ hazard", "= gbdt-uptime", "study", "lava-readings", "w" * 60])
+def test_a_run_has_a_name_that_the_list_shows_whole(trace: str, words: str) -> None:
+    name = run_name(trace, date(2026, 11, 25), before=words)
+    assert len(name) <= NAME_LIMIT
+    assert name.endswith(" 11-25") and name.startswith(words[:NAME_LIMIT - 6])
+    verdict = run_name(trace, date(2026, 11, 25), before="✓", after="gbdt-uptime")
+    assert len(verdict) <= NAME_LIMIT and verdict.endswith(" 11-25 gbdt-uptime")
+
+
+def test_the_list_of_runs_opens_with_the_metrics_that_matter(tracker: Tracker) -> None:
+    with tracker.run("a", {}) as run:
+        tracker.log(run, None, dict.fromkeys(SHOWN_METRICS, 1.0))
+        tracker.describe(run, "one line\n" * 2_000)
+    address = tracker.runs_page("http://127.0.0.1:5000")
+    client = MlflowClient(tracker.uri.plain)
+    found = client.get_run(run)
+    key = f"mlflow.sharedViewState.{address.rpartition('viewStateShareKey=')[2]}"
+    view = json.loads(client.get_experiment(found.info.experiment_id).tags[key])
+    assert {f"metrics.`{name}`" for name in found.data.metrics} == {
+        name for name in view["selectedColumns"] if name.startswith("metrics.")}
+    assert 4_900 < len(found.data.tags[NOTE]) <= 5_000 and found.data.tags[NOTE].endswith("one line")

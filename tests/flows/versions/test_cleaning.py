@@ -25,7 +25,7 @@ from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.store.caches import parts_file
 from sojourn.flows.tracking.logged_model import log_bundle
-from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON, Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, CLEANED_TAG, COMPARISON, SYSTEM, Tracker
 from sojourn.flows.versions import cleaning as module
 from sojourn.flows.versions.cleaning import clean, plan_cleaning
 from sojourn.flows.versions.promotion import BundleBytes, read_sha256
@@ -107,7 +107,7 @@ def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: T
     runs = []
     for number in range(3):
         with four.run(f"comparison {number}", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as run:
-            four.log_text(run, '{"trace": "t", "name": "c"}', f"{COMPARISON}.json")
+            four.log_text(run, '{"trace": "t", "name": "c"}', f"{SYSTEM}/{COMPARISON}.json")
         runs.append(run)
     with four.run("cut off", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as failed:
         four.end(failed, "FAILED")

@@ -123,7 +123,7 @@ def test_killed_at_any_step_the_next_run_leaves_one_state(made: Made, store: Pat
     if is_written:
         assert judged.run_id not in tracker.running()
         info = MlflowClient(tracker.uri.plain).get_run(judged.run_id).info
-        assert (info.status, info.run_name) == ("FINISHED", "champion: once")
+        assert (info.status, info.run_name) == ("FINISHED", "✓ once")
     assert len(lines) <= 2
 
 

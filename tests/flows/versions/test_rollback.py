@@ -6,6 +6,8 @@ import errno
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,14 @@ from sojourn.flows.tracking.pull import ModelUri, find_version
 from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, LEFT_TAG, Tracker
 from sojourn.flows.versions import promotion as promotion_journal
 from sojourn.flows.versions.promotion import BundleBytes, read_sha256, repair_store
-from sojourn.flows.versions.version_list import lost_aliases, roll_back, version_lines, version_rows
+from sojourn.flows.versions.version_list import (
+    VersionLine,
+    comparison_words,
+    lost_aliases,
+    roll_back,
+    version_lines,
+    version_rows,
+)
 from sojourn.serving import BundleError
 
 NAME = "made"
@@ -239,3 +248,22 @@ def test_versions_stand_side_by_side(store: Path, two: Tracker) -> None:
     assert rows[1][:4] == ("1", "champion", "made aaa", "passed") and rows[1][5] == "0.25"
     with pytest.raises(ValueError, match="the registered model must be one of made, got 'x'"):
         version_lines(two, "x")
+
+
+def _line(version: int, aliases: tuple[str, ...], judged_on: str, data_hash: str) -> VersionLine:
+    return VersionLine(version, aliases, datetime(2026, 1, version, tzinfo=UTC), "made", "before 9 s", data_hash,
+                       "0.1.0", judged_on, None, (), "", "", {})
+
+
+def test_what_differs_and_whether_two_versions_can_be_compared_stands_first() -> None:
+    first, same, other = (_line(1, (CHAMPION,), "made-1", "aaaaaaaa"), _line(2, (), "made-1", "aaaaaaaa"),
+                          _line(3, (), "made-2", "bbbbbbbb"))
+    assert comparison_words([same, first]) == (
+        "Version 2 against 1 (champion): comparable, judged on the same requests. Data, window and code are the same.")
+    assert comparison_words([other, same, first]) == (
+        "Version 3 against 1 (champion): not comparable, judged on other requests: only paired differences "
+        "(against_...) and gates compare them. Differs: data made bbbbbb against made aaaaaa.")
+    newest = replace(other, aliases=(CHAMPION,))
+    assert comparison_words([newest, same]).startswith("Version 3 against 2: not comparable")
+    assert comparison_words([other, same]).startswith("Version 3 against 2: not comparable")  # there is no champion
+    assert comparison_words([first]) == comparison_words([]) == ""
