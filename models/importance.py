@@ -1,9 +1,11 @@
-"""The features that matter to a model (SHAP values by LightGBM's TreeSHAP), and a bundle's background rows."""
+"""The features that matter to a model (SHAP values by LightGBM's TreeSHAP), as pictures too,
+and a bundle's background rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +14,9 @@ from sojourn.models.bundle_writer import LEARNT_KINDS
 from sojourn.models.lifetime import Exported, LifetimeModel
 from sojourn.serving.curves import KINDS
 from sojourn.serving.inputs import Encoder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 N_BACKGROUND = 16
 """Earlier requests in a bundle: 512 coalitions of 9 groups are then 8,192 curves, under a second."""
@@ -73,3 +78,32 @@ def _middles(n: int, n_shares: int) -> np.ndarray:
 
 def _as_json(row: Sequence[float]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in row]
+
+
+def importance_figure(names: Sequence[str], gains: Sequence[float], family: str) -> Figure:
+    """The 20 features with the largest split gain, as shares of the total."""
+    from matplotlib.figure import Figure
+
+    total = sum(gains) or 1.0
+    largest = sorted(zip(gains, names, strict=True), reverse=True)[:20][::-1]
+    figure = Figure(figsize=(7, 5.5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.barh([name for _, name in largest], [100.0 * gain / total for gain, _ in largest], color="#1b7f79")
+    axes.set_xlabel("share of split gain, % (higher = used more)")
+    axes.set_title(f"What {family} looks at", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def shap_figure(names: Sequence[str], means: Sequence[float], family: str, n_rows: int, unit: str) -> Figure:
+    """The 15 features with the largest mean |SHAP| over a sample of `n_rows` test rows, in units of the score."""
+    from matplotlib.figure import Figure
+
+    largest = sorted(zip(means, names, strict=True), reverse=True)[:15][::-1]
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.barh([name for _, name in largest], [mean for mean, _ in largest], color="#1b7f79")
+    axes.set_xlabel(f"mean |SHAP|, {unit} (higher = moves answers more)")
+    axes.set_title(f"What moves {family}'s answers ({n_rows:,} test rows)", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -20,11 +20,11 @@ from sojourn.flows.compare.cells import CellResult
 from sojourn.flows.compare.grid import Cell
 from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import ComparisonDocument
-from sojourn.flows.reports.figures import draw_gains
 from sojourn.flows.reports.section import Section
-from sojourn.flows.tracking.tracker import COMPARISON, SYSTEM, Tracker, run_name, whole_trace
+from sojourn.flows.tracking.tracker import COMPARISON, NOTE, SYSTEM, Tracker, run_name, whole_trace
 from sojourn.simulator.experiments import BASELINE
 from sojourn.simulator.measures import gap_closed_pct
+from sojourn.simulator.page import gains_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +179,7 @@ def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable
             figures[f"gains-{stem}-load-{part['load']:g}"] = gains_figure(rows, part["description"])
         _log_found(tracker, run, params, found, tables, figures)
         page = params.get("page")
-        tracker.describe(run, "\n\n".join([*answers, *([f"Page: `{page}`"] if page else [])]))
+        tracker.tag(run, NOTE, "\n\n".join([*answers, *([f"Page: `{page}`"] if page else [])]))
         tracker.end(run, "FINISHED" if is_whole else "FAILED")
 
 
@@ -227,13 +227,3 @@ def _by_seed(cells: pd.DataFrame, params: Mapping[str, Any]) -> dict[int, dict[s
     numbers = own.select_dtypes("number").drop(columns="load")
     return {int(str(seed)): {f"seed/{name}": float(value) for name, value in row.items()}
             for seed, row in numbers.iterrows()}
-
-
-def gains_figure(summary: pd.DataFrame, title: str) -> Figure:
-    """Gain over best-fit of each policy and predictor, pp, with 95 % intervals: rows of one workload and load."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 1.8 + 0.26 * len(summary)), layout="constrained")
-    draw_gains(figure.add_subplot(), summary)
-    figure.suptitle(title, fontsize=9, x=0.02, ha="left", color="#444444")
-    return figure

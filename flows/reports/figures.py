@@ -12,7 +12,7 @@ import numpy as np
 from sojourn.models.lifetime import LIFETIME_MODELS
 from sojourn.models.measures import AGES_S, UPTIME_SHARES, time_label
 from sojourn.serving.curves import LifetimeCurve
-from sojourn.simulator.measures import signed_text
+from sojourn.simulator.page import draw_gains
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,12 +25,7 @@ COLOURS: Mapping[str, str] = dict(zip(LIFETIME_MODELS, _PALETTE, strict=False))
 """By family; later families have matplotlib's colours."""
 _STYLES: Mapping[str, Mapping[str, Any]] = {"hazard": {"linewidth": 3.0}, "mixture": {"linestyle": "--"}}
 """Line styles by family: a mixture that is all hazard lies on the hazard's line; both must show."""
-_GAIN, _LOSS, _BOUND = "#1b7f79", "#b5483a", "#8c8c8c"
-_N_PLACES = 41
-_LINE_HEIGHT = 0.055
-"""Height of a label, as a share of a panel of about 3 inches."""
-_APART = 0.16
-"""Distance of labels, as a share of the panel, if there is room."""
+_GAIN = "#1b7f79"
 TICKS_S = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d",
            604_800: "7 d", 2_592_000: "30 d", 15_552_000: "180 d", 94_608_000: "3 y"}  # fmt: skip
 FINE_TICKS_S = {1: "1 s", 2: "2 s", 5: "5 s", 10: "10 s", 30: "30 s", 60: "1 min", 120: "2 min", 300: "5 min",
@@ -60,35 +55,6 @@ def overview_figure(scores: Mapping[str, Mapping[str, float]], simulation: pd.Da
     draw_gains(second, simulation)
     figure.suptitle("\n".join(textwrap.wrap(title, 80 if is_stacked else 140)), fontsize=11, x=0.02, ha="left",
                     color="#444444")
-    return figure
-
-
-def importance_figure(names: Sequence[str], gains: Sequence[float], family: str) -> Figure:
-    """The 20 features with the largest split gain, as shares of the total."""
-    from matplotlib.figure import Figure
-
-    total = sum(gains) or 1.0
-    largest = sorted(zip(gains, names, strict=True), reverse=True)[:20][::-1]
-    figure = Figure(figsize=(7, 5.5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.barh([name for _, name in largest], [100.0 * gain / total for gain, _ in largest], color=_GAIN)
-    axes.set_xlabel("share of split gain, % (higher = used more)")
-    axes.set_title(f"What {family} looks at", loc="left")
-    plain(axes)
-    return figure
-
-
-def shap_figure(names: Sequence[str], means: Sequence[float], family: str, n_rows: int, unit: str) -> Figure:
-    """The 15 features with the largest mean |SHAP| over a sample of `n_rows` test rows, in units of the score."""
-    from matplotlib.figure import Figure
-
-    largest = sorted(zip(means, names, strict=True), reverse=True)[:15][::-1]
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.barh([name for _, name in largest], [mean for mean, _ in largest], color=_GAIN)
-    axes.set_xlabel(f"mean |SHAP|, {unit} (higher = moves answers more)")
-    axes.set_title(f"What moves {family}'s answers ({n_rows:,} test rows)", loc="left")
-    plain(axes)
     return figure
 
 
@@ -145,30 +111,6 @@ def draw_f1_by_share(axes: Axes, scores: Mapping[str, Mapping[str, float]], thre
     plain(axes)
 
 
-def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
-    """Gain in empty hosts over best-fit per policy and predictor."""
-    rows = simulation[simulation["policy"] != "best-fit"].iloc[::-1]
-    labels = [policy if not predictor else f"{policy} · {predictor}"
-              for policy, predictor in zip(rows["policy"], rows["predictor"], strict=True)]
-    gains = rows["gain_pp"].tolist()
-    axes.barh(labels, gains, color=[_GAIN if gain >= 0 else _LOSS for gain in gains])
-    if "gain_low_pp" in rows and rows["gain_low_pp"].notna().all():
-        half = (rows["gain_high_pp"] - rows["gain_low_pp"]) / 2.0
-        axes.errorbar(gains, labels, xerr=half.tolist(), fmt="none", ecolor="#444444", elinewidth=1, capsize=3)
-        ends = [gain + (width if gain >= 0 else -width) for gain, width in zip(gains, half, strict=True)]
-    else:
-        ends = gains
-    span = max(map(abs, gains), default=1.0) or 1.0
-    for position, (gain, end) in enumerate(zip(gains, ends, strict=True)):
-        axes.text(end + (0.02 if gain >= 0 else -0.02) * span, position, signed_text(gain, 1), va="center",
-                  ha="left" if gain >= 0 else "right", fontsize=9)
-    axes.axvline(0, color="#444444", linewidth=0.8)
-    axes.margins(x=0.15)
-    axes.set_xlabel("empty hosts over best-fit, pp (higher = better; 95 % interval)")
-    axes.set_title("Empty hosts gained over best-fit", loc="left")
-    plain(axes)
-
-
 def two_panels(is_stacked: bool = False) -> tuple[Figure, tuple[Axes, Axes]]:
     """Two panels beside each other, or one above the other: 7 inches wide, as MLflow's pages have room for."""
     from matplotlib.figure import Figure
@@ -200,53 +142,6 @@ def plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.set_axisbelow(True)
-
-
-def label_lines(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], colours: Mapping[str, str]) -> None:
-    """Write each name on its line, far from other lines. lines: name -> points (x, y), x rising.
-
-    Limits of the axes must be set. A line without points has no label.
-    """
-    drawn = {name: np.array(points) for name, points in lines.items() if len(points)}
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    places = np.linspace(left + 0.08 * (right - left), right - 0.08 * (right - left), _N_PLACES)
-    heights = {name: np.interp(places, points[:, 0], points[:, 1], np.nan, np.nan) for name, points in drawn.items()}
-    taken: list[tuple[float, float]] = []
-    for name, points in drawn.items():
-        height = heights[name]
-        others = np.array([each for other, each in heights.items() if other != name]).reshape(-1, _N_PLACES)
-        gaps = np.abs(others - height) / (top - bottom)
-        room = np.where(np.isnan(gaps), 1.0, gaps).min(axis=0, initial=1.0)
-        for x, y in taken:
-            away = np.hypot((places - x) / (right - left), (height - y) / (top - bottom))
-            room = np.where(away < _APART, room - 1.0, room)
-        room = np.where(np.isnan(height), -np.inf, room)
-        at = int(room.argmax())
-        x, y = (places[at], height[at]) if np.isfinite(room[at]) else points[-1]
-        taken.append((x, y))
-        axes.text(x, y, name, color=colours.get(name, "#444444"), fontsize=8.5, fontweight="bold", ha="center",
-                  va="center", clip_on=True, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75,
-                                                   "pad": 0.6})
-
-
-def label_ends(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], colours: Mapping[str, str]) -> None:
-    """Write each name to the right of its line's last point, moved up or down if two would overlap.
-
-    Limits of the axes must be set, with room at the right. A line without points has no label.
-    """
-    ends = sorted((points[-1][1], points[-1][0], name) for name, points in lines.items() if points)
-    bottom, top = axes.get_ylim()
-    apart = _LINE_HEIGHT * (top - bottom)
-    heights = [y for y, _, _ in ends]
-    for k in range(1, len(heights)):
-        heights[k] = max(heights[k], heights[k - 1] + apart)
-    if heights and heights[-1] > top:  # moved down again from the top
-        heights[-1] = top
-        for k in range(len(heights) - 2, -1, -1):
-            heights[k] = min(heights[k], heights[k + 1] - apart)
-    for height, (_, x, name) in zip(heights, ends, strict=True):
-        axes.text(x, height, f"  {name}", va="center", fontsize=8.5, fontweight="bold",
-                  color=colours.get(name, "#444444"))
 
 
 def curve_figure(curve: LifetimeCurve, title: str) -> Figure:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from sojourn.flows.console import FittedTable
-from sojourn.flows.reports.figures import COLOURS, label_ends, label_lines, legend_beside, plain, two_panels
+from sojourn.flows.reports.figures import COLOURS, legend_beside, plain, two_panels
 from sojourn.flows.reports.section import markdown_rows
 from sojourn.models.measures import AGES_S, MEASURES, N_ENDS_MIN, PERCENTS, WEEKLY_AGES_S, age_prefix, time_label
 from sojourn.simulator.measures import number_text, signed_text
+from sojourn.simulator.page import label_ends, label_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ from sojourn import __version__
 from sojourn.features.split import Examples
 from sojourn.flows.console import console, stage
 from sojourn.flows.reports.comparison_report import policies_table
-from sojourn.flows.reports.figures import accuracy_figure, importance_figure, overview_figure, shap_figure
+from sojourn.flows.reports.figures import accuracy_figure, overview_figure
 from sojourn.flows.reports.study_report import refresh_table
 from sojourn.flows.retrain.features import Features, build_features
 from sojourn.flows.retrain.gate import DEPLOYABLE, REASONS_TAG, Gate, next_steps, of_tag
@@ -41,28 +41,16 @@ from sojourn.flows.retrain.judge import (
     write_candidate,
 )
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
-from sojourn.flows.retrain.report import (
-    CardFacts,
-    in_words,
-    models_table,
-    plain_text,
-    print_run,
-    print_standing,
-    version_card,
-)
+from sojourn.flows.retrain.report import CardFacts, models_table, plain_text, print_run, print_standing, version_card
 from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training, read_instants, train
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.caches import source_hash
 from sojourn.flows.tracking.logged_model import log_bundle
 from sojourn.flows.tracking.tracker import (
-    AGAINST_CHAMPION,
-    AGAINST_KM,
     CHALLENGER,
     CHAMPION,
     FAMILY,
-    HOSTS_GAINED,
     LEFT_TAG,
-    NAME_LIMIT,
     RETRAIN,
     SYSTEM,
     RunRecord,
@@ -74,7 +62,7 @@ from sojourn.flows.versions.cleaning import clean
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes, fetched, read_sha256
 from sojourn.flows.versions.version_list import GATE, JUDGED_TAG, PASSED, JudgedOn, keyed
 from sojourn.flows.workers.flow import store_flow
-from sojourn.models.importance import mean_abs_shap, n_shap_rows, shap_rows
+from sojourn.models.importance import importance_figure, mean_abs_shap, n_shap_rows, shap_figure, shap_rows
 from sojourn.models.lifetime import Exported
 from sojourn.publishing import whole_file
 from sojourn.serving.curves import KINDS
@@ -129,9 +117,8 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     begun = {"kind": RETRAIN, "model": config.registered_name, "trace": ingested.name,
              **run_tags(config, ingested, rivals.champion)}
     # begun before the training: from here on the tracking store is not needed until there is something to keep
-    begun_name = run_name(ingested.name, today, before="retrain")
-    with (tracker.run(begun_name, begun) as run,
-          tracker.system_metrics(run) if config.is_system_logged else nullcontext()):
+    name = run_name(ingested.name, today, before="retrain")
+    with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
         features, instants = read_instants(config, features)
         training = train(config, features)
         sample = "" if features.sample is None else features.sample.text()
@@ -150,10 +137,7 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
                                          evaluation, candidate, tags)
             tracker.log_text(run, plain_text(tables), TABLES)
             judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion,
-                            checked.gates,
-                            run_name(ingested.name, today, after=training.candidate, limit=NAME_LIMIT - 2),
-                            in_words(checked.against_lookup.get(training.candidate), evaluation.simulation,
-                                     training.candidate))
+                            checked.gates, run_name(ingested.name, today, after=training.candidate))
             paired = differences(checked, evaluation, training.candidate)
             tracker.log(run, None, {**paired, **at_a_glance(paired)})
             card = version_card(_facts(config, ingested, features, training, instants, tags["window"]),
@@ -273,16 +257,15 @@ def differences(checked: CheckedGates, evaluation: Evaluation, family: str) -> d
 
 
 def at_a_glance(paired: Mapping[str, float]) -> dict[str, float]:
-    """The metrics of the run list, rounded as its columns have room: of `differences`, those that are known.
+    """The metrics of the run list, with short names and two digits as its columns are narrow: of `differences`.
 
-    >>> at_a_glance({"against_km.brier_pct": -21.437, "against_best_fit.nilas_pp": 0.241,
-    ...              "against_best_fit.joint-fit_pp": 1.5, "against_best_fit.joint-fit_pp.low": 1.2})
+    >>> at_a_glance({"against_km.brier_pct": -21.437, "against_best_fit.a_pp": 0.24, "against_best_fit.b_pp": 1.5})
     {'vs_km_pct': -21.44, 'host_gain_pp': 1.5}
     """
     gains = [value for name, value in paired.items() if name.startswith("against_best_fit.") and name.endswith("_pp")]
-    found = {AGAINST_KM: paired.get("against_km.brier_pct"), AGAINST_CHAMPION: paired.get("against_champion.brier_pct"),
-             HOSTS_GAINED: max(gains, default=None)}
-    return {name: round(value, 2) for name, value in found.items() if value is not None}
+    known = {"vs_km_pct": paired.get("against_km.brier_pct"), "vs_champ_pct": paired.get("against_champion.brier_pct"),
+             "host_gain_pp": max(gains, default=None)}
+    return {name: round(value, 2) for name, value in known.items() if value is not None}
 
 
 def log_retrain(config: RetrainConfig, tracker: Tracker, run: str, ingested: Ingested, encoder: Encoder,

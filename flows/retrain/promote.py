@@ -12,7 +12,7 @@ from prefect import task
 from sojourn.flows.console import console
 from sojourn.flows.retrain.gate import REASONS_TAG, Gate, as_tag, next_steps, reasons_of
 from sojourn.flows.store.lock import store_lock
-from sojourn.flows.tracking.tracker import BUNDLE, CHALLENGER, CHAMPION, GATES_FAILED, Tracker
+from sojourn.flows.tracking.tracker import BUNDLE, CHALLENGER, CHAMPION, GATES_FAILED, NOTE, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, PromotionOrder, carry_out, finish_orders, sweep_candidates
 from sojourn.flows.versions.version_list import FAILED, GATE, OTHER_TAG, PASSED, other_than, reason_left
 
@@ -41,7 +41,7 @@ class Promotion:
 class Judged:
     """A candidate after its gates. source: its bundle's URI in its run. sha256: of its manifest.
     champion: the version in its gates, or None. run_name: the run's new name, which the verdict's mark
-    precedes; "" = the run keeps its name. words: its figures in plain words."""
+    precedes; "" = the run keeps its name."""
 
     name: str
     run_id: str
@@ -50,7 +50,6 @@ class Judged:
     champion: int | None
     gates: tuple[Gate, ...]
     run_name: str = ""
-    words: str = ""
 
 
 @task(name="promote")
@@ -73,7 +72,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
         stays = f"It made the bytes of version {champion} again, which stays champion." if is_unchanged else ""
         links = (f"[bundle]({tracker.run_link(judged.run_id, BUNDLE)}) · "
                  f"[versions of {judged.name}](#/models/{judged.name})")
-        tracker.describe(judged.run_id, described(judged.name, gates, card, other, (stays, judged.words, links)))
+        tracker.tag(judged.run_id, NOTE, described(judged.name, gates, card, other, (stays, links)))
         tracker.log(judged.run_id, None, {GATES_FAILED: sum(not gate.is_passed for gate in gates)})
         if champion is not None and is_unchanged:
             version = champion
@@ -86,7 +85,7 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
             marked = {} if other is None else {OTHER_TAG: other}
             order = PromotionOrder(judged.name, judged.run_id, judged.source, judged.sha256, alias,
                                    tracker.version_of(judged.name, alias),
-                                   described(judged.name, gates, card, other, (judged.words,)),
+                                   described(judged.name, gates, card, other),
                                    {**tags, **reasons, **({REASONS_TAG: as_tag(why)} if why else {}), **marked},
                                    run_name=f"{MARKS[alias]} {judged.run_name}" if judged.run_name else "")
             version = carry_out(store, tracker, order)
@@ -96,8 +95,8 @@ def promote(tracker: Tracker, store: Path, judged: Judged, card: str, tags: Mapp
 
 def described(name: str, gates: Sequence[Gate], card: str, other: str | None = None,
               more: Sequence[str] = ()) -> str:
-    """The description of a version or of its run: the verdict, further paragraphs, the gates, what to do next, then the
-    card, cut if MLflow has no room for its end. A run's page shows the first lines of it, the rest by a click.
+    """The description of a version or of its run: verdict, the card's first paragraph, others, gates, what to do next,
+    then the card's rest, cut to MLflow's greatest length. A run's page shows the first lines.
 
     name: of the model. more: the paragraphs. other: the version whose measures these are not comparable with; None =
     there is none.
@@ -107,9 +106,9 @@ def described(name: str, gates: Sequence[Gate], card: str, other: str | None = N
         "compare both on the same ones.")
     steps = next_steps(reasons_of(gates), name)
     after = f"\n\n**Next**: {' '.join(steps)}" if steps else ""
-    first, _, gate_lines = verdict(gates).partition("\n\n")
-    paragraphs = "\n\n".join(paragraph for paragraph in (first, *more, gate_lines) if paragraph)
-    text = f"{paragraphs}{after}{mark}\n\n{card}"
+    (first, _, gate_lines), (words, _, rest) = verdict(gates).partition("\n\n"), card.partition("\n\n")
+    paragraphs = "\n\n".join(paragraph for paragraph in (first, words.rstrip(), *more, gate_lines) if paragraph)
+    text = f"{paragraphs}{after}{mark}" + (f"\n\n{rest}" if rest else "")
     if len(text) <= MAX_DESCRIPTION:
         return text
     end = "\n\nThe rest is among the run's metrics.\n"

@@ -147,8 +147,9 @@ def version_card(facts: CardFacts, scores: Mapping[str, float], measures: Mappin
 
     scores: of the test window, by name. measures: some of them with 95 % intervals over owners.
     """
+    words = in_words(against_lookup, simulation, facts.family)
     return "\n\n".join([
-        f"**{facts.family}** of `{facts.trace}`, {facts.window}.", facts.choice,
+        *([words] if words else []), f"**{facts.family}** of `{facts.trace}`, {facts.window}.", facts.choice,
         _headline(measures, against_lookup, simulation, facts.family),
         "**Load it**", _loading(facts.name),
         "**Made of**", _made_of(facts),

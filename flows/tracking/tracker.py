@@ -36,13 +36,8 @@ NOTE = "mlflow.note.content"
 SYSTEM = "system"
 """Folder among a run's artifacts: files that programs read and few persons do."""
 GATES_FAILED = "gates_failed"
-"""A metric of a retrain: 0 = champion."""
-AGAINST_KM, AGAINST_CHAMPION, HOSTS_GAINED = "vs_km_pct", "vs_champ_pct", "host_gain_pp"
-"""Metrics of a retrain at a glance, their names as short as a column of the run list: the Brier score over ages against
-that of `km` and of the champion at the time, % (below 0 = better); empty hosts over best-fit by the best policy that
-can be deployed, percentage points (above 0 = better)."""
-SHOWN_METRICS = (GATES_FAILED, HOSTS_GAINED, AGAINST_CHAMPION, AGAINST_KM)
-"""Columns of the run list; whatever judged a run, they have the same names."""
+SHOWN_METRICS = (GATES_FAILED, "host_gain_pp", "vs_champ_pct", "vs_km_pct")
+"""Columns of the run list, of a retrain (docs/versions.md); whatever judged a run, they have the same names."""
 _VIEW = "sojourn"
 EXPERIMENT_TAGS = MappingProxyType({
     "mlflow.experimentKind": "custom_model_development",
@@ -54,12 +49,10 @@ EXPERIMENT_TAGS = MappingProxyType({
                             "attributes.`Duration`"]}),
 })
 RUNS_VIEW = f"workflowType=machine_learning&viewStateShareKey={_VIEW}"
-"""Of an experiment's address: MLflow 3.17 opens on the runs then, with the columns of `EXPERIMENT_TAGS`. Else it goes
-by what the browser showed last, at first an overview of traces of language models, whatever `mlflow.experimentKind` is;
-and its list of runs shows no metric."""
+"""Part of an experiment's address: with it MLflow 3.17 opens on the runs, with the columns of `EXPERIMENT_TAGS`. Else
+it opens on the browser's last view, at first an overview of traces of language models, or runs without metrics."""
 NAME_LIMIT = 25
 """Letters of a run's name that MLflow's list shows."""
-_NOTE_LIMIT = 5_000
 EXPERIMENT = "sojourn-lifetime"
 CHAMPION, CHALLENGER = "champion", "challenger"
 """Aliases of versions."""
@@ -76,23 +69,17 @@ LEFT_TAG = "rolled_back"
 """Tag of a version that was rolled back: why. No run promotes the same bytes again."""
 
 
-def run_name(trace: str, day: date, *, before: str = "", after: str = "", limit: int = NAME_LIMIT) -> str:
-    """A name that the list of runs shows, what matters first: its end is cut in a narrow window.
+def run_name(trace: str, day: date, *, before: str = "", after: str = "") -> str:
+    """A name that the list of runs shows, what matters first, since a narrow window cuts its end. before, after: words;
+    without the first there is room for a mark and a space. A long trace's name is cut, between two parts if possible.
 
-    before, after: words around the trace's name, which is cut between two of its parts if it is long, and the day.
-
-    >>> from datetime import date
-    >>> run_name("NASA-iPSC-1993-3.1-cln.swf.gz", date(2026, 11, 25), before="✓", after="mixture")
-    '✓ NASA-iPSC 11-25 mixture'
-    >>> run_name("synthetic", date(2026, 1, 5), before="study"), run_name("openb", date(2026, 1, 5), before="a" * 19)
-    ('study synthetic 01-05', 'aaaaaaaaaaaaaaaaaaa 01-05')
+    >>> run_name("NASA-iPSC-1993-3.1-cln.swf.gz", date(2026, 11, 25), after="mixture")
+    'NASA-iPSC 11-25 mixture'
     """
-    others = [before[:limit - 6], f"{day:%m-%d}", after]
-    room = limit - sum(len(part) + 1 for part in others if part)
-    ends = [match.start() for match in re.finditer(r"[-_. ]|$", trace)]
-    whole = max((end for end in ends if end <= room), default=0)
-    parts = (others[0], trace[:whole or max(room, 0)], *others[1:])
-    return " ".join(part for part in parts if part)[:limit]
+    others = [before[:NAME_LIMIT - 6], f"{day:%m-%d}", after]
+    room = NAME_LIMIT - 2 * (not before) - sum(len(part) + 1 for part in others if part)
+    whole = max((match.start() for match in re.finditer(r"[-_. ]|$", trace) if match.start() <= room), default=0)
+    return " ".join(filter(None, (others[0], trace[:whole or max(room, 0)], *others[1:])))
 
 
 def model_page(name: str, version_tags: Mapping[str, str]) -> tuple[dict[str, str], str]:
@@ -285,10 +272,6 @@ class Tracker:
     def tag(self, run_id: str, name: str, value: str) -> None:
         """Set a run's tag."""
         self._client.set_tag(run_id, name, value)
-
-    def describe(self, run_id: str, text: str) -> None:
-        """Set what MLflow shows as a run's description: Markdown, cut at the end of a line if it is too long."""
-        self.tag(run_id, NOTE, text if len(text) <= _NOTE_LIMIT else text[:text.rindex("\n", 0, _NOTE_LIMIT)])
 
     def run_link(self, run_id: str, artifact: str = "") -> str:
         """The address of a run's page, or of one of its artifacts, within MLflow's pages."""

@@ -32,7 +32,7 @@ from sojourn.flows.retrain.judge import candidate_folder
 from sojourn.flows.retrain.promote import Judged, Promotion, promote
 from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.store.caches import check_same_code, source_hash
-from sojourn.flows.tracking.tracker import CHAMPION, NAME_LIMIT, USAGE, Tracker, run_name
+from sojourn.flows.tracking.tracker import CHAMPION, USAGE, Tracker, run_name
 from sojourn.flows.usage.report import class_figure, period_figure
 from sojourn.flows.versions.promotion import BUNDLE_TAG, BUNDLES, BundleBytes
 from sojourn.flows.versions.version_list import JUDGED_TAG, JudgedOn, keyed
@@ -115,7 +115,7 @@ def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
                       stream.report().text())
         judged = Judged(config.registered_name, run, source, sha256,
                         tracker.version_of(config.registered_name, CHAMPION), gates,
-                        run_name(config.usage_trace.name, today, after="usage", limit=NAME_LIMIT - 2))
+                        run_name(config.usage_trace.name, today, after="usage"))
         promotion = promote(tracker, config.store, judged, _card(config, rules, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:

@@ -108,25 +108,21 @@ def _measures(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def comparison_words(lines: Sequence[VersionLine]) -> str:
-    """The newest version against the champion: whether their figures can be compared, and what differs. Without a
-    champion, or if it is the newest itself, against the version before. "" if there is one version.
-
-    lines: the latest first.
-    """
-    champion = next((line for line in lines if CHAMPION in line.aliases), None)
-    newest = lines[0] if lines else None
-    other = next(iter(lines[1:]), None) if champion in (None, newest) else champion
-    if newest is None or other is None:
+    """The newest version against the champion (else the one before): whether their figures can be compared, and what
+    differs; "" if there is one version. lines: the latest first."""
+    if len(lines) < 2:
         return ""
+    newest = lines[0]
+    other = next((line for line in lines[1:] if CHAMPION in line.aliases), lines[1])
     parts = {"data": (_data_text(newest), _data_text(other)), "window": (newest.window, other.window),
              "code": (newest.code_version, other.code_version)}
     differing = [f"{name} {own or '-'} against {others or '-'}" for name, (own, others) in parts.items()
                  if own != others]
-    role = " (champion)" if other is champion else ""
     verdict = ("comparable, judged on the same requests" if newest.judged_on == other.judged_on else
                "not comparable, judged on other requests: only paired differences (against_...) and gates compare them")
-    differs = f" Differs: {'; '.join(differing)}." if differing else " Data, window and code are the same."
-    return f"Version {newest.version} against {other.version}{role}: {verdict}.{differs}"
+    differs = f"Differs: {'; '.join(differing)}." if differing else "Data, window and code are the same."
+    role = " (champion)" if CHAMPION in other.aliases else ""
+    return f"Version {newest.version} against {other.version}{role}: {verdict}. {differs}"
 
 
 def version_rows(lines: Sequence[VersionLine]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from made_bundles import Made, make
 from sojourn.flows.cli import app
 from sojourn.flows.commands.serve import RequestExplainer, explanation_table
-from sojourn.flows.reports.figures import curve_figure, shap_figure
+from sojourn.flows.reports.figures import curve_figure
+from sojourn.models.importance import shap_figure
 from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.answers import Attribution, CurveBuilder
 from sojourn.serving.answers.attribution import InputGroup

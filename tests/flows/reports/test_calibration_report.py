@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sojourn.flows.reports.figures import label_ends
 from sojourn.flows.reports.study_report import (
     age_figure,
     calibration_markdown,
@@ -17,6 +16,7 @@ from sojourn.flows.reports.study_report import (
     coverage_weeks_figure,
     week_rows,
 )
+from sojourn.simulator.page import label_ends
 
 POINTS = np.linspace(0.0, 1.0, 11)
 

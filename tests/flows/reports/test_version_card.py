@@ -39,6 +39,7 @@ def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
 def test_the_verdict_stands_first() -> None:
     text = described(NAME, GATES, _card())
     assert text.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed (accuracy against km).\n\n"
+                           "Its predictions are 15 % better than a table of past lifetimes (`km`).\n\n"
                            "- **failed** accuracy against km: worse\n- passed size of the forest: 1 MB of at most 5"
                            "\n\n**Next**: See the failed gates: docs/gates.md says what each one asks.\n\n"
                            "**hazard** of `trace.swf`")
@@ -64,7 +65,7 @@ def test_a_figure_in_plain_words() -> None:
 
 
 def test_figures_and_links_stand_before_the_gates_since_a_runs_page_shows_the_first_lines() -> None:
-    text = described(NAME, GATES, "card", None, ("", "In words.", "[bundle](#/x)"))
+    text = described(NAME, GATES, "In words.\n\ncard", None, ("", "[bundle](#/x)"))
     assert text.split("\n\n")[:3] == [
         "**Challenger, not to be deployed**: 1 of 2 gates failed (accuracy against km).", "In words.", "[bundle](#/x)"]
     assert text.split("\n\n")[3].startswith("- **failed** accuracy against km: worse\n- passed size")

@@ -12,12 +12,9 @@ from sojourn.features.synthetic import START_UNIX_S
 from sojourn.flows.retrain.ingest import content_hash
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.tracking.tracker import (
-    AGAINST_CHAMPION,
-    AGAINST_KM,
     CHALLENGER,
     CHAMPION,
     GATES_FAILED,
-    HOSTS_GAINED,
     NAME_LIMIT,
     NOTE,
     SHOWN_METRICS,
@@ -135,12 +132,12 @@ def test_a_measure_has_the_same_name_only_where_the_same_judged_it(store: Path) 
     assert keys[0] == keys[2] != keys[1]
     assert keys[0].startswith("synthetic-")
     assert not any(name.startswith(f"{keys[0]}/") for name in names[1])
-    assert {GATES_FAILED, AGAINST_KM, HOSTS_GAINED} <= names[0]
+    assert {GATES_FAILED, "vs_km_pct", "host_gain_pp"} <= names[0]
     paired = {name for name in names[0] if name.startswith("against_") or name in SHOWN_METRICS}
     assert {"against_km.brier_pct.low", "against_best_fit.joint-fit_pp"} <= paired
     assert names[0] == paired | {f"{keys[0]}/{name}" for name in map(_last, names[0] - paired)}
     assert names[1] - names[0] >= {"against_champion.brier_pct", f"{keys[1]}/ages.ibs"}
-    champions = {AGAINST_CHAMPION, *(f"against_champion.brier_pct{side}" for side in ("", ".low", ".high"))}
+    champions = {"vs_champ_pct", *(f"against_champion.brier_pct{side}" for side in ("", ".low", ".high"))}
     assert {*map(_last, names[0])} | champions == {*map(_last, names[1])} == {*map(_last, names[2])}
     assert {"ages.ibs", "creation.mae_log10_lifetime", "age_1h.mae_log10_remaining", "sim.nilas.gain_pp"
             } <= {*map(_last, names[0])}

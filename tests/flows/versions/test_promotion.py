@@ -155,8 +155,8 @@ def test_another_champion_since_the_gates_makes_a_challenger(made: Made, store: 
     found = "version 1 became champion while this run was judged against none; run again"
     assert promotion.gates[-1] == Gate("the same champion", False, found)
     card = MlflowClient(tracker.uri.plain).get_model_version(NAME, "2").description or ""
-    assert card.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed.\n\n- **failed** the same "
-                           "champion: version 1")
+    assert card.startswith("**Challenger, not to be deployed**: 1 of 2 gates failed (the same champion).\n\n"
+                           "card\n\n- **failed** the same champion: version 1")
     assert _held(tracker, store, 2) == _sha256(made, "once")
     # the same bytes are no other champion
     assert _promote(tracker, store, _judged(made, store, tracker, "hazard")).alias == CHAMPION
