@@ -198,8 +198,8 @@ def _decide_gates(is_every_passed: bool) -> None:
 
     made = Gate.__init__
 
-    def passed(self: Gate, name: str, is_passed: bool, found: str, reason: Reason = Reason.OTHER) -> None:
-        made(self, name, is_passed if name == "not rolled back" else is_every_passed, found, reason)
+    def passed(self: Gate, name: str, is_passed: bool, finding: str, reason: Reason = Reason.OTHER) -> None:
+        made(self, name, is_passed if name == "not rolled back" else is_every_passed, finding, reason)
 
     Gate.__init__ = passed  # type: ignore[method-assign]
 

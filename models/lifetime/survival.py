@@ -75,7 +75,10 @@ class SurvivalModel(ABC):
         self.n_rows_, self.last_s_ = len(idx), float(time_s.max())
         self.scaling_ = Scaling.fit(past.features[idx])
         self.estimator_ = self.estimator(len(idx), settings)
-        self.estimator_.fit(self.scaling_.transform(past.features[idx]), Surv.from_arrays(past.is_event[idx], time_s))
+        # Few rows and risks far apart: rounding makes Breslow's sum at risk negative, and its survival overflows.
+        with np.errstate(over="ignore"):
+            self.estimator_.fit(self.scaling_.transform(past.features[idx]),
+                                Surv.from_arrays(past.is_event[idx], time_s))
         return self
 
     def curve_table(self, rows: Examples) -> HazardTable:

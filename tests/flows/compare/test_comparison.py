@@ -341,7 +341,7 @@ def test_violations_are_told_where_usage_is_known() -> None:
     for rows, known in (([row], []), ([row, used], titles_of_use)):
         section = comparison_tables(pd.DataFrame(rows), {("trace, cold start", 0.8): "a trace"})[1]
         assert isinstance(section, Section)
-        further = section.table(width=200)
+        further = section.table()
         titles = [str(column.header).replace("\n", " ") for column in further.columns]
         assert titles == ["policy", "predictor", *FURTHER, *known]
     assert [list(column.cells) for column in further.columns[-3:]] == [["-", "25.00"], ["-", "0.500"], ["-", "0.125"]]
