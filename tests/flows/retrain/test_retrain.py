@@ -50,8 +50,8 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
                  "bundle", "sojourn ui"):
         assert part in printed
     served = load_bundle(first.bundle).refresh
-    is_served = {line.split("│")[1].strip(): "yes" in line for line in printed.splitlines() if "│ yes" in line or
-                 "│ no " in line}
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
+    is_served = {cells[0]: cells[-1] == "yes" for cells in rows if cells[-1] in ("yes", "no")}
     assert len(is_served) >= 3
     assert {time_label(age_s) for age_s in ([] if served is None else served.ages_s)} == {
         age for age, is_in in is_served.items() if is_in}
