@@ -70,7 +70,7 @@ class FittedTable(Table):
 
 
 def left_out_words(titles: Sequence[str], width: int) -> str:
-    """Which columns a table of this width lacks.
+    r"""Which columns a table of this width lacks.
 
     >>> left_out_words(["gap\nclosed %", "events/s"], 80)
     'Not shown at 80 characters a line: gap closed %, events/s.'

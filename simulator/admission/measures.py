@@ -23,6 +23,7 @@ def load_limit_s(jobs: AdmissionJobs, n_cores: int) -> int:
 def performance_ratio(jobs: AdmissionJobs, decisions: Decisions, n_cores: int) -> float:
     """The load limit over the accepted load: 1 is the best, lower = better. 1 without jobs, inf if none is accepted.
 
+    >>> import numpy as np
     >>> from sojourn.simulator.admission import CoreEnds
     >>> jobs = AdmissionJobs(np.array([0, 0]), np.array([10, 10]), np.array([1, 1]), np.array([15, 15]))
     >>> performance_ratio(jobs, CoreEnds(1, "best-fit").offer(jobs), 1)
