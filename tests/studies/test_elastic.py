@@ -8,6 +8,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
+from sojourn.flows.console import console
 from sojourn.flows.settings.store import load_settings
 from studies.elastic import BASELINE, WAYS, elastic_figure, elastic_summary, host_types, pool_rows, run_elastic
 from studies.settings import StudySettings
@@ -49,7 +50,9 @@ def test_types_are_the_distinct_shapes_and_cost_their_share_of_cores() -> None:
 
 
 @pytest.mark.slow
-def test_the_study_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_study_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 160)  # room for all columns
     config = load_settings(StudySettings, None, preset="elastic", policies=["nilas"], predictors=["oracle", "km"],
                            n_requests=1_500, n_seeds=2, store=tmp_path)
     assert run_elastic(config) == 0

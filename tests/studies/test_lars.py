@@ -8,6 +8,7 @@ import pytest
 
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
+from sojourn.flows.console import console
 from sojourn.flows.settings.store import load_settings
 from studies.lars import ORDERS, fixed_batches, lars_summary, run_lars
 from studies.settings import StudySettings
@@ -28,7 +29,9 @@ def test_every_order_is_held_against_the_traces_of_its_scope() -> None:
 
 
 @pytest.mark.slow
-def test_the_study_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_study_prints_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 160)  # room for all columns
     config = load_settings(StudySettings, None, preset="lars", policies=["best-fit"], n_requests=1_000, n_seeds=2,
                            loads=[0.8, 0.6], store=tmp_path)
     assert run_lars(config) == 0

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from made_jobs import swf_log
 from sojourn.flows.cli import app
+from sojourn.flows.console import console
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
@@ -21,7 +22,9 @@ def _run(*arguments: object) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path]) -> None:
+def test_it_prints_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path],
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 160)  # room for all columns
     log, out, store = swf_log(tmp_path / "jobs.swf", 300), tmp_path / "out", new_store(tmp_path / "store")
     code, text, _ = _run(log, "--reader", "swf", "--allocation", "best-fit", "--allocation", "balanced", "--backfill",
                          "--slack", 0.2, "--slack", 0.8, "--n-draws", 3, "--cores", 6, "--out", out, "--store", store,
