@@ -213,7 +213,7 @@ def _run_python(code: str, place: str, names: dict[str, Any]) -> str:
 
 
 def train(folder: Path) -> Path:
-    """A bundle of a small model on a small synthetic trace."""
+    """A bundle of a small model on a small synthetic trace, without names of features: pages print its answers."""
     from sojourn.features.creation import backoff_keys, build_rows, default_encoder
     from sojourn.features.split import split_by_time
     from sojourn.features.synthetic import synthesize

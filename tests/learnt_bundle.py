@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
@@ -25,13 +26,17 @@ class Learnt:
 
 def learn(root: Path, n_requests: int = 2_000, seed: int = 1) -> Learnt:
     """A bundle in a folder under `root`, of a synthetic trace."""
-    trace = synthesize(n_requests, seed=seed)
+    return learn_trace(synthesize(n_requests, seed=seed), root)
+
+
+def learn_trace(trace: Trace, root: Path, params: dict[str, Any] | None = None) -> Learnt:
+    """A bundle in a folder under `root`, of any trace. params: of LightGBM, in place of its defaults."""
     encoder = default_encoder(trace)
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)
     split = split_by_time(rows)
     model = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past,
-                                            FitSettings(backoff_keys(encoder), 1, 0, names=rows.names))
+                                            FitSettings(backoff_keys(encoder), 1, 0, params, rows.names))
     exported = model.export()
     assert exported is not None
     about = {"training": {"to_s": split.test_from_s, "n_requests": len(split.past), "history_to_s": trace.horizon_s,

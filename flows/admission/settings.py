@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.settings.retrain import SeedSettings, WorkerSettings
+from sojourn.flows.settings.store import distinct, one_of
 from sojourn.flows.settings.trace import TraceSettings, TraceSource
 
 if TYPE_CHECKING:
@@ -70,28 +71,22 @@ class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
     def _known_allocations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         from sojourn.simulator.admission import ALLOCATIONS
 
-        return _known("allocation", value, tuple(ALLOCATIONS))
+        return distinct("allocation", value, ALLOCATIONS.__contains__, f"one of {', '.join(ALLOCATIONS)}")
 
     @field_validator("slacks")
     @classmethod
     def _possible_slacks(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        bad = [slack for slack in value if not 0 <= slack <= _MOST_SLACK]
-        if bad or not value:
-            raise ValueError(f"slack must be in 0..{_MOST_SLACK:,}, got {bad[0] if bad else 'none'!r}")
-        return tuple(dict.fromkeys(value))
+        return distinct("slack", value, lambda slack: 0 <= slack <= _MOST_SLACK, f"in 0..{_MOST_SLACK:,}")
 
     @field_validator("quantiles")
     @classmethod
     def _possible_quantiles(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        bad = [share for share in value if not 0 < share < 1]
-        if bad or not value:
-            raise ValueError(f"quantile must be above 0 and below 1, got {bad[0] if bad else 'none'!r}")
-        return tuple(dict.fromkeys(value))
+        return distinct("quantile", value, lambda share: 0 < share < 1, "above 0 and below 1")
 
     @field_validator("mean")
     @classmethod
     def _known_mean(cls, value: str) -> str:
-        return _known("mean", (value,), ("geometric", "arithmetic"))[0]
+        return one_of("mean", value, ("geometric", "arithmetic"))
 
     @model_validator(mode="after")
     def _fitting(self) -> AdmitConfig:
@@ -136,10 +131,3 @@ class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
         if profile.most_cores > MOST_POWERED:
             raise ValueError(f"{self.power}: cores must be at most {MOST_POWERED:,}, got {profile.most_cores:,}")
         return profile.repeated(3) if self.is_power_repeated else profile
-
-
-def _known(name: str, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    strangers = [value for value in given if value not in names]
-    if strangers or not given:
-        raise ValueError(f"{name} must be one of {', '.join(names)}, got {strangers[0] if strangers else 'none'!r}")
-    return tuple(dict.fromkeys(given))

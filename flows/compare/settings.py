@@ -5,7 +5,6 @@ A preset's settings are replaced by what flags, the environment or a TOML file g
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, WorkerSettings, load_config
-from sojourn.flows.settings.store import Group
+from sojourn.flows.settings.store import Group, distinct
 from sojourn.flows.settings.trace import ReadSettings, SharedSettings, Start
 
 if TYPE_CHECKING:
@@ -173,10 +172,7 @@ class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSetti
     @field_validator("loads")
     @classmethod
     def _possible_loads(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        bad = [load for load in value if not 0.0 < load <= 1.0 or math.isnan(load)]
-        if bad or not value:
-            raise ValueError(f"load must be above 0 and at most 1, got {bad[0] if bad else 'none'!r}")
-        return tuple(dict.fromkeys(value))
+        return distinct("load", value, lambda load: 0.0 < load <= 1.0, "above 0 and at most 1")
 
     @field_validator("seeds")
     @classmethod

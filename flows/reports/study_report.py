@@ -428,7 +428,6 @@ def calibration_table(study: StudyDocument) -> Table | None:
     if not rows:
         return None
     table = FittedTable(TITLE, _TITLES, "\n".join(CALIBRATION_WORDS), n_text=2, wrapped=_TITLES[3:])
-    table.columns[1].justify = "left"
     for at, row in enumerate(rows):
         is_last = at + 1 == len(rows) or rows[at + 1][0] != row[0]
         table.add_row(*(text.replace("[", r"\[") for text in row), end_section=is_last)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.settings.retrain import MODEL_NAME, RunSettings, SeedSettings
-from sojourn.flows.settings.store import Group, own_folder
+from sojourn.flows.settings.store import Group, one_of, own_folder
 from sojourn.flows.settings.trace import SYNTHETIC, ReadSettings, SharedSettings, TraceSettings
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ class MonitorConfig(SeedSettings, TraceSettings):
     def _known_detector(cls, value: str) -> str:
         from sojourn.models.drift import DETECTORS
 
-        if value not in DETECTORS:
-            raise ValueError(f"detector must be one of {', '.join(DETECTORS)}, got {value!r}")
-        return value
+        return one_of("detector", value, DETECTORS)
 
     @field_validator("follow_up_days")
     @classmethod
@@ -117,9 +115,7 @@ class UsageSettings(Group):
     def _known_usage_reader(cls, value: str) -> str:
         from sojourn.features.usage import USAGE_READERS
 
-        if value not in USAGE_READERS:
-            raise ValueError(f"usage_reader must be one of {', '.join(USAGE_READERS)}, got {value!r}")
-        return value
+        return one_of("usage_reader", value, USAGE_READERS)
 
     @field_validator("timezone")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS, Group, load_settings
+from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS, Group, load_settings, one_of
 from sojourn.flows.settings.trace import ColumnOptions, LaterFile, SharedSettings, Since, TraceSource, maps_columns
 
 MODEL_NAME = "sojourn-lifetime"
@@ -105,9 +105,7 @@ class HostSettings(Group):
             return None
         from sojourn.simulator import WORKLOADS
 
-        if value not in WORKLOADS:
-            raise ValueError(f"recipe must be one of {', '.join(WORKLOADS)}, got {value!r}")
-        return value
+        return one_of("recipe", value, WORKLOADS)
 
     @model_validator(mode="after")
     def _whole_shape(self) -> HostSettings:

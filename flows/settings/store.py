@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -155,6 +155,7 @@ _N_SIGNS_MAX = 200
 
 
 G = TypeVar("G", bound="Group")
+V = TypeVar("V")
 
 
 class _TomlFile(TomlConfigSettingsSource):
@@ -253,6 +254,22 @@ def possible_store(folder: Path) -> Path:
     if "?" in str(folder.absolute()):
         raise ValueError(f"store must be a path without a question mark, got {str(folder.absolute())!r}")
     return folder
+
+
+def one_of(name: str, value: str, known: Iterable[str]) -> str:
+    """The value of a setting; ValueError that lists the known ones if it is none of them."""
+    names = list(known)
+    if value not in names:
+        raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+    return value
+
+
+def distinct(name: str, values: tuple[V, ...], is_possible: Callable[[V], bool], rule: str) -> tuple[V, ...]:
+    """The values of a setting, each once; ValueError if there are none, or for the first that is not possible."""
+    bad = [value for value in values if not is_possible(value)]
+    if bad or not values:
+        raise ValueError(f"{name} must be {rule}, got {bad[0] if bad else 'none'!r}")
+    return tuple(dict.fromkeys(values))
 
 
 def own_folder(out: Path, command: str, is_own: Callable[[str], bool]) -> Path:

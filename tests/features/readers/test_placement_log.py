@@ -8,16 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from learnt_bundle import learn_trace
 from made_pods import maker
 from sojourn.features import Trace
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
-from sojourn.features.split import split_by_time
-from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Predictor
 from sojourn.serving.extender.calls import ExtenderCalls
 from sojourn.serving.extender.nodes import Drains, Nodes, PodColumns
-from sojourn.serving.inputs import HistoryState, clock_zero_s
+from sojourn.serving.inputs import clock_zero_s
 
 HOURS = 8
 
@@ -32,14 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, lis
     until_s = made.START_S + HOURS * 3_600
     watch.write_text("".join(made.event_line(kind, seen) for kind, seen in made.watch(pods, until_s)))
     trace, _ = read_trace("kubernetes", watch)
-    encoder = default_encoder(trace)
-    history = HistoryState(encoder.history)
-    split = split_by_time(build_rows(trace, encoder, history))
-    fit = FitSettings(backoff_keys(encoder), n_threads=1, params={"num_leaves": 4, "learning_rate": 0.3})
-    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past, fit).export()
-    assert exported is not None
-    about = {"training": {"start_unix_s": trace.meta["start_unix_s"]}}
-    return write_bundle(folder / "bundle", "hazard", exported, encoder, history, about), trace, pods
+    return learn_trace(trace, folder, {"num_leaves": 4, "learning_rate": 0.3}).folder, trace, pods
 
 
 class Extender:
