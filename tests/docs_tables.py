@@ -100,7 +100,7 @@ def settings(kind: type[TraceSettings], besides: type[TraceSettings] | None = No
 
 
 TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
-    "readers": ("traces.md", readers),
+    "readers": ("traces/readers.md", readers),
     "usage-readers": ("usage.md", usage_readers),
     "families": ("lifetime.md", families),
     "policies": ("simulator/policies.md", policies),

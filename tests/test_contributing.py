@@ -28,7 +28,7 @@ def section(file: Path, heading: str) -> str:
 
 def pages(recipe: str) -> list[str]:
     """The sections that a recipe of CONTRIBUTING sends to: pages with a quoted heading."""
-    sent = re.findall(r'(docs/\w+\.md),\s+"([^"]+)"', section(ROOT / "CONTRIBUTING.md", recipe))
+    sent = re.findall(r'(docs/[\w/]+\.md),\s+"([^"]+)"', section(ROOT / "CONTRIBUTING.md", recipe))
     assert sent, recipe
     return [section(ROOT / page, " ".join(heading.split())) for page, heading in sent]
 

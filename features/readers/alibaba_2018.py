@@ -46,7 +46,7 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
     Running with the end of their failed job) left their hosts then, so they keep that departure.
     censor_cut: mark them by `is_cut` (bool), so that their end counts as a competing one.
 
-    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
     `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018,
     if it recurs in several jobs), `job_name` (tasks of one job are siblings). Category: `task_type`
@@ -279,7 +279,7 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
     `cpu_limit_cores` and the sizes are those of the first row that places it. `mem_gib` is a share of the largest
     machine (0-100), no GiB. Owner: `app_du`, the deploy unit. `machine` and `status` (the last seen) have no role.
 
-    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
     `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s,
     at each step's start, for the first `max_series` containers of the table, from

@@ -35,7 +35,7 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
     it (0-1), not cores and GiB; VMs whose type does not fit are refused. hosts: one row, that
     machine, of size 1.
 
-    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
     Owner: `tenant`; categories: `vm_type`, `priority`.
 

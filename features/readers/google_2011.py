@@ -82,7 +82,7 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False,
     Owners: user, job; categories: sched_class, priority; numbers: disk, `queued_s` (submit to
     schedule), `n_scheduled_before`. `end_event` is known only at the end and has no role.
 
-    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces.md.
+    horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
     censor_cut: add `is_cut` (bool): evicted or lost, so that the observed end is a competing one.
     `departure_s` stays, since the request leaves its host then and missing means "running at the horizon".

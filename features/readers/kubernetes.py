@@ -17,7 +17,7 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
     Departure is the end of its last container, or its deletion in a watch. If a pod is in a list
     and not in the next one, its end is drawn uniformly between the two. Pods of DaemonSets and
     static pods belong to their node and are no requests. A log folder of the extender (`--log-to`)
-    is read, too. See docs/traces.md for details.
+    is read, too. See docs/traces/kubernetes.md for details.
 
     timezone: IANA name of the zone of stamps in file names; None = UTC. seed: of drawn times.
     horizon_s: end of observation, seconds on the trace's clock.

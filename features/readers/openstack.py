@@ -46,7 +46,7 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
     gzipped. Arrival is `created_at`, since a resize, a rescue and a revert change `launched_at`.
     Departure is `terminated_at`, else `deleted_at` of a deleted row. A VM that was not launched
     never ran. Time 0 is the first end, since earlier deleted rows may have been archived. See
-    docs/traces.md for details.
+    docs/traces/openstack.md for details.
 
     timezone: IANA name; None = UTC, as in Nova. horizon_s: end of observation, seconds on the trace's clock.
 

@@ -56,7 +56,7 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, censor_cut: boo
 
     Arrival is Start, departure End; a run without an end runs at the horizon. Time 0 is the first
     end, since an export from a day on has the runs of that time, but no earlier ended ones; if no
-    time is later, the first start. See docs/traces.md for details.
+    time is later, the first start. See docs/traces/slurm_and_swf.md for details.
 
     timezone: IANA name of the cluster's zone; None = UTC. censor_cut: add `is_cut` (bool):
     cancelled, timed out, preempted, requeued or lost with its node, so that the observed end is a

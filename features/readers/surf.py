@@ -41,7 +41,7 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     there. cut_tail_s: end the trace so many seconds earlier, with running jobs censored; the
     longest duration (5.05 days in the half year) removes the
     bias. horizon_s: end of observation, seconds on the trace's clock; by default from the file, see
-    docs/traces.md.
+    docs/traces/readers.md.
 
     Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 

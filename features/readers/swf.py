@@ -33,7 +33,7 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
 
     Arrival is the start of running, submit + wait (for a replay); `submit_s` is for splits and
     history by submit time. Departure is start + run; the horizon is the last departure. horizon_s:
-    end of observation, see `read_trace`; by default from the file, see docs/traces.md. The trace
+    end of observation, see `read_trace`; by default from the file, see docs/traces/readers.md. The trace
     begins at the first job's submit, so a log without its first year does not start with an idle
     year.
 
