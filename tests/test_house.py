@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sojourn
-from sojourn.flows.reports.results_pages import anchor
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(sojourn.__path__[0])
@@ -61,6 +60,11 @@ def bypassed(text: str, folder: tuple[str, ...]) -> Iterator[str]:
 def without_code(text: str) -> str:
     """Markdown without fenced blocks, in which a # is a comment and a bracket an index."""
     return re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+
+
+def anchor(heading: str) -> str:
+    """The link to a heading in GitHub's form."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def anchors(text: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""Results as Markdown, from logged runs: an index with a row per trace, and a page per trace."""
+"""Results as Markdown, from logged runs: an index with a row per trace, and a page per trace with its answer and study.
+Its calibration and each comparison have pages of their own, of at most 250 lines, unless one table is longer."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from sojourn.flows.reports.comparison_report import (
     USAGE_WORDS,
     ComparisonDocument,
     comparison_markdown,
-    comparison_title,
     gain_interval,
 )  # fmt: skip
 from sojourn.flows.reports.section import markdown_rows
@@ -48,6 +48,8 @@ _HEADLINE_WORDS = (
     "that reject no more requests than best-fit. The largest of N is somewhat too high, and its interval does not "
     "correct for the choice.",
 )
+_PLACEMENT, _MAX_LINES = "placement", 235
+"""File of the comparison without a name, and lines of a page below its heading."""
 _COLUMNS: Mapping[str, Sequence[str]] = {
     "Accuracy": (*ACCURACY_WORDS, "Families stand in the order of the validation window. Bold: best of the column."),
     "Distribution and owners": DISTRIBUTION_WORDS,
@@ -71,10 +73,47 @@ def results_pages(studies: Sequence[StudyDocument], comparisons: Sequence[Compar
     rows = []
     for trace, (studies_of, comparisons_of) in sorted(by_trace.items()):
         name = page_name(trace, pages)
-        pages[name] = _page(trace, studies_of, comparisons_of, folder)
-        link = f"{folder}/{name}"
-        rows.append((f"[{trace}]({link})", *_study_cells(studies_of, link), *_gain_cells(comparisons_of, link)))
+        cells = (*_study_cells(studies_of, name), *_gain_cells(comparisons_of, name))
+        study_text = "\n".join("\n".join(study_markdown(study)) for study in studies_of)
+        pages |= trace_pages(trace, name, folder, cells, study_text,
+                             {each["name"]: "\n".join(comparison_markdown(each)) for each in comparisons_of})
+        rows.append([cell.replace("](", f"]({folder}/") for cell in (f"[{trace}]({name})", *cells)])
     return {"": _index(rows), **pages}
+
+
+def trace_pages(trace: str, name: str, folder: str, cells: Sequence[str], study: str,
+                placements: Mapping[str, str]) -> dict[str, str]:
+    """A trace's pages by file name, in `folder`: first the one called `name`, which links to the others.
+
+    cells: of the index, without the trace. study, placements: Markdown; placements by name of comparison.
+    """
+    parts = re.split(r"\n(?=### )", study)
+    apart = "\n".join(part for part in parts if part.startswith("### Calibration "))
+    further = {"calibration": f"## Calibration on {trace}\n\n{apart}"} if apart else {}
+    links, pages = [], {}
+    for label, section in [*further.items(), *((label or _PLACEMENT, text) for label, text in placements.items())]:
+        title, *texts = _cut(section.replace("\n##", "\n#")[1:])
+        for k, text in enumerate(texts, 1):
+            file = f"{name.removesuffix('.md')}/{page_name(label + f' {k}' * (k > 1), ())}"
+            heading = title + f", part {k}" * (k > 1)
+            links.append(f"- [{heading.removeprefix('# ')}]({file})")
+            pages[file] = (f"{heading}\n\n[{trace}](../{name}). [What the columns mean](../../{folder}.md#columns)."
+                           f"\n\n{text}\n")
+    answer = [f"- {title}: {cell}" for title, cell in zip(_TITLES[1:], cells, strict=True) if cell != "-"]
+    first = [f"# {trace}", "", f"[All traces](../{folder}.md). [What the columns mean](../{folder}.md#columns).", "",
+             *answer, "", *links, "", *(part for part in parts if part not in apart)]
+    return {name: "\n".join(first).rstrip() + "\n", **pages}
+
+
+def _cut(text: str) -> list[str]:
+    """The first paragraph, then the rest in pieces that leave a page room; a table stays with what stands above it."""
+    title, *parts = re.split(r"\n\n(?=[^|\n])", text.strip())
+    pieces = [""]
+    for part in parts:
+        if pieces[-1] and pieces[-1].count("\n") + part.count("\n") > _MAX_LINES:
+            pieces.append("")
+        pieces[-1] += "\n\n" * bool(pieces[-1]) + part
+    return [title, *pieces]
 
 
 def write_results(file: Path, studies: Sequence[StudyDocument],
@@ -86,18 +125,18 @@ def write_results(file: Path, studies: Sequence[StudyDocument],
     if file.suffix != ".md":
         raise ValueError(f"file must end in .md, got {file.name!r}")
     folder = file.with_suffix("")
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, text in results_pages(studies, comparisons, folder.name).items():
         written.append(folder / name if name else file)
+        written[-1].parent.mkdir(parents=True, exist_ok=True)
         written[-1].write_text(text)
     return written
 
 
-def page_name(trace: str, taken: Mapping[str, Any]) -> str:
+def page_name(trace: str, taken: Collection[str]) -> str:
     """A trace's file name, of letters, digits and dashes; a name in use gets a number.
 
-    >>> page_name("CEA-Curie-2011-2.1-cln.swf.gz", {}), page_name("a b", {"a-b.md": ""})
+    >>> page_name("CEA-Curie-2011-2.1-cln.swf.gz", ()), page_name("a b", {"a-b.md"})
     ('cea-curie-2011-2-1-cln-swf-gz.md', 'a-b-2.md')
     """
     slug = re.sub(r"[^a-z0-9]+", "-", trace.lower()).strip("-") or "trace"
@@ -105,19 +144,10 @@ def page_name(trace: str, taken: Mapping[str, Any]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def anchor(heading: str) -> str:
-    """The link to a heading in GitHub's form.
-
-    >>> anchor("Placement on a_1, ab-pool")
-    'placement-on-a_1-ab-pool'
-    """
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 def _index(rows: Sequence[Sequence[str]]) -> str:
     lines = ["# Results", "",
-             "One row a trace; a page a trace has the whole tables. Generated by `sojourn results` from logged runs of "
-             "`sojourn evaluate` and `sojourn compare`; not edited by hand.", "",
+             "One row a trace; its page has the main tables and links to others. Generated by `sojourn results` from "
+             "logged runs of `sojourn evaluate` and `sojourn compare`; not edited by hand.", "",
              *markdown_rows(_TITLES, rows, n_text=len(_TITLES)), "", *(f"- {line}" for line in _HEADLINE_WORDS), "",
              "## Columns", "", "What the columns of the pages' tables mean.", ""]
     for title, words in _COLUMNS.items():
@@ -125,18 +155,7 @@ def _index(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _page(trace: str, studies: Sequence[StudyDocument], comparisons: Sequence[ComparisonDocument], folder: str) -> str:
-    headings = [*("Study" for _ in studies), *(comparison_title(comparison) for comparison in comparisons)]
-    lines = [f"# {trace}", "", f"[All traces](../{folder}.md). [What the columns mean](../{folder}.md#columns).", "",
-             *(f"- [{heading}](#{anchor(heading)})" for heading in headings), ""]
-    for study in studies:
-        lines += study_markdown(study)
-    for comparison in comparisons:
-        lines += comparison_markdown(comparison)
-    return "\n".join(lines)
-
-
-def _study_cells(studies: Sequence[StudyDocument], link: str) -> tuple[str, ...]:
+def _study_cells(studies: Sequence[StudyDocument], name: str) -> tuple[str, ...]:
     """Requests, chosen family, and its three main measures against the best baseline."""
     if not studies:
         return ("-",) * 5
@@ -144,7 +163,7 @@ def _study_cells(studies: Sequence[StudyDocument], link: str) -> tuple[str, ...]
     rows = {row[0]: row for row in baseline_rows(study)}
     long = f"AP > {time_label(study['threshold_s'])}"
     brier = next((name for name in ("Brier ages", "IBS") if name in rows), "IBS")
-    return (f"{study['n_past'] + study['n_test']:,}", f"[{study['chosen']}]({link}#study)",
+    return (f"{study['n_past'] + study['n_test']:,}", f"[{study['chosen']}]({name}#study)",
             *(_difference(rows.get(name)) for name in (brier, long, "MAE lifetime")))
 
 
@@ -157,9 +176,10 @@ def _difference(row: Sequence[str] | None) -> str:
             else f"**{difference}** [{interval}], {verdict} than {name}")
 
 
-def _gain_cells(comparisons: Sequence[ComparisonDocument], link: str) -> tuple[str, str]:
+def _gain_cells(comparisons: Sequence[ComparisonDocument], name: str) -> tuple[str, str]:
     """The largest gains, learnt and with perfect lifetimes, of the comparison with most learnt."""
-    tables = [(f"{link}#{anchor(comparison_title(comparison))}", _comparable(part["rows"]))
+    folder = name.removesuffix(".md")
+    tables = [(f"{folder}/{page_name(comparison['name'] or _PLACEMENT, ())}", _comparable(part["rows"]))
               for comparison in comparisons for part in comparison["workloads"]]
     if not tables:
         return "-", "-"

@@ -228,9 +228,10 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     assert sum(by_seed.values()) / 2 == pytest.approx(child.data.metrics["gain_pp"])
     written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
     assert written.exit_code == 0
-    assert "(results/synthetic.md#placement-on-synthetic-recall-sweep)" in page.read_text()
-    text = (tmp_path / "results" / "synthetic.md").read_text()
-    assert text.count("## Placement on synthetic, recall-sweep") == 1
+    assert "(results/synthetic/recall-sweep.md)" in page.read_text()
+    assert "(synthetic/recall-sweep.md)" in (tmp_path / "results" / "synthetic.md").read_text()
+    text = (tmp_path / "results" / "synthetic" / "recall-sweep.md").read_text()
+    assert text.startswith("# Placement on synthetic, recall-sweep\n")
     gains, debt = (_cells_of(line)[2:] for line in text.splitlines() if line.startswith("| nilas | recall:0.8 |"))
     assert len(gains) == len(("empty hosts", "gain", "interval", *GAINS, *FURTHER))
     assert "-" not in gains
@@ -279,10 +280,14 @@ def test_the_index_shows_the_largest_gain_that_rejects_no_more() -> None:
     part = {"load": 0.8, "description": "d", "rows": rows}
     found = {"name": "lava-table", "about": "", "trace": "x", "data_hash": "0", "code_version": "1",
              "workloads": [part]}
-    index = results_pages((), [found], "results")[""]
+    pages = results_pages((), [found, {**found, "name": ""}], "results")
+    assert list(pages) == ["", "x.md", "x/placement.md", "x/lava-table.md"]
+    index = pages[""]
     # nilas gains more than lava (+1 against -1) but rejects 0.5 % more than best-fit; no cell has an oracle
-    assert ("| -1.00 [-2.00 to 0.00], [lava (km)](results/x.md#placement-on-x-lava-table), largest of 1 | - |"
-            in index)
+    assert "| -1.00 [-2.00 to 0.00], [lava (km)](results/x/placement.md), largest of 1 | - |" in index
+    assert "- gain with a model, pp: -1.00 [-2.00 to 0.00], [lava (km)](x/placement.md), largest of 1" in pages["x.md"]
+    assert "[x](../x.md). [What the columns mean](../../results.md#columns)." in pages["x/lava-table.md"]
+    assert "| lava | km |" in pages["x/lava-table.md"] and "| lava | km |" not in pages["x.md"]
 
 
 def caveat_rows() -> list[dict[str, Any]]:

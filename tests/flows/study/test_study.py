@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.flows.cli import app
-from sojourn.flows.reports.results_pages import results_pages, write_results
+from sojourn.flows.reports.results_pages import results_pages, trace_pages, write_results
 from sojourn.flows.reports.study_report import StudyDocument, study_markdown, study_tables
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.tracking.tracker import STUDY, SYSTEM, Tracker
@@ -142,6 +142,25 @@ def test_what_columns_mean_stands_once_on_the_index() -> None:
     pages = results_pages([FOUND, {**FOUND, "trace": "other"}], (), "results")
     assert [text.count("Brier score over log time, at creation") for text in pages.values()] == [1, 0, 0]
     assert "(../results.md#columns)" in pages["small.md"] and "\n## Columns\n" in pages[""]
+
+
+def test_calibration_and_each_comparison_have_pages_of_at_most_250_lines() -> None:
+    study = "## Study\n\n### Accuracy\n\nA\n\n### Calibration by age\n\nB\n\n### Notes\n\nC\n"
+    table = "| a |\n|---|\n" + "| 1 |\n" * 98
+    sweep = "## Placement on x, sweep\n\nAbout.\n\n" + "\n".join(f"load {k}.\n\n{table}" for k in range(5))
+    pages = trace_pages("x", "x.md", "results", ("-",) * 7, study, {"sweep": sweep})
+    assert list(pages) == ["x.md", "x/calibration.md", "x/sweep.md", "x/sweep-2.md", "x/sweep-3.md"]
+    assert all(text.count("\n") <= 250 for text in pages.values())
+    assert pages["x.md"] == (
+        "# x\n\n[All traces](../results.md). [What the columns mean](../results.md#columns).\n\n\n"
+        "- [Calibration on x](x/calibration.md)\n- [Placement on x, sweep](x/sweep.md)\n"
+        "- [Placement on x, sweep, part 2](x/sweep-2.md)\n- [Placement on x, sweep, part 3](x/sweep-3.md)\n\n"
+        "## Study\n\n### Accuracy\n\nA\n\n### Notes\n\nC\n")
+    assert pages["x/calibration.md"].startswith("# Calibration on x\n\n[x](../x.md).")
+    assert "\n## Calibration by age\n\nB\n" in pages["x/calibration.md"]
+    # no line is lost, and a table stays with what stands above it
+    assert sum(pages[name].count("| 1 |") for name in pages) == 5 * 98
+    assert [pages[f"x/sweep{end}.md"].count("\n\n| a |") for end in ("", "-2", "-3")] == [2, 2, 1]
 
 
 def test_an_index_that_is_no_markdown_file_is_refused(tmp_path: Path) -> None:
