@@ -101,7 +101,7 @@ def settings(kind: type[TraceSettings], besides: type[TraceSettings] | None = No
 
 TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "readers": ("traces/readers.md", readers),
-    "usage-readers": ("usage.md", usage_readers),
+    "usage-readers": ("usage/readers.md", usage_readers),
     "families": ("lifetime.md", families),
     "policies": ("simulator/policies.md", policies),
     "min-usage": ("simulator/policies.md", min_usage),
@@ -109,7 +109,7 @@ TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "presets": ("simulator.md", partial(presets, PRESETS, "preset")),
     "comparisons": ("simulator.md", partial(presets, COMPARISONS, "study")),
     "metrics": ("simulator/semantics.md", metrics),
-    "measures": ("lifetime.md", measures),
+    "measures": ("lifetime/measures.md", measures),
     "settings-all": ("reference/settings.md", partial(settings, TraceSettings)),
     "settings-shared": ("reference/settings.md", partial(settings, SharedSettings, TraceSettings)),
     "settings-retrain": ("reference/settings.md", partial(settings, RetrainConfig, SharedSettings)),

@@ -7,7 +7,7 @@ the difference, it takes the simplest. Owners are drawn with replacement, the sa
 A second model predicts running requests again. And the stage decides whether owners' histories
 count instant ends apart. Requests that end within a second tell little about the others of their
 owner. But on some traces they come in bursts, and then an owner's last end predicts that the next
-one fails, too (docs/lifetime.md). A hazard model of few rows compares both histories; within one
+one fails, too (docs/lifetime/instant_ends.md). A hazard model of few rows compares both histories; within one
 standard error the plain one stays."""
 
 from __future__ import annotations

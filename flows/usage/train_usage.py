@@ -63,7 +63,7 @@ N_FOLDS = 5
 MUST_WIN = 0.05
 """The served surplus must leave less work under-served than one margin, by this share."""
 GAIN_MIN = 0.005
-"""The same in shares of all work: slow random walks gain up to 0.002 (docs/usage.md)."""
+"""The same in shares of all work: slow random walks gain up to 0.002 (docs/usage/served.md)."""
 _ROUNDING = 1e-6
 _N_DAYS_MIN = 4
 _N_DAYS_JUDGED = 2

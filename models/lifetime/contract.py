@@ -155,7 +155,7 @@ class Family:
     build: creates that model. about: one line for the docs. answers: the source of its
     distribution. complexity: rank by simplicity, 1 = simplest; among families within the noise the
     simplest is chosen. It ranks how strongly a family fits few rows, not the length of its code
-    (docs/lifetime.md, "Candidate"). 1: a value of the request or its history. 2: one pooled curve,
+    (docs/lifetime/candidate.md). 1: a value of the request or its history. 2: one pooled curve,
     refined by trees as far as the validation window supports them. 3: a curve for each key. 4: one
     answer of trees or of a linear model; the spread of the first is that of the validation
     residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or

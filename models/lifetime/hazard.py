@@ -29,7 +29,7 @@ from sojourn.serving.forest import AgeFeatures, varying_walk
 N_PERIODS_MAX = 400_000
 """The most person-period rows; above, survived intervals are sampled and weigh more."""
 N_ROUNDS = 100
-"""The most trees: the time of an answer grows with trees, not with leaves. No worse than 300 (docs/lifetime.md)."""
+"""The most trees: the time of an answer grows with trees, not with leaves. No worse than 300 (docs/serving/cost.md)."""
 PARAMS: Mapping[str, Any] = {
     "num_leaves": 63, "learning_rate": 0.08, "min_data_in_leaf": 374, "feature_fraction": 0.65, "lambda_l2": 0.42,
 }  # fmt: skip

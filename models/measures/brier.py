@@ -8,7 +8,7 @@ are those at creation, so rows must be under observation from their start; other
 `BrierOverAges` is one number for a whole model: the integrated Brier score at creation and of the
 remaining time at each absolute age. It decides between families, settings and champions: a proper
 score of the whole distribution under censoring. Errors over observed ends would favour too short
-answers (docs/lifetime.md). Lower is better.
+answers (docs/lifetime/candidate.md). Lower is better.
 """
 
 from __future__ import annotations

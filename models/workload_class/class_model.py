@@ -3,7 +3,7 @@
 `Centres` of classes come from k-means++; classes keep their ids from one day to the next.
 `SlotMaxima` has highest and mean use of each request in each slot of each local day.
 
-The class's centre, scaled to a request's maximum, is a poor bound of its need (docs/usage.md), and
+The class's centre, scaled to a request's maximum, is a poor bound of its need (docs/usage/classes.md), and
 so is the maximum of a few hours. A better bound adds a surplus, learnt from earlier requests: by
 how much those with the same class after the same observation exceeded their maximum afterwards.
 """
@@ -223,7 +223,8 @@ def _quietly_folded(fold: np.ufunc | object, days: np.ndarray) -> np.ndarray:
 
 
 QUANTILE = 0.98
-"""Chosen on bitbrains of July 2013 (docs/usage.md): half of the under-served work for a quarter of the reservation."""
+"""Chosen on bitbrains of July 2013 (docs/usage/classes.md): half of the under-served work for a quarter of the
+reservation."""
 N_WINDOWS_MIN = 20
 """With fewer windows of a class, those of all classes are used."""
 N_WINDOWS_MAX = 5_000

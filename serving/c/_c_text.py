@@ -34,7 +34,7 @@ $lookup_include
 #define ${NAME}_N_STEPS $n_steps /* $steps_meaning */
 
 /* Positions of the features. A value that is not known is NaN. Names as in the bundle's schema, other characters
- * than letters, digits and a few marks as `_`; history features as docs/serving.md of sojourn describes them. */
+ * than letters, digits and a few marks as `_`; history features as docs/serving/c.md of sojourn describes them. */
 enum {
 $features
 };

@@ -78,7 +78,7 @@ class HistoryDefinition:
     bytes in a full table (1 to 16 ended requests), so a table of the default size takes 120 to 136
     MB.
     instant_s: ends within so many seconds are instant. Owner features are of the other ends, and
-    one feature is the share of instant ends (docs/lifetime.md). None = all ends together. It
+    one feature is the share of instant ends (docs/lifetime/instant_ends.md). None = all ends together. It
     changes how the history is read, not what it stores.
     """
 

@@ -30,7 +30,7 @@ EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 N_FORESTS = 6
 LIMITS_S = (60.0, 59.999, 120.5, 3_600.0, 86_400.0, 94_608_000.0, 94_608_001.0, 4e6)
 """Some of them are no limits; half of some lies beyond the last edge."""
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving" / "c.md"
 
 
 def named(kind: str) -> str:
