@@ -1,7 +1,13 @@
-"""Builds the wheel, installs it with each extra in a clean environment, and tries there what that extra is for."""
+"""Builds the wheel, installs it with each extra in a clean environment, and tries there what that extra is for.
+
+No environment sees a compiler: its PATH is its own folder, and packages are installed as wheels only. Compiled code is
+kept in a folder of the check, so that numba compiles there, too. The sizes that are printed are those of README.md.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,8 +31,26 @@ from sojourn.serving import Predictor, example_bundle
 vm = Predictor.load(example_bundle()).admit({{"subscription": "s4", "cpu_cores": 2}}, now_s=time.time())
 assert vm.remaining(3600) > vm.remaining(0) > 0
 """
-FAST = "import sojourn.serving.kernel, numba"
-SIMULATOR = "import sojourn.simulator"
+COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "tcc", "c99", "icx")
+FAST = """
+import time
+from sojourn.serving import Predictor, example_bundle
+started = time.perf_counter()
+predictor = Predictor.load(example_bundle())
+assert predictor.info()["is_compiled"]
+vm = predictor.admit({"subscription": "s4", "cpu_cores": 2}, now_s=time.time())
+assert vm.remaining(3600) > vm.remaining(0) > 0
+print(f"first answer with numba, nothing compiled before: {time.perf_counter() - started:.1f} s")
+"""
+SIMULATOR = f"""
+from sojourn.features.readers import read_trace
+import sojourn.simulator as sim
+trace, _ = read_trace("swf", {str(ROOT / "examples" / "nasa-ipsc-1993.swf.gz")!r})
+workload = sim.build_workload("trace", trace, cpu_cores=24.0, mem_gib=96.0)
+assert len(sim.compare(workload, [("nilas", "oracle", sim.Oracle(workload))]).table) == 2
+"""
+NOT_PROMOTED = 3
+"""The exit code of a retrain whose version passed no gate: without a replay none can."""
 WHOLE = "".join(f"import sojourn.{package}\n" for package in (*PACKAGES, "flows.cli", "flows.retrain.job"))
 MAKE = """
 import sys
@@ -63,8 +87,9 @@ def main() -> None:
         with ThreadPoolExecutor(2) as workers:  # an installation waits for the disk and for packages
             tried = [workers.submit(installed, work / name, wheel, extras, code) for name, extras, code in (
                 ("whole", "[pipeline]", WHOLE), ("bare", "", BARE), ("fast", "[fast]", FAST),
-                ("simulator", "[simulator]", SIMULATOR), ("pull", "[pull,serve]", BARE), ("serve", "[serve]", BARE))]
-            whole, bare, _, _, pull, served = (each.result() for each in tried)
+                ("simulator", "[simulator]", SIMULATOR), ("pull", "[pull,serve]", BARE), ("serve", "[serve]", BARE),
+                ("pull-alone", "[pull]", BARE))]
+            whole, bare, _, _, pull, served, _ = (each.result() for each in tried)
         refused(bare, ("--help",), "sojourn needs typer", "'.[pull]'", "'.[pipeline]'")
         refused(bare, ("pull", "models:/made@champion", "served"), "sojourn pull needs typer", "'.[pull]'")
         refused(bare, ("retrain",), "sojourn retrain needs typer", "'.[pipeline]'")
@@ -72,7 +97,9 @@ def main() -> None:
         check_pull(pull, work)
         refused(bare, ("extender", "served"), "sojourn extender needs ", "'.[serve]'")
         serve(served, work)
-    print(f"wheel: {', '.join(PACKAGES)} import from a clean environment, and each extra runs its commands")
+        check_pipeline(whole, work)
+    print(f"wheel: {', '.join(PACKAGES)} import from a clean environment, and each extra runs its commands "
+          "without a compiler")
 
 
 def check_pull(programs: Path, work: Path) -> None:
@@ -88,6 +115,16 @@ def check_pull(programs: Path, work: Path) -> None:
     refused(programs, ("trace", "describe", "."), "sojourn trace needs pandas", "'.[pipeline]'")
 
 
+def check_pipeline(programs: Path, work: Path) -> None:
+    """The whole extra: a trace is read and replayed, and a model is learnt from another one."""
+    log = str(ROOT / "examples" / "nasa-ipsc-1993.swf.gz")
+    sojourn = str(programs / "sojourn")
+    run(sojourn, "trace", "describe", log, "--reader", "swf", cwd=work)
+    run(sojourn, "simulate", "--trace", log, "--reader", "swf", "--policy", "nilas", cwd=work)
+    run(sojourn, "retrain", "--n-requests", "2000", "--no-simulate", "--store", "store-of-retrain", cwd=work,
+        codes=(NOT_PROMOTED,))
+
+
 def installed(folder: Path, wheel: Path, extras: str, code: str) -> Path:
     """The programs of a fresh environment with the wheel and these extras, where the code ran away from the sources."""
     python = str(folder / "bin" / "python")
@@ -95,17 +132,33 @@ def installed(folder: Path, wheel: Path, extras: str, code: str) -> Path:
     uv = Path(sys.executable).with_name("uv")
     venv.create(folder, with_pip=not uv.exists())
     tool = [str(uv), "pip", "install", "--python", python] if uv.exists() else [python, "-m", "pip", "install"]
-    run(*tool, "-q", f"{wheel}{extras}", "-c", constraints)
-    size = sum(file.stat().st_size for file in (folder / "lib").rglob("*") if file.is_file())
-    print(f"environment of sojourn{extras}: {size / 2**20:,.0f} MiB", flush=True)
+    own_mib = size_mib(folder)  # pip itself, and what comes with it
+    byte_code = ["--compile-bytecode"] if uv.exists() else []  # as pip leaves it
+    run(*tool, *byte_code, "-q", "--only-binary", ":all:", f"{wheel}{extras}", "-c", constraints)
+    programs = folder / "bin"
+    if found := [name for name in COMPILERS if shutil.which(name, path=str(programs))]:
+        sys.exit(f"the environment of sojourn{extras} must have no compiler, got {', '.join(found)}")
+    print(f"site-packages of sojourn{extras}: {size_mib(folder) - own_mib:,.0f} MiB", flush=True)
     run(python, "-W", "error::ImportWarning", "-c", code, cwd=folder)
-    return folder / "bin"
+    return programs
+
+
+def size_mib(folder: Path) -> float:
+    """Sizes of the files of site-packages, byte code too; links are not followed."""
+    files = (path for site in (folder / "lib").glob("python*/site-packages") for path in site.rglob("*"))
+    return sum(path.stat().st_size for path in files if path.is_file() and not path.is_symlink()) / 2**20
+
+
+def surroundings(programs: Path) -> dict[str, str]:
+    """The variables of a user whose PATH holds an environment's programs alone: no compiler."""
+    ours = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX", "PYTHONPATH")}
+    return {**ours, "PATH": str(programs), "NUMBA_CACHE_DIR": str(programs.parent / "compiled")}
 
 
 def refused(programs: Path, arguments: tuple[str, ...], *expected: str) -> None:
     """The program says in one line what is missing, and ends with 2."""
     found = subprocess.run([programs / "sojourn", *arguments], capture_output=True, text=True, cwd=programs,
-                           check=False)
+                           env=surroundings(programs), check=False)
     lines = found.stderr.splitlines()
     if found.returncode != 2 or len(lines) != 1 or not all(each in lines[0] for each in expected):
         sys.exit(f"sojourn {' '.join(arguments)} must end with 2 and one line with {expected}, "
@@ -114,8 +167,8 @@ def refused(programs: Path, arguments: tuple[str, ...], *expected: str) -> None:
 
 def serve(programs: Path, work: Path) -> None:
     """The extender starts on the pulled bundle, and ends when it is told to."""
-    command = [programs / "sojourn", "extender", "served", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=work) as program:
+    command = [str(programs / "sojourn"), "extender", "served", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=work, env=surroundings(programs)) as program:
         assert program.stdout is not None
         line = program.stdout.readline()
         program.send_signal(signal.SIGTERM)
@@ -123,9 +176,13 @@ def serve(programs: Path, work: Path) -> None:
         sys.exit(f"sojourn extender must serve, got {program.returncode} and {line!r}")
 
 
-def run(*command: str, cwd: Path = ROOT) -> None:
-    """Run a command; its failure ends the check."""
-    subprocess.run(command, check=True, cwd=cwd)
+def run(*command: str, cwd: Path = ROOT, codes: tuple[int, ...] = (0,)) -> None:
+    """Run a command; another exit code than these ends the check. A program of an environment sees no compiler."""
+    programs = Path(command[0]).parent
+    is_ours = cwd != ROOT
+    done = subprocess.run(command, check=False, cwd=cwd, env=surroundings(programs) if is_ours else None)
+    if done.returncode not in codes:
+        sys.exit(f"{' '.join(command)[:200]} must end with {codes}, got {done.returncode}")
 
 
 if __name__ == "__main__":
