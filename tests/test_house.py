@@ -26,6 +26,9 @@ PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.m
 BANNED = {"serving": "pandas lightgbm sksurv mlflow prefect sklearn starlette",
           "features": "lightgbm sksurv mlflow prefect onnxruntime sklearn",
           "simulator": "lightgbm sksurv mlflow prefect onnxruntime sklearn"}
+LONG_PAGES: tuple[str, ...] = tuple(f"simulator{page}.md" for page in (
+    "", "/admission_results", "/dvla", "/elastic", "/evaluations", "/planning", "/semantics", "/usage"))
+"""Pages of 250 lines and more that wait to be cut."""
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _OUTSIDE = re.compile(r"[a-z]+:")
 
@@ -153,16 +156,24 @@ def test_dotted_names_in_docs_and_docstrings_are_there() -> None:
     assert not is_there("flows.predictors") and not is_there("serving.curve.fill_hazard")
 
 
-def test_the_glossary_has_each_word_once_and_its_names_stand_in_code() -> None:
-    lines = (ROOT / "docs/glossary.md").read_text().split("## Phrases that are not used")[0].splitlines()
+def test_a_page_of_the_docs_is_one_sitting() -> None:
+    docs = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    lines = {page.relative_to(ROOT / "docs").as_posix(): len(page.read_text().splitlines()) for page in docs}
+    assert {page: n for page, n in lines.items() if n >= 250 and page not in LONG_PAGES} == {}
+
+
+def test_the_glossary_has_words_of_other_pages_and_its_names_stand_in_code() -> None:
+    lines = (ROOT / "docs/glossary.md").read_text().splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ") and not line.startswith("| word ")]
-    words = Counter(row[0].removeprefix("| ") for row in rows if "](#" not in " ".join(row))
-    assert len(words) > 100
+    words = Counter(row[0].removeprefix("| ") for row in rows)
+    assert 40 < len(words) <= 60
     assert [word for word, n in words.items() if n > 1] == []
+    others = "\n".join(page.read_text() for page in PAGES if page.name not in ("glossary.md", "CHANGELOG.md")).lower()
+    assert [word for word in words if not re.search(rf"\b{word.lower()}", others)] == []
     source = set(re.findall(r"\w+", "\n".join(file.read_text() for file in FILES)))
     names = {name for row in rows if len(row) == 4 for code in re.findall(r"`([^`]+)`", row[2])
              for name in re.findall(r"[A-Za-z_]\w*(?!\w*\*)", code)}
-    assert len(names) > 90
+    assert len(names) > 40
     assert sorted(names - source) == []
 
 
