@@ -223,7 +223,7 @@ def _quietly_folded(fold: np.ufunc | object, days: np.ndarray) -> np.ndarray:
 
 
 QUANTILE = 0.98
-"""Chosen on bitbrains, July 2013 (docs/usage/classes.md): half the under-served work for a quarter of the reservation."""
+"""Chosen on bitbrains, July 2013 (docs/usage/classes.md): half the under-served work, a quarter of the reservation."""
 N_WINDOWS_MIN = 20
 """With fewer windows of a class, those of all classes are used."""
 N_WINDOWS_MAX = 5_000
