@@ -1,6 +1,6 @@
 """What A/B and pre/post on one pool report beside what is true, oracle NILAS, 12 seeds.
 
-The table of docs/simulator/evaluations.md, "A/B and pre/post on one pool".
+The table of docs/simulator/evaluations_pools.md, "A/B and pre/post on one pool".
 
     python -m studies ab-pool [--openb FOLDER] [--picture PATH.png]
 

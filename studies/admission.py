@@ -42,6 +42,7 @@ from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section, markdown_rows
 from sojourn.flows.retrain.ingest import with_kept_trace
 from sojourn.flows.settings.store import load_settings
+from sojourn.simulator.measures import interval_text, signed_text
 from studies.threshold import ThresholdEntry
 
 if TYPE_CHECKING:
@@ -246,8 +247,8 @@ def claim_verdict(low: float, high: float) -> str:
 
 def claims_section(judged: pd.DataFrame, title: str, caption: str) -> Section:
     """The claims as a table."""
-    rows = tuple((row["claim"], str(row["n_days"]), "-" if np.isnan(row["difference"]) else f"{row['difference']:+.3f}",
-                  "-" if np.isnan(row["low"]) else f"{row['low']:+.3f} {row['high']:+.3f}", row["verdict"])
+    rows = tuple((row["claim"], str(row["n_days"]), signed_text(row["difference"], 3, "-"),
+                  interval_text(row["low"], row["high"], 3, " "), row["verdict"])
                  for row in judged.to_dict("records"))
     return Section(title, caption, ("finding", "days", "difference", "interval", "verdict"), rows, 1, LEGEND)
 
@@ -273,6 +274,8 @@ def ratios_section(runs: pd.DataFrame, title: str, caption: str) -> Section:
                    3, RATIO_LEGEND)
 
 
+_MAX_ROWS = 200
+"""Of the tables of one page."""
 _RATIO = "performance ratio (lower = better)"
 _LIMITS = {1: "sequential", 30: "up to 30 cores", 120: "up to 120 cores", 5_000: "up to 5,000 cores"}
 
@@ -461,8 +464,8 @@ def claims_table(folders: dict[str, Path]) -> list[str]:
         for table in tables.values():
             row = table.loc[claim]
             difference, low, high = float(row["difference"]), float(row["low"]), float(row["high"])
-            shown = "" if np.isnan(difference) else f"{difference:+.3f} "
-            span = "" if np.isnan(low) else f"({low:+.3f} {high:+.3f}) "
+            shown = "" if np.isnan(difference) else f"{signed_text(difference, 3)} "
+            span = "" if np.isnan(low) else f"({interval_text(low, high, 3, ' ')}) "
             cells.append(f"{shown}{span}{claim_verdict(low, high)}")
         rows.append((str(claim), *cells))
     return markdown_rows(("finding", *tables), rows, len(tables) + 1)
@@ -490,7 +493,7 @@ def named(given: list[str]) -> dict[str, Path]:
 
 
 def write_page(sweeps: dict[str, Path], predicted: dict[str, Path], pictures: str, target: str) -> None:
-    """Write the page and its pictures."""
+    """Write the page, those with the ratios that it links to, and its pictures."""
     lines = ["# Admission: results", "",
              "Written by `python -m studies admission page` from its `sweep` and `sojourn admit --predict`. Rules and "
              "words: [admission](admission.md).", "", "## What the paper found", "",
@@ -508,20 +511,44 @@ def write_page(sweeps: dict[str, Path], predicted: dict[str, Path], pictures: st
         name = f"admission_{stem.replace('-', '_')}.png"
         figure.savefig(DOCS / name, dpi=100, format="png")
         lines += [f"![{stem.replace('-', ' ')}]({name})", ""]
-    lines += ["## Ratios by limit and cores", "", f"{RATIO_LEGEND} Cores: share of those that the day's load fills, "
-              "and their mean number. They are at least the widest job's.", ""]
-    for name, folder in sweeps.items():
-        section = ratios_section(pd.read_csv(folder / "admission.csv"), name, "")
-        lines += [f"### {name}", "", *markdown_rows(section.titles, section.rows, section.n_text), ""]
+    ratios = {name: ratios_section(pd.read_csv(folder / "admission.csv"), name, "") for name, folder in sweeps.items()}
+    pages = ratio_pages(ratios)
+    lines += ["## Ratios by limit and cores", "",
+              *(f"- [{', '.join(names)}]({page})" for page, names in pages.items()), ""]
+    for page, names in pages.items():
+        about = [f"# Admission: ratios of {', '.join(names)}", "", "Rules and words: [admission](admission.md). "
+                 "Findings and figures: [results](admission_results.md).", "", f"{RATIO_LEGEND} Cores: share of those "
+                 "that the day's load fills, and their mean number. They are at least the widest job's.", ""]
+        for name in names:
+            about += [f"## {name}", "", *markdown_rows(ratios[name].titles, ratios[name].rows, ratios[name].n_text), ""]
+        _write(page, about)
     lines += ["## By predicted processing times", "", f"{PREDICTED_LEGEND} The days are the ten with the most jobs of "
               "the last 30 % of the jobs; the model knows the days before the first of them, and of each day what had "
               "ended when it began.", ""]
     for name, folder in predicted.items():
         section = predicted_section(predicted_summary(pd.read_csv(folder / "admission.csv")), "")
         lines += [f"### {name}, hazard", "", *markdown_rows(section.titles, section.rows, section.n_text), ""]
-    wrapped = [line if line.startswith(("|", "#", "!")) else "\n".join(textwrap.wrap(line, 118)) for line in lines]
-    (DOCS / "admission_results.md").write_text("\n".join(wrapped).rstrip() + "\n")
-    print(f"written to {DOCS / 'admission_results.md'}")
+    _write("admission_results.md", lines)
+
+
+def ratio_pages(ratios: Mapping[str, Section]) -> dict[str, list[str]]:
+    """Names by page, in their order: a page takes names while its tables have at most 200 rows.
+
+    >>> ratio_pages({name: Section("", "", (), ((),) * 90, 1) for name in "abc"})
+    {'admission_ratios.md': ['a', 'b'], 'admission_ratios_2.md': ['c']}
+    """
+    groups: list[list[str]] = [[]]
+    for name, section in ratios.items():
+        if groups[-1] and sum(len(ratios[other].rows) for other in groups[-1]) + len(section.rows) > _MAX_ROWS:
+            groups.append([])
+        groups[-1].append(name)
+    return {f"admission_ratios{f'_{k}' if k > 1 else ''}.md": names for k, names in enumerate(groups, 1)}
+
+
+def _write(page: str, lines: Sequence[str]) -> None:
+    wrapped = [line if line.startswith(("|", "#", "!", "-")) else "\n".join(textwrap.wrap(line, 118)) for line in lines]
+    (DOCS / page).write_text("\n".join(wrapped).rstrip() + "\n")
+    print(f"written to {DOCS / page}")
 
 
 def main(args: Sequence[str] | None = None) -> None:

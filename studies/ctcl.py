@@ -23,6 +23,7 @@ from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.promotion import open_store
 from sojourn.serving.usage import DAY_S
+from sojourn.simulator.measures import signed_text
 from sojourn.simulator.mixed import (
     OUTCOMES,
     SCHEDULERS,
@@ -296,7 +297,8 @@ def claims_section(replays: pd.DataFrame, caption: str) -> Section:
     for claim in CLAIMS:
         ours = change_pct(by_name[claim.of], by_name[claim.base], claim.column)
         mean, half = float(ours.mean()), float(t_half_width(ours[:, None])[0])
-        lines.append((claim.words, claim.base, f"{claim.paper_pct:+.0f} %", f"{mean:+.1f} ± {half:.1f} %",
+        lines.append((claim.words, claim.base, f"{signed_text(claim.paper_pct, 0)} %",
+                      f"{signed_text(mean, 1)} ± {half:.1f} %",
                       "/".join(f"{by_name[name]['mean_wait_s'].mean():.0f}" for name in (claim.of, claim.base)),
                       verdict(mean, half, claim.paper_pct)))
     twice = by_name[BEST]["n_multi_rescheduled"].to_numpy(np.float64)
@@ -326,7 +328,7 @@ def _pct(changes: np.ndarray | None) -> str:
     mean, half = float(changes.mean()), float(t_half_width(changes[:, None])[0])
     if np.isnan(mean):
         return "-"
-    return f"{mean:+.1f}" if np.isnan(half) else f"{mean:+.1f} ± {half:.1f}"
+    return signed_text(mean, 1) if np.isnan(half) else f"{signed_text(mean, 1)} ± {half:.1f}"
 
 
 def change_pct(of: pd.DataFrame, base: pd.DataFrame, column: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The tables of docs/simulator/dvla.md: parts of the study `dvla`, replayed where they are not kept yet, and printed.
+"""The tables of docs/simulator/dvla*.md: parts of the study `dvla`, replayed where they are not kept yet, and printed.
 
     python -m studies dvla-tables [synthetic] [READER=PATH ...] [--store FOLDER] [--part NAME ...] [--seeds N]
         [--policy NAME ...] [--predictor NAME ...] [--alone] [--kept]
@@ -31,6 +31,7 @@ from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.settings.trace import Start
 from sojourn.flows.workers.dask import local_workers
 from sojourn.simulator.experiments import BASELINE, pairing_label
+from sojourn.simulator.measures import interval_text, signed_text
 from studies.compare import COMPARISONS
 
 EMPTY, DENSITY = "empty_hosts_pct", "packing_density_pct"
@@ -113,7 +114,8 @@ def interval(values: np.ndarray | None) -> str:
         return "-"
     mean = float(values.mean())
     half = float(t_half_width(values[:, None])[0])
-    return f"{mean:+.2f}" if len(values) < 2 else f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
+    interval = f" [{interval_text(mean - half, mean + half, between=', ')}]" if len(values) > 1 else ""
+    return f"{signed_text(mean)}{interval}"
 
 
 def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], n_titles: int = 1) -> None:

@@ -25,6 +25,7 @@ from sojourn.flows.placement.workloads import WorkloadSpec, t_half_width
 from sojourn.flows.reports.section import Section
 from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, Workload
+from sojourn.simulator.measures import signed_text
 from sojourn.simulator.pool import Consolidation, ElasticPool, MachineType, PoolResult, simulate_pool
 from studies.settings import OF_REPLAYS, StudySettings, run_study
 
@@ -187,11 +188,11 @@ def _section(summary: pd.DataFrame, moving: str, description: str) -> Section:
 def _shown(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
     is_base = (row["policy"], row["consolidation"], row["predictor"]) == BASELINE
     low, high = row["saved_low_pct"], row["saved_high_pct"]
-    interval = "-" if is_base or np.isnan(low) else f"{low:+.2f} {high:+.2f}"
+    interval = "-" if is_base or np.isnan(low) else f"{signed_text(low)} {signed_text(high)}"
     verdict = "baseline" if is_base else "-" if np.isnan(low) else "better" if low > 0 else "worse" if high < 0 else (
         "level")
     return (row["policy"], row["consolidation"], row["predictor"], f"{row['host_h']:,.1f}",
-            "-" if is_base else f"{row['saved_pct']:+.2f}", interval, verdict,
+            "-" if is_base else signed_text(row["saved_pct"]), interval, verdict,
             f"{100 * (row['host_h'] / row['bound_host_h'] - 1):.1f}", f"{row['price']:,.1f}", f"{row['n_moves']:,.0f}",
             f"{row['lost_core_h']:,.0f}", f"{row['wait_p95_s']:,.0f}")
 

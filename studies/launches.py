@@ -27,6 +27,7 @@ from sojourn.flows.versions.promotion import open_store
 from sojourn.simulator import Oracle, Policy, Workload, simulate
 from sojourn.simulator.engine import named_policy
 from sojourn.simulator.experiments import BASELINE
+from sojourn.simulator.measures import interval_text, signed_text
 from sojourn.simulator.page import BOUND_COLOUR, COLOURS
 from studies.ab_trial import SourceFor, ab_trial
 from studies.policies.switched import switched
@@ -89,8 +90,9 @@ def _section(trials: pd.DataFrame, description: str, n_seeds: int) -> Section:
     rows = []
     for policy, own in trials.groupby("policy", sort=False):
         for method, row in ab_summary(own).iterrows():
-            rows.append((str(policy), str(method), f"{row['effect_pp']:+.2f}", f"{row['true_pp']:+.2f}",
-                         f"{row['error_pp']:+.2f}", f"{row['error_low_pp']:+.2f} {row['error_high_pp']:+.2f}",
+            rows.append((str(policy), str(method), signed_text(row["effect_pp"]), signed_text(row["true_pp"]),
+                         signed_text(row["error_pp"]),
+                         interval_text(row["error_low_pp"], row["error_high_pp"], between=" "),
                          f"{row['error_sd_pp']:.2f}", f"{row['half_width_pp']:.2f}", f"{row['covered_pct']:.0f}"))
     return Section("A/B in one pool, and pre/post", caption, _TITLES, tuple(rows), 2, _LEGEND)
 

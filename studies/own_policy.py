@@ -31,6 +31,7 @@ from sojourn.flows.placement.predictors import truth_source
 from sojourn.flows.placement.workloads import replica
 from sojourn.flows.settings.retrain import load_config
 from sojourn.simulator import PACKING, Cluster, Policy, Request
+from sojourn.simulator.measures import interval_text, signed_text
 from sojourn.simulator.policies import free_share_left
 from sojourn.simulator.policies.joint import SCALE_S
 from sojourn.simulator.policies.nilas import expected_extension
@@ -110,7 +111,7 @@ def gains(workload: sim.Workload, sources: Sources,
 def interval(values: np.ndarray) -> str:
     """Mean and 95 % t-interval."""
     half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"{values.mean():+.2f} [{values.mean() - half:+.2f}, {values.mean() + half:+.2f}]"
+    return f"{signed_text(values.mean())} [{interval_text(values.mean() - half, values.mean() + half, between=', ')}]"
 
 
 def measure(groups: Iterator[list[tuple[sim.Workload, Sources]]],

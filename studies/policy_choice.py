@@ -25,6 +25,7 @@ from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import replica
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
+from sojourn.simulator.measures import signed_text
 from studies.dvla_tables import interval, print_table
 from studies.later_parts import known_by, later_from_s, later_parts, of_file
 
@@ -72,7 +73,7 @@ def main() -> None:
         best = best_of({policy: later[policy] for policy in CANDIDATES})
         title = name if config.trace is None else config.trace.stem
         rows.append((title, *(interval(past[policy]) for policy in CANDIDATES), taken, interval(later[taken]),
-                     f"{best} {later[best].mean():+.2f}", interval(later[taken] - later[DVLA])))
+                     f"{best} {signed_text(later[best].mean())}", interval(later[taken] - later[DVLA])))
         record.append(_record(title, past, taken, later))
         print(rows[-1], flush=True)
         if given.json:

@@ -20,6 +20,7 @@ import sojourn.simulator as sim
 from sojourn.features.synthetic import Drift, synthesize
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.settings.retrain import load_config
+from sojourn.simulator.measures import interval_text, signed_text
 from studies.later_parts import later_parts
 
 WINDOW_DAYS = 14
@@ -73,8 +74,9 @@ def main() -> None:
                 mean, half = gains.mean(), float(t_half_width(gains[:, None])[0])
                 n_differ = sum(bool((a.host != b.host).any()) for a, b in zip(own, kept, strict=True))
                 empty = np.mean([each.metrics.empty_hosts_pct for each in own])
-                print(f"{text:12} {predictor:7} {name:22} {empty:6.2f} %  {mean:+.2f} "
-                      f"[{mean - half:+.2f}, {mean + half:+.2f}]  differs at {n_differ} of {len(own)} seeds",
+                print(f"{text:12} {predictor:7} {name:22} {empty:6.2f} %  {signed_text(mean)} "
+                      f"[{interval_text(mean - half, mean + half, between=', ')}]  "
+                      f"differs at {n_differ} of {len(own)} seeds",
                       flush=True)
 
 

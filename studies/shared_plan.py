@@ -19,7 +19,7 @@ from scipy import stats
 import sojourn.simulator as sim
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.settings.retrain import load_config
-from sojourn.simulator.measures import debt
+from sojourn.simulator.measures import debt, interval_text, signed_text
 from sojourn.simulator.measures.hosts import migration_figures
 from studies.later_parts import later_parts, of_file
 
@@ -93,7 +93,8 @@ def interval(values: np.ndarray) -> str:
     """Mean and t-interval."""
     n = len(values)
     half = float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    return f"{values.mean():+.2f} [{values.mean() - half:+.2f}, {values.mean() + half:+.2f}] pp"
+    mean = values.mean()
+    return f"{signed_text(mean)} [{interval_text(mean - half, mean + half, between=', ')}] pp"
 
 
 def told(rows: list[dict[str, float]], alone: np.ndarray) -> str:
@@ -102,7 +103,8 @@ def told(rows: list[dict[str, float]], alone: np.ndarray) -> str:
     total = {name: float(values.sum()) for name, values in each.items()}
     n_all, n_own = total["rectifier"] + total["defragmentation"], total["own_begun"]
     return (f"{each['n_hosts'].min():.0f}-{each['n_hosts'].max():.0f} hosts, {interval(each['gain'])} empty, "
-            f"{interval(each['gain'] - alone)} over the rectifier alone, {each['rejected'].mean():+.2f} pp rejected; "
+            f"{interval(each['gain'] - alone)} over the rectifier alone, "
+            f"{signed_text(each['rejected'].mean())} pp rejected; "
             f"a day {total['rectifier'] / total['days']:.1f} rectifier's, "
             f"{total['defragmentation'] / total['days']:.1f} defragmentation's; "
             f"{total['saved_h'] / max(n_all, 1):.1f} h saved each; rectifier's own "

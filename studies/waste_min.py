@@ -16,6 +16,7 @@ import sojourn.simulator as sim
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import replica
+from sojourn.simulator.measures import interval_text, signed_text
 
 N_REPLICAS = 8
 
@@ -43,7 +44,8 @@ def main() -> None:
         for name in ours[0]:
             gain = np.array([a[name] - b[name] for a, b in zip(ours, theirs, strict=True)])
             half = t.ppf(0.975, N_REPLICAS - 1) * gain.std(ddof=1) / np.sqrt(N_REPLICAS)
-            print(f"  {name:<38}{gain.mean():+.2f} [{gain.mean() - half:+.2f}, {gain.mean() + half:+.2f}]")
+            print(f"  {name:<38}{signed_text(gain.mean())} "
+                  f"[{interval_text(gain.mean() - half, gain.mean() + half, between=', ')}]")
 
 
 if __name__ == "__main__":

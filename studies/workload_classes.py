@@ -35,6 +35,7 @@ from sojourn.models.workload_class import (
     slot_maxima,
 )
 from sojourn.serving.usage import N_SLOTS
+from sojourn.simulator.measures import signed_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,7 +146,7 @@ def main() -> None:
         print("|" + "---|" * (4 + len(METHODS)))
         for each, row in found[name].items():
             cells = [f"{row[m]['under_served_pct']:.2f} / {row[m]['over_reserved_pct']:.1f}" for m in METHODS]
-            gaps = [f"{gap['value']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}]" for gap in (
+            gaps = [f"{signed_text(gap['value'])} [{signed_text(gap['low'])}, {signed_text(gap['high'])}]" for gap in (
                 row["combined_minus_own_pp"], row["combined_minus_margin_pp"])]
             print(f"| {each} h | {row['n_requests']} | " + " | ".join([*cells, *gaps]) + " |", flush=True)
     if given.json:

@@ -108,7 +108,7 @@ TABLES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "variants": ("simulator/policies.md", variants),
     "presets": ("simulator.md", partial(presets, PRESETS, "preset")),
     "comparisons": ("simulator.md", partial(presets, COMPARISONS, "study")),
-    "metrics": ("simulator/semantics.md", metrics),
+    "metrics": ("simulator/metrics.md", metrics),
     "measures": ("lifetime/measures.md", measures),
     "settings-all": ("reference/settings.md", partial(settings, TraceSettings)),
     "settings-shared": ("reference/settings.md", partial(settings, SharedSettings, TraceSettings)),

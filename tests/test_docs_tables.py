@@ -27,6 +27,6 @@ def test_a_page_without_markers_is_refused() -> None:
 
 
 def test_every_metric_has_a_definition_and_its_source() -> None:
-    rows = re.findall(r"^\| (`.+) \| (.+) \| (.+) \|$", (DOCS / "simulator/semantics.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (`.+) \| (.+) \| (.+) \|$", (DOCS / "simulator/metrics.md").read_text(), re.MULTILINE)
     defined = [name for names, _, source in rows if source for name in re.findall("`([a-z_]+)`", names)]
     assert sorted(defined) == sorted(COLUMNS)

@@ -73,4 +73,6 @@ def test_a_sweep_is_written_logged_and_made_into_the_page(
     main(["page", "--sweep", f"made={out}", "--pictures", "made", "--target", "made"])
     page = (tmp_path / "admission_results.md").read_text()
     assert "![figure 2](admission_figure_2.png)" in page and (tmp_path / "admission_figure_2.png").is_file()
-    assert "### made" in page and "| greedy best-fit |" in page
+    assert "- [made](admission_ratios.md)" in page
+    ratios = (tmp_path / "admission_ratios.md").read_text()
+    assert "## made" in ratios and "| greedy best-fit |" in ratios

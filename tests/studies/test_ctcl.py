@@ -114,7 +114,7 @@ def test_the_steps_to_ctcl_add_up_to_the_whole_difference() -> None:
     assert lines["k8s"] == ("-", "-", "-", "-", "13.0")
     steps = [lines[name][0].split(" ")[0] for name in STEPS[1:]]
     # 8 and 18 of 10 and 20: -20 and -10 %; then -20 and -20 %
-    assert steps == ["+10.0", "-10.0", "-15.0", "-5.0", "+0.0"]
+    assert steps == ["+10.0", "-10.0", "-15.0", "-5.0", "0.0"]
     assert lines[BEST][1] == "-20.0 ± 0.0" and lines[BEST][-1] == "4.7"
 
 
