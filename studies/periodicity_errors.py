@@ -16,18 +16,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from sojourn.features.usage import UsageGrid, UsageStore, read_usage, store_usage
-from sojourn.flows.usage.report import (
-    error_figure,
-    error_lines,
-    host_figure,
-    period_figure,
-    request_figure,
-)
+from sojourn.flows.reports.figures import plain
+from sojourn.flows.usage.report import error_figure, period_figure, request_figure
 from sojourn.models.periodicity import (
     PeriodicitySettings,
     WaveErrors,
@@ -37,6 +33,9 @@ from sojourn.models.periodicity import (
     next_day_errors,
 )
 from sojourn.serving.usage import DAY_S, DayClock
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STEP_S = 300
 LEAST = 1e-3
@@ -189,6 +188,45 @@ def chosen(fits: WaveFits, hours: tuple[float, float], skip: tuple[int, ...] = (
     is_in = fits.is_periodic & (fits.period_s >= hours[0] * 3600) & (fits.period_s <= hours[1] * 3600)
     is_in[list(skip)] = False
     return int(np.argmax(np.where(is_in, fits.strength * np.sqrt(fits.magnitude), -1.0)))
+
+
+def host_figure(grid: UsageGrid, fits: WaveFits, rows: tuple[int, int], title: str) -> Figure:
+    """Figure 4: two requests with their waves, and both on one host, in cores, with the sum of the waves."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 7.5), layout="constrained")
+    *upper, host = figure.subplots(3, 1, sharex=True)
+    days, middles_s = np.arange(grid.cpu.shape[1]) * grid.step_s / DAY_S, grid.time_s() + grid.step_s / 2
+    for axes, row, letter in zip(upper, rows, "ab", strict=True):
+        axes.plot(days, 100 * grid.cpu[row], color="#b8b8b8", linewidth=0.6, label="raw")
+        name = "pulse wave" if fits.is_periodic[row] else "aperiodic: its peak"
+        axes.plot(days, 100 * fits.waves(row).at(middles_s), color="#b5483a", linewidth=1.0, label=name)
+        axes.set_ylabel("use, % of cores")
+        axes.set_title(f"({letter}) request {grid.request_ids[row]} of {title}", loc="left")
+    used = np.sum([grid.cpu[row].astype(np.float64) * grid.cpu_cores[row] for row in rows], axis=0)
+    waves = np.sum([fits.waves(row).at(middles_s) * grid.cpu_cores[row] for row in rows], axis=0)
+    host.plot(days, used, color="#b8b8b8", linewidth=0.6, label="both, raw")
+    host.plot(days, waves, color="#1b7f79", linewidth=1.0, label="sum of the waves")
+    above = 100 * float(np.mean((used > waves)[np.isfinite(used)]))
+    host.set_title(f"(c) both on one host: use is above the sum of the waves {above:.1f} % of the time", loc="left")
+    host.set_xlabel("day")
+    host.set_ylabel("cores used")
+    for axes in (*upper, host):
+        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
+        plain(axes)
+    return figure
+
+
+def error_lines(wave: WaveErrors, name: str) -> dict[str, np.ndarray]:
+    """The lines of one panel of `error_figure`: of the requests with a period, as in the paper.
+
+    >>> ones = np.ones(2)
+    >>> lines = error_lines(WaveErrors("next-day", np.array([True, False]), ones, ones, ones), "pulse wave")
+    >>> [(line, len(errors)) for line, errors in lines.items()]
+    [('pulse wave', 1), ('constant mean', 1), ("last week's repeat", 1)]
+    """
+    rows = wave.is_periodic
+    return {name: wave.wave[rows], "constant mean": wave.constant[rows], "last week's repeat": wave.last_week[rows]}
 
 
 def draw(grid: UsageGrid, panels: Mapping[str, Mapping[str, np.ndarray]], folder: Path, name: str) -> None:

@@ -15,7 +15,7 @@ from sojourn.features.usage import UsageGrid
 from sojourn.flows.console import FittedTable
 from sojourn.flows.reports.figures import legend, plain
 from sojourn.flows.usage.describe_usage import WAYS, UsageDescription, period_names
-from sojourn.models.periodicity import LowPass, PeriodicitySettings, WaveErrors, WaveFits
+from sojourn.models.periodicity import LowPass, PeriodicitySettings, WaveFits
 from sojourn.serving.usage import DAY_S, N_SLOTS, WorkloadClasses
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _N_SHOWN = 8
 _COLOURS = ("#2a6f97", "#d17a22", "#1b7f79", "#8c3b5e", "#6b7f2a", "#5a4fa2", "#b0413e", "#3d3d3d")
 _CLASS_GREY = "#c4c4c4"
 _RESOURCES = {"cpu": "CPU, % of the reserved cores", "mem": "memory, % of the reserved memory"}
-_RAW, _SMOOTH, _WAVE, _SUM = "#b8b8b8", "#3b6fb5", "#b5483a", "#1b7f79"
+_RAW, _SMOOTH, _WAVE = "#b8b8b8", "#3b6fb5", "#b5483a"
 
 
 def summary_lines(usage: UsageDescription) -> list[str]:
@@ -336,32 +336,6 @@ def period_figure(fits: WaveFits, title: str) -> Figure:
     return figure
 
 
-def host_figure(grid: UsageGrid, fits: WaveFits, rows: tuple[int, int], title: str) -> Figure:
-    """Figure 4: two requests with their waves, and both on one host, in cores, with the sum of the waves."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 7.5), layout="constrained")
-    *upper, host = figure.subplots(3, 1, sharex=True)
-    days, middles_s = _days(grid), grid.time_s() + grid.step_s / 2
-    for axes, row, name in zip(upper, rows, "ab", strict=True):
-        axes.plot(days, 100 * grid.cpu[row], color=_RAW, linewidth=0.6, label="raw")
-        _draw_waves(axes, grid, fits, row)
-        axes.set_ylabel("use, % of cores")
-        axes.set_title(f"({name}) request {grid.request_ids[row]} of {title}", loc="left")
-    used = np.sum([grid.cpu[row].astype(np.float64) * grid.cpu_cores[row] for row in rows], axis=0)
-    waves = np.sum([fits.waves(row).at(middles_s) * grid.cpu_cores[row] for row in rows], axis=0)
-    host.plot(days, used, color=_RAW, linewidth=0.6, label="both, raw")
-    host.plot(days, waves, color=_SUM, linewidth=1.0, label="sum of the waves")
-    above = 100 * float(np.mean((used > waves)[np.isfinite(used)]))
-    host.set_title(f"(c) both on one host: use is above the sum of the waves {above:.1f} % of the time", loc="left")
-    host.set_xlabel("day")
-    host.set_ylabel("cores used")
-    for axes in (*upper, host):
-        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
-        plain(axes)
-    return figure
-
-
 def error_figure(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> Figure:
     """Figure 6: shares of requests up to each NRMSE; a panel for each title, a line for each model.
 
@@ -389,18 +363,6 @@ def error_figure(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> 
         plain(axes)
     figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
     return figure
-
-
-def error_lines(wave: WaveErrors, name: str) -> dict[str, np.ndarray]:
-    """The lines of one panel of `error_figure`: of the requests with a period, as in the paper.
-
-    >>> ones = np.ones(2)
-    >>> lines = error_lines(WaveErrors("next-day", np.array([True, False]), ones, ones, ones), "pulse wave")
-    >>> [(line, len(errors)) for line, errors in lines.items()]
-    [('pulse wave', 1), ('constant mean', 1), ("last week's repeat", 1)]
-    """
-    rows = wave.is_periodic
-    return {name: wave.wave[rows], "constant mean": wave.constant[rows], "last week's repeat": wave.last_week[rows]}
 
 
 def _days(grid: UsageGrid) -> np.ndarray:

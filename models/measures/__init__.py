@@ -33,14 +33,12 @@ from sojourn.models.measures.concordance import (
     average_precision,
     f1,
     harrell_c,
-    recall_at_precision,
     uno_c,
 )
 from sojourn.models.measures.errors import (
     N_EACH_MIN,
     BoundedRows,
     Coverage,
-    bias_log10,
     class_scores,
     has_each,
     mae_log10,
@@ -66,9 +64,9 @@ __all__ = [
     "AGES_S", "CLASS_THRESHOLDS_S", "MEASURES", "N_EACH_MIN", "N_ENDS_MIN", "PERCENTS", "UPTIME_SHARES",
     "WEEKLY_AGES_S", "Assessment", "BoundedRows", "BrierOverAges", "CalibrationByAge", "CalibrationPoints",
     "Concordance", "Coverage", "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix",
-    "assess", "average_precision", "bias_log10", "brier_score", "by_week", "calibration_points", "card_measures",
+    "assess", "average_precision", "brier_score", "by_week", "calibration_points", "card_measures",
     "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
     "has_each", "integrated_at_age", "integrated_brier_score", "interval", "mae_log10", "of_owners",
-    "outliving_weights", "parts_by_age", "recall_at_precision", "reliances", "score_model", "shown_thresholds",
+    "outliving_weights", "parts_by_age", "reliances", "score_model", "shown_thresholds",
     "standard_error", "time_label", "uno_c", "weeks_after",
 ]  # fmt: skip

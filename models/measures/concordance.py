@@ -152,19 +152,6 @@ def average_precision(is_long: np.ndarray, score: np.ndarray, weight: np.ndarray
     return Ranking.of(is_long, score).curve(weight).average_precision() if len(score) else float("nan")
 
 
-def recall_at_precision(is_long: np.ndarray, score: np.ndarray, precision: float,
-                        weight: np.ndarray | None = None) -> float:
-    """The largest recall of a threshold with a precision of at least `precision`; 0 if there is none.
-
-    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), how often a
-    row counts. NaN if one class is missing. Ties stay together.
-
-    >>> recall_at_precision(np.array([True, True, False, True]), np.array([0.9, 0.8, 0.7, 0.6]), 0.99)
-    0.6666666666666666
-    """
-    return Ranking.of(is_long, score).curve(weight).recall_at(precision) if len(score) else float("nan")
-
-
 def f1(is_long: np.ndarray, is_predicted: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Harmonic mean of precision and recall of "long-lived", in [0, 1]; NaN if nothing is long or predicted as long.
 

@@ -49,17 +49,6 @@ def mae_log10(predicted_s: np.ndarray, observed_s: np.ndarray, weight: np.ndarra
     return weighted_mean(np.abs(log_errors(predicted_s, observed_s)), weight)
 
 
-def bias_log10(predicted_s: np.ndarray, observed_s: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Mean of log10(predicted / observed), both floored at 30 s; above 0 = predicted too long.
-
-    weight: float64 (n,), how often a row counts.
-
-    >>> bias_log10(np.array([100.0]), np.array([1000.0]))
-    -1.0
-    """
-    return weighted_mean(log_errors(predicted_s, observed_s), weight)
-
-
 N_DECILES = 10
 
 

@@ -12,16 +12,9 @@ import pandas as pd
 from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.experiments import BASELINE, Comparison
 from sojourn.simulator.measures import signed_text
-from sojourn.simulator.page.comparison_data import ComparisonData
 from sojourn.simulator.page.figures import (
     BOUND_COLOUR,
-    CLASS_COLOURS,
-    CLASS_NAMES,
     COLOURS,
-    EMPTY_COLOUR,
-    colours_of,
-    line_styles,
-    sweeps,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +27,6 @@ _LINE_HEIGHT = 0.055
 """Height of a label, as a share of a panel of about 3 inches."""
 _APART = 0.16
 """Distance of labels, as a share of the panel, if there is room."""
-_LINE_STYLES = ("-", "--", ":", "-.", (0, (8, 3)))
 
 
 def write_png(comparison: Comparison, path: str | Path) -> Path:
@@ -60,61 +52,6 @@ def write_png(comparison: Comparison, path: str | Path) -> Path:
     gain.set(xlabel=f"empty hosts above best-fit's (pp), {_HIGHER}", title="Gain over best-fit")
     _plain(over_time, gain)
     figure.suptitle(comparison.description, fontsize="medium")
-    target = Path(path)
-    figure.savefig(target)
-    return target
-
-
-def write_heat_map_png(data: ComparisonData, path: str | Path, labels: Sequence[str]) -> Path:
-    """Hosts x time by lifetime class, one panel per label, the most often empty host on top."""
-    from matplotlib.colors import ListedColormap
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    unknown = [label for label in labels if label not in data.host_maps]
-    if unknown or not labels:
-        raise ValueError(f"labels must be among {', '.join(data.host_maps)}, got {unknown or labels!r}")
-    colours = (EMPTY_COLOUR, *CLASS_COLOURS)
-    figure = Figure(figsize=(6 * len(labels), 4.5), dpi=110, layout="constrained")
-    for axes, label in zip(figure.subplots(1, len(labels), squeeze=False)[0], labels, strict=True):
-        host_map = data.host_maps[label]
-        states = host_map.lifetime_class[:, host_map.by_use()]
-        axes.pcolormesh(host_map.time_s / DAY_S, np.arange(states.shape[1]), states.T, cmap=ListedColormap(colours),
-                        vmin=-0.5, vmax=len(colours) - 0.5, shading="nearest", rasterized=True)
-        axes.axvline(data.warmup_s / DAY_S, color="black", linewidth=0.8, linestyle=":")
-        axes.set(xlabel="time since the trace's start (days), metrics from the dotted line on", ylabel="hosts",
-                 title=label, yticks=[])
-    patches = [Patch(facecolor=colour, label=name)
-               for colour, name in zip(colours, ("empty", *CLASS_NAMES), strict=True)]
-    figure.legend(handles=patches, frameon=False, ncols=len(patches), loc="outside lower center", fontsize="small")
-    figure.suptitle(data.description, fontsize="medium")
-    target = Path(path)
-    figure.savefig(target)
-    return target
-
-
-def write_sensitivity_png(data: ComparisonData, path: str | Path) -> Path:
-    """Gains over best-fit against each setting that varies, a panel each, with 95 % intervals."""
-    from matplotlib.figure import Figure
-
-    all_sweeps = sweeps(data)
-    if not all_sweeps:
-        raise ValueError("summary must vary recall, noise or load, got one setting of each")
-    figure = Figure(figsize=(6 * len(all_sweeps), 4.5), dpi=110, layout="constrained")
-    panels = figure.subplots(1, len(all_sweeps), squeeze=False, sharey=True)[0]
-    for axes, sweep in zip(panels, all_sweeps, strict=True):
-        styles = line_styles(sweep.policies, colours_of(data.summary["policy"], BASELINE))
-        for (label, points), (colour, dash) in zip(sweep.lines.items(), styles, strict=True):
-            axes.plot(points["x"], points["gain_pp"], marker="o", label=label, color=colour,
-                      linestyle=_LINE_STYLES[dash])
-            axes.fill_between(points["x"], points["gain_low_pp"], points["gain_high_pp"], color=colour, alpha=0.15,
-                              linewidth=0)
-        axes.axhline(0, color="black", linewidth=0.8)
-        axes.set(xlabel=sweep.axis, title=sweep.title)
-        axes.legend(frameon=False, fontsize="small")
-    panels[0].set_ylabel(f"empty hosts above best-fit's (pp), {_HIGHER}")
-    _plain(*panels)
-    figure.suptitle(data.description, fontsize="medium")
     target = Path(path)
     figure.savefig(target)
     return target

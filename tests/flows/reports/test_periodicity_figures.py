@@ -9,8 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from made_waves import known_waves, usage_grid
-from sojourn.flows.usage.report import error_figure, host_figure, period_figure, request_figure
+from sojourn.flows.usage.report import error_figure, period_figure, request_figure
 from sojourn.models.periodicity import PeriodicitySettings, fit_waves
+from studies.periodicity_errors import host_figure
 
 
 def picture(figure: Figure) -> bytes:

@@ -17,11 +17,9 @@ from sojourn.models.curve_table import OnceTable
 from sojourn.models.measures import (
     Ranking,
     average_precision,
-    bias_log10,
     choose_threshold,
     f1,
     mae_log10,
-    recall_at_precision,
 )
 from sojourn.models.outcomes import CensoringCurve, event_weights
 
@@ -47,7 +45,7 @@ def test_recall_at_precision_is_what_trying_every_threshold_gives(rows: list[tup
         taken = score >= threshold
         if is_long[taken].sum() >= wanted * taken.sum() and is_long.any():
             best = max(best, is_long[taken].sum() / is_long.sum())
-    found = recall_at_precision(is_long, score, wanted)
+    found = Ranking.of(is_long, score).curve(None).recall_at(wanted)
     assert np.isnan(found) if is_long.all() or not is_long.any() else found == pytest.approx(best)
 
 
@@ -67,11 +65,8 @@ def test_a_weight_is_that_many_rows(rows: list[tuple[bool, int, bool, int]]) -> 
     repeated = np.repeat(np.arange(len(rows)), times)
     for weighted, plain in (
         (average_precision(is_long, score, weight), average_precision(is_long[repeated], score[repeated])),
-        (recall_at_precision(is_long, score, 0.8, weight),
-         recall_at_precision(is_long[repeated], score[repeated], 0.8)),
         (f1(is_long, is_called, weight), f1(is_long[repeated], is_called[repeated])),
         (mae_log10(predicted_s, weight * 100, weight), mae_log10(predicted_s[repeated], weight[repeated] * 100)),
-        (bias_log10(predicted_s, weight * 100, weight), bias_log10(predicted_s[repeated], weight[repeated] * 100)),
     ):
         assert weighted == pytest.approx(plain, nan_ok=True)
 

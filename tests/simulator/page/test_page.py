@@ -28,8 +28,8 @@ from sojourn.simulator.page.figures import (
     sweeps,
 )
 from sojourn.simulator.page.headline import compared, leaves_out
-from sojourn.simulator.page.static_figures import write_heat_map_png, write_sensitivity_png
 from sojourn.simulator.page.table import MAX_HOSTS, MOST_COLUMNS, boxed, html_table, migration_rows, shown_decision
+from studies.compare import write_heat_map_png, write_sensitivity_png
 
 FIRST_PAGE = ["Empty hosts, % of the hosts", "What it covers", "What it does not cover"]
 HOSTILE = """</script><img src=x onerror="alert(1)"><b>&amp;'"""
