@@ -12,7 +12,7 @@ from sojourn.serving.answers import Lifetime
 from sojourn.serving.bundle import Bundle, example_bundle, load_bundle
 from sojourn.serving.curves import remaining_at
 from sojourn.serving.errors import BundleError, SnapshotError
-from sojourn.serving.live import CurvePool, HostExits, remaining_of
+from sojourn.serving.live import CurvePool, HostExits, remaining_of, warm
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import prometheus_text
 from sojourn.serving.usage import UsageAnswer, UsagePredictor
@@ -20,4 +20,4 @@ from sojourn.serving.watch import Watch, WatchEvent
 
 __all__ = ["Bundle", "BundleError", "CurvePool", "HostExits", "Lifetime", "Predictor", "SnapshotError",
            "UsageAnswer", "UsagePredictor", "Watch", "WatchEvent", "example_bundle", "load_bundle",
-           "prometheus_text", "remaining_at", "remaining_of"]
+           "prometheus_text", "remaining_at", "remaining_of", "warm"]

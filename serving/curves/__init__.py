@@ -3,8 +3,9 @@
 The C of each kind is here too, next to its formulas. May import: `forest` and what lies below it.
 """
 
-from sojourn.serving.curves.compiled import IS_COMPILED, KERNELS
 from sojourn.serving.curves.curve import (
+    IS_COMPILED,
+    KERNELS,
     N_RESIDUALS,
     HazardCurve,
     LifetimeCurve,

@@ -27,7 +27,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sojourn.serving.curves.compiled import KERNELS
 from sojourn.serving.curves.formulas import (
     AFTER,
     GAPS,
@@ -49,6 +48,14 @@ from sojourn.serving.curves.formulas import (
 )
 from sojourn.serving.errors import shown
 
+try:
+    from sojourn.serving.curves import _kernels as _found
+except ImportError:  # numba is optional: `sojourn[fast]`
+    _found = None  # type: ignore[assignment]
+KERNELS: Any = _found
+"""The compiled loops of serving if numba is installed, else None."""
+IS_COMPILED = KERNELS is not None
+"""True if numba is installed; the compiled walk then replaces ONNX Runtime."""
 _INF = math.inf
 N_RESIDUALS = 201
 """Size of a point model's grid of residual quantiles (log10, at 0, 1/200, ..., 1)."""

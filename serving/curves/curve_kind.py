@@ -122,7 +122,7 @@ class CurveKind(Protocol):
         ...
 
     def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
-        """Functions that build curves. kernels: `compiled.KERNELS`, or None for plain Python; the same bits."""
+        """Functions that build curves. kernels: `curve.KERNELS`, or None for plain Python; the same bits."""
         ...
 
     def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:

@@ -11,9 +11,11 @@ from sojourn.serving.live.pool import CurvePool, HostExits, remaining_of
 from sojourn.serving.live.recalibration import CurveNumbers, OnlineRecalibration, Recalibration
 from sojourn.serving.live.snapshot import LiveHistory, content_of, live_history, read_snapshot, write_snapshot
 from sojourn.serving.live.usage_answers import UsageAnswers
+from sojourn.serving.live.warming import main as warm_main
+from sojourn.serving.live.warming import warm
 
 __all__ = [
     "COUNTERS", "N_RUNNING_MAX", "Admitted", "Counters", "CurveNumbers", "CurvePool", "HostExits", "LiveHistory",
     "LiveRequests", "OnlineRecalibration", "OpenRequests", "Recalibration", "UsageAnswers", "content_of",
-    "live_history", "read_snapshot", "remaining_of", "write_snapshot",
+    "live_history", "read_snapshot", "remaining_of", "warm", "warm_main", "write_snapshot",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ Every file has a slow twin in `tests/naive_replay.py`. Type checkers skip this r
 `cluster`, `jit`, `policies`.
 """
 
+from sojourn.simulator.loop import consolidation, host_events, migration, placement, pool_replay, replay
 from sojourn.simulator.loop.exits import next_slot, schedule
 from sojourn.simulator.loop.host_events import DRAIN, FAIL, RECTIFY, REOPEN, REPAIR, WAVE
 from sojourn.simulator.loop.migration_order import (
@@ -16,7 +17,6 @@ from sojourn.simulator.loop.migration_order import (
     violation,
 )
 from sojourn.simulator.loop.occupancy import first_position, fits, key_of, move, no_ranking, pool_ranking, ranking
-from sojourn.simulator.loop.parts import PARTS, POOL_PARTS
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
 from sojourn.simulator.loop.state import (
     ALLOCATED,
@@ -64,6 +64,11 @@ from sojourn.simulator.loop.state import (
     Timeline,
     World,
 )
+
+PARTS = (placement, migration, host_events, replay)
+"""The modules that are joined into a composed loop, so that each calls the policy's functions, in this order."""
+POOL_PARTS = (placement, consolidation, pool_replay)
+"""Those of an elastic pool."""
 
 __all__ = [
     "ALLOCATED", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BOOTED", "BY_ROW", "CHEAPEST", "COUNTS", "CURRENT",

@@ -33,6 +33,8 @@ from sojourn.source_closure import NoSource, installed
 _N_DAYS_UNREAD = 30
 """A compiled form that no process has read for so long is removed."""
 _DAY_S = 86_400
+FORMS: dict[Path, bool] = {}
+"""The index file of each compiled form that this process uses: True = it was compiled here, False = it was read."""
 
 
 def keep(compiled: Any, function: Callable[..., Any], key: str | None = None) -> Any:
@@ -106,7 +108,9 @@ class _Kept(FunctionCache):
             if data is None:
                 return None
             self._mark_read(key)
-            return self._impl.rebuild(target_context, data)
+            form = self._impl.rebuild(target_context, data)
+            FORMS[self._folder / f"{self._name_of(key)}.nbi"] = False
+            return form
         except Exception:  # a damaged file raises nearly anything
             return None
 
@@ -114,6 +118,7 @@ class _Kept(FunctionCache):
         if not self._enabled or not self._impl.check_cachable(data):
             return
         key = self._index_key(sig, data.codegen)
+        FORMS[self._folder / f"{self._name_of(key)}.nbi"] = True
         with contextlib.suppress(OSError):  # a full disk, a folder that was removed
             file = self._file(key)
             file.flush()  # numba would read a damaged index first
@@ -148,8 +153,8 @@ def _stamp(module: str) -> str | None:
 def cache_folder() -> Path | None:
     """The folder of all compiled forms; None, with a warning, if there is none.
 
-    The first of: `sojourn` in NUMBA_CACHE_DIR (if it is there, it may be read only), `sojourn` in the user's cache,
-    `__pycache__` of the installed package.
+    The first of: `sojourn` in NUMBA_CACHE_DIR (others may read it; if it is there, it may be read only), `sojourn` in
+    the user's cache, `__pycache__` of the installed package.
     """
     folders = [Path(AppDirs(appname="sojourn", appauthor=False).user_cache_dir), Path(__file__).parent / "__pycache__"]
     named = config.CACHE_DIR  # type: ignore[attr-defined]  # made from the environment
@@ -159,7 +164,7 @@ def cache_folder() -> Path | None:
             return folders[0]
     for folder in folders:
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o755 if named and folder == folders[0] else 0o700, parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
             return folder
         except OSError:

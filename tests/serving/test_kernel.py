@@ -164,6 +164,7 @@ def test_where_kernels_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert folder_of() == tmp_path / "package" / "__pycache__"
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "named"))
     assert folder_of() == tmp_path / "named" / "sojourn"
+    assert (tmp_path / "named" / "sojourn").stat().st_mode & 0o722 == 0o700, "others may read, as the umask has it"
     (tmp_path / "named" / "sojourn").chmod(0o500)
     assert folder_of() == tmp_path / "named" / "sojourn", "a filled folder may be read only"
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "file"))
