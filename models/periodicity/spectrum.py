@@ -114,7 +114,7 @@ class PeriodicitySettings:
         pattern needs 21 days.
     longest_period_s: the longest period in seconds, if that is less. 25 hours excludes periods that
     occur only a few times in a month: on bitbrains they are drift and do not predict the next day
-    (docs/usage/periodicity.md).
+    (docs/usage/waves.md).
     subharmonic_share: a half or a third of the strongest frequency replaces it if it has at least
     this share of its power, since a short busy window has nearly as much power at multiples of its
     frequency. Above 1: never, as in the paper.
@@ -198,7 +198,7 @@ _ALLOWANCE = 4.0
 """With fewer bins the background is less certain: the limit is raised by this over their number.
 
 Chosen on synthetic noise: without it 2 to 4 % of one-day series pass at a chance of 1 %, with it
-0.4 to 1.6 % (python -m studies periodicity-chance; docs/usage/periodicity.md).
+0.4 to 1.6 % (python -m studies periodicity-chance; docs/usage/periods_found.md).
 """
 
 
