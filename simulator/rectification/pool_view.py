@@ -39,7 +39,7 @@ N_AT_ONCE = 3
 """Default number of migrations at a time (LAVA, section 4.4), in the order of the plan."""
 HORIZON_S = 86_400
 """Room freed later does not count: by then the pool has changed, and migrations are planned again.
-Chosen on four synthetic seeds and openb (docs/simulator/rectification.md)."""
+Chosen on four synthetic seeds and openb (docs/simulator/rectification_results.md)."""
 N_CELLS = 24
 
 
