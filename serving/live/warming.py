@@ -13,9 +13,10 @@ import numpy as np
 
 from sojourn.serving.answers import FirstAnswer
 from sojourn.serving.bundle import Schema, example_bundle, load_bundle
-from sojourn.serving.curves import IS_COMPILED, KERNELS, N_AGES, N_BANDS, HazardCurve, ModelNumbers, recalibrated
+from sojourn.serving.curves import IS_COMPILED, KERNELS, HazardCurve, ModelNumbers, recalibrated
 from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk, RangeWalk, varying_walk
 from sojourn.serving.live.pool import CurvePool, HostExits
+from sojourn.serving.live.recalibration import Recalibration
 
 _EDGES, _RESIDUALS = (0.0, 1.0, 2.0), (-0.1, 0.1)
 _NUMBERS = {
@@ -85,4 +86,4 @@ def _load(schema: Schema) -> None:
         if isinstance(walk, MaskWalk):
             FirstAnswer(schema, walk)
     if isinstance(curve, HazardCurve):
-        recalibrated(curve, np.ones((N_AGES, N_BANDS)))
+        recalibrated(curve, Recalibration().factors)
