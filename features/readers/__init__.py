@@ -25,7 +25,7 @@ from sojourn.features.readers.openb import OPENB
 from sojourn.features.readers.openstack import OPENSTACK
 from sojourn.features.readers.parquet import PARQUET, PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
-from sojourn.features.readers.read_check import check_lines
+from sojourn.features.readers.read_check import check_facts, check_lines
 from sojourn.features.readers.reader import Reader
 from sojourn.features.readers.slurm import SLURM
 from sojourn.features.readers.sql import SQL, SourceUnavailable, check_sql
@@ -38,7 +38,7 @@ __all__ = [
     "KeptParts",
     "Reader",
     "SourceUnavailable",
-    "check_lines",
+    "check_facts", "check_lines",
     "check_pairs",
     "check_sql",
     "checked_timezone",

@@ -42,9 +42,7 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
              for row in rows]
     if "units" in trace.meta:
         lines += ["", f"units       {trace.meta['units']}"]
-    ends = trace.requests["departure_s"].dropna()
-    first_s = int(trace.start_s().min())
-    last_s = max(int(ends.max()) if len(ends) else trace.begin_s, int(trace.start_s().max()))
+    first_s, last_s = _first_and_last_s(trace)
     n_running = int((~trace.is_event()).sum())
     verb = "still runs" if n_running == 1 else "still run"
     lines += ["", f"first time  {_moment(trace, first_s, first_s)}", f"last time   {_moment(trace, last_s, first_s)}",
@@ -66,6 +64,21 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
     if plain_notes:
         lines += ["", "notes", *(f"  - {line}" for line in plain_notes)]
     return lines
+
+
+def check_facts(trace: Trace, report: ReadReport) -> dict[str, Any]:
+    """What `check_lines` says, as JSON values: columns, times on the trace's clock, counts, rules, notes."""
+    first_s, last_s = _first_and_last_s(trace)
+    return {"columns": _columns(trace), "not_read": list(trace.meta.get("not_read", ())),
+            "units": trace.meta.get("units"), "is_dated": trace.is_dated, "first_s": first_s, "last_s": last_s,
+            "horizon_s": trace.horizon_s, "n_requests": len(trace), "n_running": int((~trace.is_event()).sum()),
+            **report.summary()}
+
+
+def _first_and_last_s(trace: Trace) -> tuple[int, int]:
+    ends = trace.requests["departure_s"].dropna()
+    last_s = max(int(ends.max()) if len(ends) else trace.begin_s, int(trace.start_s().max()))
+    return int(trace.start_s().min()), last_s
 
 
 def _columns(trace: Trace) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -20,14 +21,21 @@ if TYPE_CHECKING:
     from sojourn.flows.versions.cleaning import CleaningPlan, Removable
 
 _STORE_HELP = "Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]"
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead: an object a line.")]
 _N_NAMED = 5
 """Of each kind the largest so many are named."""
+
+
+def print_json(document: Any) -> None:
+    """An object on one line; null is what is no finite number."""
+    typer.echo(json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None)))
 
 
 @plain_errors
 def versions(
     name: Annotated[str | None, typer.Argument(help="Registered model; without one, all of them.")] = None,
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+    is_json: Json = False,
 ) -> None:
     """List the versions of registered models side by side: alias, data, gates, rollbacks and measures."""
     from sojourn.flows.console import console
@@ -37,16 +45,20 @@ def versions(
 
     tracker = read_store(load_settings(StoreSettings, store=store))
     names = tracker.models() if name is None else [name]
-    if not names:
+    if not names and not is_json:
         typer.echo("no model is registered yet")
     for each in names:
         lines = version_lines(tracker, each)
         titles, rows = version_rows(lines)
         legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
                  "better; gain: empty hosts over best-fit, percentage points, higher = better."
-        if words := comparison_words(lines):
-            console.print(words, markup=False)
-        console.print(Section(each, "", titles, rows, 4, legend))
+        if is_json:
+            for line in lines:
+                print_json({"model": each, **line.facts()})
+        else:
+            if words := comparison_words(lines):
+                console.print(words, markup=False)
+            console.print(Section(each, "", titles, rows, 4, legend))
         for alias, version in lost_aliases(tracker, each).items():
             typer.echo(f"warning: the alias {alias} of {each} points at version {version}, which is gone; "
                        f"`sojourn rollback {each} --to VERSION --why WHY` moves the champion", err=True)
@@ -80,14 +92,18 @@ def rollback(
 @plain_errors
 def status(
     store: StoreFolder = None,
+    is_json: Json = False,
 ) -> None:
     """Say what the store holds now: champions and their bundles, the last run, what waits, and the disk it takes."""
     from sojourn.flows.versions.promotion import read_store
-    from sojourn.flows.versions.version_list import status_lines
+    from sojourn.flows.versions.version_list import status_facts, status_lines
 
     settings = load_settings(StoreSettings, store=store)
-    for line in status_lines(settings, read_store(settings)):
-        typer.echo(line)
+    facts = status_facts(settings, read_store(settings))
+    if is_json:
+        print_json(facts)
+    else:
+        typer.echo("\n".join(status_lines(facts)))
 
 
 @plain_errors

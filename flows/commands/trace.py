@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from sojourn.flows.commands.options import (
     plain_errors,
     takes,
 )
+from sojourn.flows.commands.store import Json, print_json
 from sojourn.flows.settings.other_jobs import DESCRIBED, DescribeUsageConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.settings.trace import ReadSettings, maps_columns
@@ -47,19 +49,22 @@ def trace_describe(
     reader: Reader = "parquet",
     picture: Annotated[Path | None, typer.Option(
         help="Write a picture (PNG): lifetimes, arrivals, use. [default: none]")] = None,
+    is_json: Json = False,
 ) -> None:
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
     from sojourn.features.describe import describe
 
     trace, report, _ = _read(path, reader, flags)
-    typer.echo(report.text())
-    typer.echo("")
-    typer.echo(describe(trace).text())
+    summary = describe(trace)
+    if is_json:
+        print_json({**report.summary(), **asdict(summary), "binding": summary.binding})
+    else:
+        typer.echo(f"{report.text()}\n\n{summary.text()}")
     if picture is not None:
         from sojourn.features.trace_figure import trace_figure
 
         trace_figure(trace).savefig(picture, dpi=110)
-        typer.echo(f"\npicture  {picture}")
+        typer.echo(f"\npicture  {picture}", err=is_json)
 
 
 @trace_app.command("check", cls=RegistryCommand)
@@ -69,17 +74,17 @@ def trace_check(
     flags: Flags,
     path: TraceArgument,
     reader: Reader = "csv",
+    is_json: Json = False,
 ) -> None:
     """Say what would be read: columns and what they are, first and last time, what is censored and what is refused.
 
     Of a table whose columns were guessed or given by --map, TABLE.toml is written beside it, to edit; a file that is
     there stays as it is.
     """
-    from sojourn.features.readers import check_lines
+    from sojourn.features.readers import check_facts, check_lines
 
     trace, report, settings = _read(path, reader, flags)
-    typer.echo("\n".join(check_lines(trace, report)))
-    typer.echo("")
+    lines = [*check_lines(trace, report), ""]
     given = "" if settings.horizon_s is None else f" --horizon {settings.horizon_s}"
     if "column_map" in trace.meta:
         written = path.with_name(f"{path.name}.toml") if settings.map_file is None else settings.map_file
@@ -87,25 +92,29 @@ def trace_check(
             given += "" if settings.map_file is None else f" --map-file {settings.map_file}"
             given += "".join(f" --map {shlex.quote(pair)}" for pair in settings.column_map)
             given += "" if settings.trace_timezone is None else f" --timezone {settings.trace_timezone}"
-            typer.echo(f"columns  {written} says what they are; edit it and check again")
+            lines.append(f"columns  {written} says what they are; edit it and check again")
         else:
             try:
                 written.write_text(trace.meta["column_map"], encoding="utf-8")
-                typer.echo(f"written  {written} says what the columns are; edit it and check again")
+                lines.append(f"written  {written} says what the columns are; edit it and check again")
             except OSError as error:
-                typer.echo(f"columns  {written} cannot be written ({error.strerror}); keep this as a file and give it "
-                           f"with --map-file:\n\n{trace.meta['column_map']}")
+                lines.append(f"columns  {written} cannot be written ({error.strerror}); keep this as a file and give "
+                             f"it with --map-file:\n\n{trace.meta['column_map']}")
     elif settings.trace_timezone is not None:
         given += f" --timezone {settings.trace_timezone}"
-    if not trace.is_event().any() and not maps_columns(reader):
-        typer.echo("next     read a longer record: no request has an end, and without ends there is nothing to learn")
-    elif not trace.is_event().any():
-        typer.echo("next     say when requests ended (--map departure=COLUMN or duration=COLUMN): none has an end, and "
-                   "without ends there is nothing to learn")
+    if not trace.is_event().any():
+        missing = ("say when requests ended (--map departure=COLUMN or duration=COLUMN): none" if maps_columns(reader)
+                   else "read a longer record: no request")
+        lines.append(f"next     {missing} has an end, and without ends there is nothing to learn")
     elif len(trace) < LEAST_REQUESTS:
-        typer.echo(f"next     read a longer table: {len(trace)} requests are too few for a model")
+        lines.append(f"next     read a longer table: {len(trace)} requests are too few for a model")
     else:
-        typer.echo(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
+        lines.append(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
+    if is_json:
+        print_json({**check_facts(trace, report), "column_map_toml": trace.meta.get("column_map"),
+                    "next": lines[-1].removeprefix("next     ")})
+    else:
+        typer.echo("\n".join(lines))
 
 
 @trace_app.command("convert", cls=RegistryCommand)

@@ -275,14 +275,16 @@ def request_figure(grid: UsageGrid, fits: WaveFits, row: int, settings: Periodic
 
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     raw_axes, smooth_axes, spectrum = figure.subplots(3, 1)
-    days, raw = _days(grid), grid.cpu[row].astype(np.float64)
+    days, raw = np.arange(grid.cpu.shape[1]) * grid.step_s / DAY_S, grid.cpu[row].astype(np.float64)
     places = np.flatnonzero(np.isfinite(raw))
     smoothed = LowPass(settings.filter_order, settings.cutoff_s, grid.step_s).smooth(
         np.interp(np.arange(len(raw)), places, raw[places]).astype(np.float32)[None, :])
     raw_axes.plot(days, 100 * raw, color=_RAW, linewidth=0.6)
     raw_axes.set_title(f"{title}: raw", loc="left")
     smooth_axes.plot(days, 100 * smoothed.values[0], color=_SMOOTH, linewidth=0.8, label="smoothed")
-    _draw_waves(smooth_axes, grid, fits, row)
+    name = "pulse wave" if fits.is_periodic[row] else "aperiodic: its peak"
+    smooth_axes.plot(days, 100 * fits.waves(row).at(grid.time_s() + grid.step_s / 2), color=_WAVE, linewidth=1.0,
+                     label=name)
     smooth_axes.set_title(f"smoothed, period below {settings.cutoff_s / 3600:g} h removed, and its model", loc="left")
     legend(smooth_axes)
     magnitude = 100 * np.abs(np.fft.rfft(smoothed.detrended[0]))
@@ -363,13 +365,3 @@ def error_figure(panels: Mapping[str, Mapping[str, np.ndarray]], title: str) -> 
         plain(axes)
     figure.suptitle(title, fontsize=11, x=0.02, ha="left", color="#444444")
     return figure
-
-
-def _days(grid: UsageGrid) -> np.ndarray:
-    return np.arange(grid.cpu.shape[1]) * grid.step_s / DAY_S
-
-
-def _draw_waves(axes: Axes, grid: UsageGrid, fits: WaveFits, row: int) -> None:
-    name = "pulse wave" if fits.is_periodic[row] else "aperiodic: its peak"
-    axes.plot(_days(grid), 100 * fits.waves(row).at(grid.time_s() + grid.step_s / 2), color=_WAVE, linewidth=1.0,
-              label=name)

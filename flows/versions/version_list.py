@@ -9,15 +9,16 @@ import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from sojourn.flows.settings.store import StoreSettings
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.tracking.client import folder_bytes
 from sojourn.flows.tracking.pull import ModelUri, find_version
-from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, CLEANED_TAG, LEFT_TAG, ROLLBACK, RunRecord, Tracker
+from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, CLEANED_TAG, LEFT_TAG, ROLLBACK, Tracker
 from sojourn.flows.versions.promotion import (
     BUNDLE_TAG,
     BUNDLES,
@@ -75,6 +76,12 @@ class VersionLine:
     left: str
     cleaned: str
     measures: Mapping[str, float]
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON values, measures by their names; None = there is none."""
+        own = {name: None if value == "" else value for name, value in asdict(self).items() if name != "registered"}
+        return {**own, "registered_unix_s": self.registered.timestamp(),
+                "measures": {name: self.measures.get(title) for name, title in MEASURES.items()}}
 
 
 def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
@@ -308,63 +315,78 @@ def failed_gates(tags: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(failures(tags))
 
 
-def status_lines(settings: StoreSettings, tracker: Tracker) -> list[str]:
-    """Lines of a title and a text. TrackingError if the tracking store does not answer."""
+def status_facts(settings: StoreSettings, tracker: Tracker) -> dict[str, Any]:
+    """What a store holds, as JSON values; None = there is none. TrackingError if the tracking store does not answer.
+
+    bundle_state: of a champion's `bundle`: served (its bytes are there), missing or other.
+    """
     store = settings.store
-    pairs = [("store", str(store.absolute())), ("tracking", str(settings.mlflow_uri))]
-    for name in tracker.models():
-        pairs += _model(store, tracker, name)
-    if not tracker.models():
-        pairs.append(("champion", "none: no model is registered yet"))
     runs = [run for run in tracker.run_records() if run.parent is None]
-    pairs.append(("last run", _run(runs[0]) if runs else "none"))
-    return [f"{title:<{_TITLE}}{text}" for title, text in (*pairs, ("disk", _disk(store)))]
+    sizes = {path.name: folder_bytes(path) for path in sorted(store.iterdir())} if store.is_dir() else None
+    return {"store": str(store.absolute()), "tracking": str(settings.mlflow_uri),
+            "models": [{"model": name, **_aliased(store, tracker, name)} for name in tracker.models()],
+            "last_run": None if not runs else {
+                "name": runs[0].name, "status": runs[0].status.lower(), "began_unix_s": runs[0].start_ms / 1000,
+                "took_s": None if runs[0].ended_ms is None else (runs[0].ended_ms - runs[0].start_ms) / 1000},
+            "disk_bytes": sizes, "free_bytes": None if sizes is None else shutil.disk_usage(store).free}
 
 
-def _model(store: Path, tracker: Tracker, name: str) -> list[tuple[str, str]]:
-    aliases = tracker.aliases(name) or {}
+def _aliased(store: Path, tracker: Tracker, name: str) -> dict[str, Any]:
+    aliases, folder = tracker.aliases(name) or {}, store / BUNDLES / name
     records = {record.version: record for record in tracker.version_records(name)}
-    lines = []
-    for alias in (CHAMPION, CHALLENGER):
-        version = aliases.get(alias)
-        if version is None:
-            lines += [(alias, f"{name}: none")] * (alias == CHAMPION)
-            continue
-        if version not in records:
-            lines.append((alias, f"{name} version {version}, which is gone"))
-            continue
-        record = records[version]
-        text = f"{name} version {version}, of {_utc(record.created_ms)}, trace {record.tags.get('trace', 'unknown')}"
-        failed = failed_gates(record.tags)
-        text += f"; failed: {', '.join(failed)}" if failed else ""
-        if alias == CHAMPION:
-            text += f"; {_bundle(store / BUNDLES / name, record.tags)}"
-        lines.append((alias, text))
-    return lines
+    found: dict[str, Any] = dict.fromkeys((CHAMPION, CHALLENGER))
+    for alias in found.keys() & aliases.keys():
+        found[alias] = {"version": aliases[alias], "is_gone": aliases[alias] not in records}
+        if record := records.get(aliases[alias]):
+            found[alias] |= {"created_unix_s": record.created_ms / 1000, "trace": record.tags.get("trace"),
+                             "failed_gates": list(failed_gates(record.tags))}
+            if alias == CHAMPION:
+                held = read_sha256(folder)
+                state = "missing" if held is None else "served" if held == record.tags.get(BUNDLE_TAG) else "other"
+                found[alias] |= {"bundle": str(folder), "bundle_state": state}
+    return found
 
 
-def _bundle(folder: Path, tags: Mapping[str, str]) -> str:
-    sha256 = read_sha256(folder)
-    if sha256 is None:
-        return f"not in {folder}: the next run puts it there"
-    return f"in {folder}" if sha256 == tags.get(BUNDLE_TAG) else f"{folder} holds another version: see the next run"
+def status_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Lines of a title and a text. facts: of `status_facts`."""
+    pairs = [(name, facts[name]) for name in ("store", "tracking")]
+    for model in facts["models"]:
+        pairs += [(alias, _state_text(model["model"], model[alias])) for alias in (CHAMPION, CHALLENGER)
+                  if model[alias] is not None or alias == CHAMPION]
+    if not facts["models"]:
+        pairs.append(("champion", "none: no model is registered yet"))
+    run = facts["last_run"]
+    words = "none" if run is None else f"{run['name']}: {run['status']}, began {_utc(run['began_unix_s'])}"
+    words += "" if run is None or run["took_s"] is None else f", took {run['took_s']:,.0f} s"
+    pairs.append(("last run", words))
+    return [f"{title:<{_TITLE}}{text}" for title, text in (*pairs, ("disk", _disk(facts)))]
 
 
-def _run(run: RunRecord) -> str:
-    began = f"{run.name}: {run.status.lower()}, began {_utc(run.start_ms)}"
-    return began if run.ended_ms is None else f"{began}, took {(run.ended_ms - run.start_ms) / 1000:,.0f} s"
+def _state_text(name: str, found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return f"{name}: none"
+    if found["is_gone"]:
+        return f"{name} version {found['version']}, which is gone"
+    text = (f"{name} version {found['version']}, of {_utc(found['created_unix_s'])}, trace "
+            f"{'unknown' if found['trace'] is None else found['trace']}")
+    text += f"; failed: {', '.join(found['failed_gates'])}" if found["failed_gates"] else ""
+    if "bundle" in found:
+        folder = found["bundle"]
+        text += {"missing": f"; not in {folder}: the next run puts it there", "served": f"; in {folder}",
+                 "other": f"; {folder} holds another version: see the next run"}[found["bundle_state"]]
+    return text
 
 
-def _disk(store: Path) -> str:
-    if not store.is_dir():
+def _disk(facts: Mapping[str, Any]) -> str:
+    sizes = facts["disk_bytes"]
+    if sizes is None:
         return "nothing is kept here"
-    sizes = {path.name: folder_bytes(path) for path in sorted(store.iterdir())}
     total = sum(sizes.values())
     large = sorted(((size, name) for name, size in sizes.items() if size >= _SMALL * total and size), reverse=True)
     parts = ", ".join(f"{name} {size / 1e6:,.1f}" for size, name in large)
-    return (f"{total / 1e6:,.1f} MB ({parts}); {shutil.disk_usage(store).free / 1e9:,.1f} GB are free; `sojourn clean` "
+    return (f"{total / 1e6:,.1f} MB ({parts}); {facts['free_bytes'] / 1e9:,.1f} GB are free; `sojourn clean` "
             "lists what may go")
 
 
-def _utc(stamp_ms: int) -> str:
-    return f"{datetime.fromtimestamp(stamp_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+def _utc(unix_s: float) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M} UTC"

@@ -32,8 +32,6 @@ from sojourn.models.measures.concordance import (
     Ranking,
     average_precision,
     f1,
-    harrell_c,
-    uno_c,
 )
 from sojourn.models.measures.errors import (
     N_EACH_MIN,
@@ -65,8 +63,8 @@ __all__ = [
     "WEEKLY_AGES_S", "Assessment", "BoundedRows", "BrierOverAges", "CalibrationByAge", "CalibrationPoints",
     "Concordance", "Coverage", "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix",
     "assess", "average_precision", "brier_score", "by_week", "calibration_points", "card_measures",
-    "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1", "harrell_c",
+    "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners", "f1",
     "has_each", "integrated_at_age", "integrated_brier_score", "interval", "mae_log10", "of_owners",
     "outliving_weights", "parts_by_age", "reliances", "score_model", "shown_thresholds",
-    "standard_error", "time_label", "uno_c", "weeks_after",
+    "standard_error", "time_label", "weeks_after",
 ]  # fmt: skip

@@ -69,24 +69,6 @@ class Concordance:
                 sums.uno_concordant / sums.uno_comparable if sums.uno_comparable > 0.0 else float("nan"))
 
 
-def harrell_c(rows: Examples, score: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Harrell's C (Harrell et al. 1996), in [0, 1]. It is biased by the pairs that censoring removes.
-
-    score: float (n,), higher = longer-lived. weight: float64 (n,), how often a row counts.
-    """
-    return Concordance.of(rows, score).both(weight)[0]
-
-
-def uno_c(rows: Examples, score: np.ndarray, weight: np.ndarray | None = None, *,
-          curve: CensoringCurve | None = None, tau_s: float | None = None) -> float:
-    """Uno's C (Uno et al. 2011), in [0, 1]: a pair led by an end at L < tau weighs 1 / G(L-)^2.
-
-    Arguments as in `Concordance.of`. scikit-survival takes G(L): the same unless a row is censored
-    at the second of another's end; here events come first.
-    """
-    return Concordance.of(rows, score, curve, tau_s).both(weight)[1]
-
-
 @dataclass(frozen=True, slots=True)
 class PrecisionRecall:
     """Counts with each distinct score as the threshold, highest first: float64 (k,), k >= 1, weighted.

@@ -16,11 +16,11 @@ from made_store import made_store
 from sojourn.flows.cli import app
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, Tracker
-from sojourn.flows.versions.version_list import status_lines
+from sojourn.flows.versions.version_list import status_facts, status_lines
 
 
 def _lines(store: Path, tracker: Tracker) -> dict[str, str]:
-    return {line[:12].strip(): line[12:] for line in status_lines(TraceSettings(store=store), tracker)}
+    return {line[:12].strip(): line[12:] for line in status_lines(status_facts(TraceSettings(store=store), tracker))}
 
 
 def test_an_empty_store_says_so(store: Path, tracker: Tracker) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from naive_concordance import harrell_c
 from sojourn.features.split import Examples
 from sojourn.models import score_model
 from sojourn.models.curve_table import HazardTable
@@ -16,7 +17,6 @@ from sojourn.models.measures import (
     assess,
     average_precision,
     by_week,
-    harrell_c,
     integrated_brier_score,
     of_owners,
 )

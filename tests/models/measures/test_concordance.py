@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sksurv.metrics import concordance_index_censored, concordance_index_ipcw
 from sksurv.util import Surv
 
-from naive_concordance import concordance_sums
+from naive_concordance import concordance_sums, harrell_c, uno_c
 from sojourn.features.split import Examples
-from sojourn.models.measures import Concordance, censoring_curve, harrell_c, uno_c
+from sojourn.models.measures import Concordance, censoring_curve
 from sojourn.models.measures.censoring import follow_up_s
 from sojourn.models.outcomes import CensoringCurve
 
