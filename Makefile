@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 
 # the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)
 run: $(READY)
-	$(BIN)/sojourn retrain --trace examples/nasa-ipsc-1993.swf.gz --reader swf --model-name sojourn-lifetime
+	$(BIN)/sojourn train examples/nasa-ipsc-1993.swf.gz --model-name sojourn-lifetime
 
 # nothing is drawn at random here: Hypothesis draws the same examples, and sets have the same order. Byte code is kept,
 # else each process compiles all files of the tests anew.
@@ -91,6 +91,6 @@ $(READY): pyproject.toml constraints.txt
 	else $(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt; fi
 	touch $(READY)
 
-# what `make` made; the store .sojourn stays (`sojourn clean` removes what it no longer needs)
+# what `make` made; the store .sojourn stays (`sojourn store clean` removes what it no longer needs)
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -91,11 +91,11 @@ def main() -> None:
                 ("pull-alone", "[pull]", BARE))]
             whole, bare, _, _, pull, served, _ = (each.result() for each in tried)
         refused(bare, ("--help",), "sojourn needs typer", "'.[pull]'", "'.[pipeline]'")
-        refused(bare, ("pull", "models:/made@champion", "served"), "sojourn pull needs typer", "'.[pull]'")
-        refused(bare, ("retrain",), "sojourn retrain needs typer", "'.[pipeline]'")
+        refused(bare, ("model", "pull", "models:/made@champion", "served"), "sojourn model pull needs typer", "'.[pull]'")
+        refused(bare, ("train",), "sojourn train needs typer", "'.[pipeline]'")
         run(str(whole / "python"), "-c", MAKE, str(ROOT / "tests"), cwd=work)
         check_pull(pull, work)
-        refused(bare, ("extender", "served"), "sojourn extender needs ", "'.[serve]'")
+        refused(bare, ("serve", "extender", "served"), "sojourn serve extender needs ", "'.[serve]'")
         serve(served, work)
         check_pipeline(whole, work)
     print(f"wheel: {', '.join(PACKAGES)} import from a clean environment, and each extra runs its commands "
@@ -106,12 +106,12 @@ def check_pull(programs: Path, work: Path) -> None:
     """The small extra of a scheduler's host: pull, predict, export-c and extender; what else says what it needs."""
     run(str(programs / "python"), "-c", REGISTER, cwd=work)
     sojourn = str(programs / "sojourn")
-    for arguments in (("pull", "models:/made@champion", "served", "--store", "store"),
-                      ("predict", "served", '{"cpu_cores": 2}', "--explain"), ("export-c", "served")):
+    for arguments in (("model", "pull", "models:/made@champion", "served", "--store", "store"),
+                      ("model", "predict", "served", '{"cpu_cores": 2}', "--explain"), ("model", "export-c", "served")):
         run(sojourn, *arguments, cwd=work)
     serve(programs, work)
-    refused(programs, ("simulate",), "sojourn simulate needs ", "'.[pipeline]'")
-    refused(programs, ("retrain", "--store", str(work / "other")), "sojourn retrain needs ", "'.[pipeline]'")
+    refused(programs, ("gain",), "sojourn gain needs ", "'.[pipeline]'")
+    refused(programs, ("train", "--store", str(work / "other")), "sojourn train needs ", "'.[pipeline]'")
     refused(programs, ("trace", "describe", "."), "sojourn trace needs pandas", "'.[pipeline]'")
 
 
@@ -120,8 +120,8 @@ def check_pipeline(programs: Path, work: Path) -> None:
     log = str(ROOT / "examples" / "nasa-ipsc-1993.swf.gz")
     sojourn = str(programs / "sojourn")
     run(sojourn, "trace", "describe", log, "--reader", "swf", cwd=work)
-    run(sojourn, "simulate", "--trace", log, "--reader", "swf", "--policy", "nilas", cwd=work)
-    run(sojourn, "retrain", "--n-requests", "2000", "--no-simulate", "--store", "store-of-retrain", cwd=work,
+    run(sojourn, "gain", log, "--policy", "nilas", cwd=work)
+    run(sojourn, "train", "--n-requests", "2000", "--no-simulate", "--store", "store-of-retrain", cwd=work,
         codes=(NOT_PROMOTED,))
 
 
@@ -167,13 +167,13 @@ def refused(programs: Path, arguments: tuple[str, ...], *expected: str) -> None:
 
 def serve(programs: Path, work: Path) -> None:
     """The extender starts on the pulled bundle, and ends when it is told to."""
-    command = [str(programs / "sojourn"), "extender", "served", "--port", "0"]
+    command = [str(programs / "sojourn"), "serve", "extender", "served", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=work, env=surroundings(programs)) as program:
         assert program.stdout is not None
         line = program.stdout.readline()
         program.send_signal(signal.SIGTERM)
     if program.returncode or "extender on http://127.0.0.1:" not in line:
-        sys.exit(f"sojourn extender must serve, got {program.returncode} and {line!r}")
+        sys.exit(f"sojourn serve extender must serve, got {program.returncode} and {line!r}")
 
 
 def run(*command: str, cwd: Path = ROOT, codes: tuple[int, ...] = (0,)) -> None:

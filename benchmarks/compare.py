@@ -1,4 +1,4 @@
-"""A whole `sojourn compare` of 24 cells of a million events each: minutes from the command to its tables and page.
+"""A whole `sojourn gain` of 24 cells of a million events each: minutes from the command to its tables and page.
 
     python benchmarks/compare.py [PATH.json] [--requests 520000] [--workers 2]
 

@@ -88,7 +88,7 @@ def _measure(store: Path, n_requests: int) -> None:
         with spending("second flow of five empty tasks"):
             empty()
         for which, seed in (("first run", 0), ("second run", 1)):
-            config = RetrainConfig(store=store, n_requests=n_requests, seed=seed, n_threads=1, is_simulated=False)
+            config = RetrainConfig(store=store, n_requests=n_requests, seed=seed, n_threads=1, simulate=False)
             with spending(f"whole retrain, {which}"):
                 retrain(config)
     finally:

@@ -1,8 +1,8 @@
 """How a retrain grows: seconds and memory of each stage at several sizes of the synthetic trace, and exponents.
 
-`make scale` runs `sojourn retrain` on 10,000, 100,000 and 1,000,000 requests, each in a process and a store of its own.
+`make scale` runs `sojourn train` on 10,000, 100,000 and 1,000,000 requests, each in a process and a store of its own.
 A stage's exponent is the slope of log CPU seconds over log requests between two sizes, which neighbours on the machine
-do not change; n log n is about 1.08 between the last two. Options of `sojourn retrain` follow `--`, such as
+do not change; n log n is about 1.08 between the last two. Options of `sojourn train` follow `--`, such as
 `-- --dask local:2`.
 """
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--json", type=Path, default=Path("scale.json"), help="where the numbers are written")
-    parser.add_argument("options", nargs="*", help="more options of `sojourn retrain`, after --")
+    parser.add_argument("options", nargs="*", help="more options of `sojourn train`, after --")
     asked = parser.parse_args()
     stages: list[Stage] = []
     for n_requests in asked.sizes:
@@ -89,7 +89,7 @@ def measured(n_requests: int, options: Sequence[str]) -> list[Stage]:
     found: list[Stage] = []
     try:
         with subprocess.Popen(
-            [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "retrain", "--n-requests",
+            [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "train", "--n-requests",
              str(n_requests), "--store", str(store), *options], stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         ) as run:  # fmt: skip
@@ -107,7 +107,7 @@ def measured(n_requests: int, options: Sequence[str]) -> list[Stage]:
     finally:
         shutil.rmtree(store)
     if run.returncode not in (0, CHALLENGER):
-        sys.exit(f"sojourn retrain must end with exit code 0 or {CHALLENGER}, got {run.returncode}")
+        sys.exit(f"sojourn train must end with exit code 0 or {CHALLENGER}, got {run.returncode}")
     peak_gib = max(stage.peak_gib for stage in found)
     all_gib = max(stage.all_gib for stage in found)
     return [*found, Stage(TOTAL, n_requests, time.perf_counter() - started, before_s, peak_gib, all_gib)]

@@ -27,7 +27,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="growth-") as folder, launcher(Path(folder)) as started:
         store = Path(folder) / "store"
-        command = ["retrain", "--store", str(store), "--n-requests", str(asked.n_requests), "--n-threads", "1"]
+        command = ["train", "--store", str(store), "--n-requests", str(asked.n_requests), "--n-threads", "1"]
         sizes = []
         for seed in range(asked.retrains):
             simulate = "--simulate" if seed % 5 == 4 else "--no-simulate"
@@ -38,7 +38,8 @@ def main() -> None:
             print(f"{seed + 1:>3} retrains: {sum(sizes[-1].values()) / 1e6:.1f} MB", flush=True)
         after = {}
         for n_caches in (1, 2):
-            ended = started.run(["clean", "--store", str(store), "--keep-caches", str(3 - n_caches), "--yes"], store)
+            words = ["store", "clean", "--store", str(store), "--keep-caches", str(3 - n_caches), "--yes"]
+            ended = started.run(words, store)
             if ended.code != 0:
                 raise RuntimeError(f"a cleaning must end with exit code 0, got {ended.code}: {ended.printed[-1_000:]}")
             after[f"--keep-caches {3 - n_caches}"] = _sizes(store)

@@ -1,6 +1,7 @@
 """Today's list for an operator: which requests to migrate, which host each frees, when, and with what probability.
 
-`sojourn rectify examples/pool --bundle BUNDLE --budget 5` prints the same, with what it does not know of the requests.
+`sojourn lab rectify examples/pool --bundle BUNDLE --budget 5` prints the same, with what it does not know of
+the requests.
 """
 
 import sys

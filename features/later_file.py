@@ -78,7 +78,7 @@ def with_later(past: Trace, later: Trace, *, offset_s: int | None = None, file_i
     if begin_s < end_s and share > OVERLAP_MAX and not is_overlap_allowed:
         raise ValueError(f"test must begin at the trace's end, second {end_s:,}: at most {OVERLAP_MAX:.0%} of its "
                          f"requests may be earlier, got {share:.1%} ({n_early:,}); --allow-overlap takes them at their "
-                         "age at that second, and --test-offset says where the file lies")
+                         "age at that second, and --test-offset-s says where the file lies")
     second, decided_s = second[~is_gone], decided_s[~is_gone]
     second[SEEN_TO] = pd.array([pd.NA] * len(second), "Int64")
     second[SEEN_FROM] = pd.array(np.where(decided_s < from_s, from_s, 0), "Int64")
@@ -128,7 +128,7 @@ def _begin(past: Trace, later: Trace, offset_s: int | None) -> int:
         if offset_s is None:
             undated = [name for name, trace in (("trace", past), ("test", later)) if not trace.is_dated]
             raise ValueError(f"test_offset_s must be given where a file has no dates ({' and '.join(undated)}), got "
-                             "none: --test-offset SECONDS says where the test file's begin lies on the trace's "
+                             "none: --test-offset-s SECONDS says where the test file's begin lies on the trace's "
                              f"clock, which ends at {past.horizon_s:,}")
         return int(offset_s)
     if offset_s is not None and int(offset_s) != later.begin_s:

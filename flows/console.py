@@ -103,7 +103,7 @@ def stage(title: str) -> Iterator[Report]:
 def tell_doubts(lines: Iterable[str]) -> None:
     """Print those lines of a read report that say how many rows were refused, or ask for a look at something."""
     for line in lines:
-        if "--horizon" in line or line.startswith(("refused: ", "check: ")):
+        if "--horizon-s" in line or line.startswith(("refused: ", "check: ")):
             console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-EXTENDER = "extender"
+EXTENDER = ("serve", "extender")
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
 _OF_SERVE = frozenset({"anyio", "click", "h11", "starlette", "uvicorn"})
 
@@ -14,10 +14,10 @@ def main() -> None:
     """Run the command that the arguments name; exit code 2 where a library is missing for it."""
     arguments = sys.argv[1:]
     try:
-        if arguments[:1] == [EXTENDER]:  # it needs no command line library, and neither does a scheduler's image
+        if tuple(arguments[:2]) == EXTENDER:  # it needs no command line library, and neither does a scheduler's image
             from sojourn.serving.extender import main as extend
 
-            sys.exit(extend(arguments[1:], f"sojourn {EXTENDER}"))
+            sys.exit(extend(arguments[2:], f"sojourn {' '.join(EXTENDER)}"))
         from sojourn.flows.cli import app
 
         try:
@@ -50,14 +50,15 @@ def _flush() -> None:
 
 
 def _words(missing: str, arguments: list[str]) -> str:
-    command = next((each for each in arguments if not each.startswith("-")), "")
+    words = [each for each in arguments if not each.startswith("-")]
+    command = " ".join(words[:2 if words[:1] in (["model"], ["serve"]) else 1])
     wanted = f"sojourn {command}".strip()
     if missing in _OF_SERVE:
         extra = "'.[serve]'"
-    elif missing in _OF_PULL and command in ("pull", "predict", "export-c"):
+    elif missing in _OF_PULL and command in ("model pull", "model predict", "model export-c"):
         extra = "'.[pull]'"
     elif missing in _OF_PULL and not command:
-        extra = "'.[pull]' (for pull, predict and export-c) or '.[pipeline]' (for all commands)"
+        extra = "'.[pull]' (for model pull, predict and export-c) or '.[pipeline]' (for all commands)"
     else:
         extra = "'.[pipeline]'"
     return f"{wanted} needs {missing}, which is not installed: in a checkout of Sojourn, pip install {extra}"

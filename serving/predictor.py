@@ -210,7 +210,7 @@ class Predictor:
     def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Attribution:
         """How much each group of inputs adds to the request's predicted log10 median remaining seconds.
 
-        `sojourn predict --explain` prints it. It runs the model thousands of times, without a lock,
+        `sojourn model predict --explain` prints it. It runs the model thousands of times, without a lock,
         in milliseconds to seconds: not for a placement loop. A refreshed handle is explained at its
         refresh or later, against a request with no known inputs. ValueError if the handle's version
         is no longer served.

@@ -3,7 +3,7 @@
     python -m studies admission sweep TRACE [--reader NAME] [--n-days N] [--n-draws N] [--out FOLDER]
     python -m studies admission page --sweep NAME=FOLDER ... --predict NAME=FOLDER ... [--pictures NAME]
 
-The page, docs/simulator/admission_results.md, and its pictures are made from what the sweeps and `sojourn admit
+The page, docs/simulator/admission_results.md, and its pictures are made from what the sweeps and `sojourn lab admit
 --predict` wrote. A verdict of several traces is not formed: each stands by itself.
 """
 
@@ -495,8 +495,8 @@ def named(given: list[str]) -> dict[str, Path]:
 def write_page(sweeps: dict[str, Path], predicted: dict[str, Path], pictures: str, target: str) -> None:
     """Write the page, those with the ratios that it links to, and its pictures."""
     lines = ["# Admission: results", "",
-             "Written by `python -m studies admission page` from its `sweep` and `sojourn admit --predict`. Rules and "
-             "words: [admission](admission.md).", "", "## What the paper found", "",
+             "Written by `python -m studies admission page` from its `sweep` and `sojourn lab admit --predict`. Rules "
+             "and words: [admission](admission.md).", "", "## What the paper found", "",
              f"{LEGEND} The days of a trace are the ten with the most jobs (google: one part of a day, 5.7 h, so that "
              "there is no interval). The interval does not cover other traces.", "", *claims_table(sweeps), "",
              "## Ratios beside the target", ""]
@@ -559,7 +559,7 @@ def main(args: Sequence[str] | None = None) -> None:
     sweep.add_argument("trace", type=Path)
     for name, kind in (("reader", str), ("horizon-s", float), ("n-days", int), ("n-draws", int), ("seed", int),
                        ("n-workers", int), ("store", Path), ("out", Path), ("page", Path)):
-        sweep.add_argument(f"--{name}", type=kind, help="As of `sojourn admit`.")
+        sweep.add_argument(f"--{name}", type=kind, help="As of `sojourn lab admit`.")
     page = parts.add_parser("page", help="The page of the docs.")
     page.add_argument("--sweep", action="append", default=[])
     page.add_argument("--predict", action="append", default=[])

@@ -1,6 +1,6 @@
 """The chosen family against every baseline that a study trained, a row a trace and measure, from logged studies.
 
-    sojourn evaluate --trace FILE --reader READER --store STORE   (for each trace)
+    sojourn lab evaluate FILE --reader READER --store STORE   (for each trace)
     python -m studies against-baselines STORE [--json FILE]
 
 Difference: chosen minus baseline on the same test requests, with the paired 95 % interval over drawn owners. Shown is

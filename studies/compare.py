@@ -3,7 +3,7 @@
     python -m studies {ablations,lava-readings,dvla} [--trace PATH --reader NAME] [--predictor NAME ...] [--page PAGE]
     python -m studies compare --policy move-to-front --policy hybrid ... [--trace PATH --reader NAME] ...
 
-They are `sojourn compare` with other policies (studies/policies): its cells, its tables, its page. The functions
+They are `sojourn gain` with other policies (studies/policies): its cells, its tables, its page. The functions
 `write_heat_map_png` and `write_sensitivity_png` draw pictures of the page for a document.
 """
 

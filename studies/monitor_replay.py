@@ -2,7 +2,7 @@
 
     python -m studies monitor-replay STORE [--trace PATH --reader NAME] [--alias challenger] [--shadow BUNDLE]
 
-STORE holds a model of this trace (`sojourn retrain --store STORE ...`). The earlier part is replayed through the
+STORE holds a model of this trace (`sojourn train --store STORE ...`). The earlier part is replayed through the
 predictor without a log, so that its history is that of the moment; the later part with one. Requests are decided when
 they are submitted and end by their own records. The log and the report stay in STORE/monitored.
 """

@@ -104,7 +104,7 @@ _OF_PAPER = {each.name: each for each in (
 STUDIED: Mapping[str, Planner] = MappingProxyType({name: ({**PLANNERS, **_OF_PAPER})[name] for name in (
     "none", "greedy", "descent", "det-p50", "det-p75", "det-p100", "det-mode", "cospis", "cospis-even", "milp",
     "soru-peak")})
-"""Those of `sojourn plan` and of the paper, in the order of tables."""
+"""Those of `sojourn lab plan` and of the paper, in the order of tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _OF_THE_MACHINE = ("n_workers",)
 EXAMPLES: Mapping[str, Any] = {
     "trace": "jobs.swf.gz", "reader": "swf", "tracking_uri": "http://127.0.0.1:5000", "artifacts": "s3://bucket/runs",
     "horizon_s": 2_419_200, "column_map": ["arrival=start", "departure=end"], "map_file": "jobs.csv.toml",
-    "trace_timezone": "Europe/Berlin", "dask": "local:2", "since": "90d", "long_lived_s": 43_200, "recipe": "trace",
+    "timezone": "Europe/Berlin", "dask": "local:2", "since": "90d", "long_lived_s": 43_200, "recipe": "trace",
     "host_cpu_cores": 32.0, "host_mem_gib": 128.0, "model_name": "batch-jobs", "confirmed_columns": ["queue"],
     "preset": "load-sweep", "batch_trace": "batch_task.csv", "n_seeds": 10, "starts": ["warm"],
     "rectifiers": ["pdre:5"],

@@ -112,7 +112,7 @@ def test_a_recipe_is_one_file_and_one_line(house: Path) -> None:
 def test_a_policy_and_a_metric_are_compared_by_a_preset(house: Path) -> None:
     for text in (pages("Add a policy")[0], pages("Add a metric")[0], pages("Add a preset")[0]):
         follow(house, text)
-    printed = run(house, "compare", "--preset", "fit-by-load", "--policy", "least-requests", "--n-seeds", "2",
+    printed = run(house, "gain", "--preset", "fit-by-load", "--policy", "least-requests", "--n-seeds", "2",
                   "--n-requests", "2000", "--n-workers", "1", "--store", "store", "--page", "page.html")
     assert "least-requests" in printed
     assert "Most on one host: requests that a host ran at once" in " ".join(printed.split())
@@ -122,7 +122,7 @@ def test_a_policy_and_a_metric_are_compared_by_a_preset(house: Path) -> None:
     cells = (house.parent / "page-cells.csv").read_text().splitlines()
     at = cells[0].split(",").index("n_running_max")
     assert all(float(row.split(",")[at]) >= 1 for row in cells[1:])
-    assert "fit-by-load" in run(house, "compare", "--help")
+    assert "fit-by-load" in run(house, "gain", "--help")
 
 
 @pytest.mark.slow
@@ -132,14 +132,15 @@ def test_a_reader_reads_a_file(house: Path) -> None:
     printed = run(house, "trace", "describe", "jobs.csv", "--reader", "job-list")
     assert re.search(r"rows read +51\n", printed) and re.search(r"rows kept +50\n", printed)
     assert "refused: duplicate job" in printed
-    assert "job-list" in run(house, "retrain", "--help")
+    assert "job-list" in run(house, "train", "--help")
 
 
 @pytest.mark.slow
 def test_a_family_and_a_measure_are_in_a_study(house: Path) -> None:
     follow(house, pages("Add a lifetime family")[0])
     follow(house, pages("Add a metric")[1])
-    printed = run(house, "evaluate", "--family", "pooled", "--family", "km", "--n-requests", "2000", "--store", "store")
+    printed = run(house, "lab", "evaluate", "--family", "pooled", "--family", "km", "--n-requests", "2000", "--store",
+                  "store")
     assert re.search(r"│ pooled ", printed)
     assert "within" in printed and "Within factor 2: share of observed ends" in " ".join(printed.split())
 

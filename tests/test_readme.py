@@ -23,7 +23,7 @@ def test_the_owners_of_the_examples_are_known_to_the_bundle() -> None:
 
 def test_the_trace_of_make_run_is_there_with_its_acknowledgement() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    named = re.search(r"sojourn retrain --trace (\S+)", makefile)
+    named = re.search(r"sojourn train (\S+)", makefile)
     assert named is not None
     with gzip.open(ROOT / named[1], "rt") as file:
         assert "Acknowledge: Bill Nitzberg" in file.read(2_000)

@@ -21,7 +21,7 @@ def killed_monitor(bench: Bench) -> Iterator[Try]:
     made = bench.launcher.call(lambda: _decided(bench.store / "bundles" / NAME, log)).wait()
     if made.code != 0:
         raise RuntimeError(f"decisions must be logged, got {made.printed[-2_000:]}")
-    command = ["monitor", NAME, "--log", str(log), "--store", str(bench.store)]
+    command = ["model", "monitor", NAME, "--log", str(log), "--store", str(bench.store)]
 
     def again() -> list[str]:
         ended = bench.launcher.run(command, bench.store)

@@ -1,6 +1,6 @@
 """Rows of schedules: a run or its worker that is killed, a Prefect server that is restarted, what is refused.
 
-A schedule is a real one, `sojourn schedule` each minute, on the Prefect server of the bench.
+A schedule is a real one, `sojourn model schedule` each minute, on the Prefect server of the bench.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _NotSeen(Exception):
 
 
 def killed_scheduled_run(bench: Bench) -> Iterator[Try]:
-    """kill -9 of a scheduled run, or of `sojourn schedule` with its run; the next scheduled run finishes"""
+    """kill -9 of a scheduled run, or of `sojourn model schedule` with its run; the next scheduled run finishes"""
     moments: tuple[tuple[str, Callable[[Bench], object], bool], ...] = (
         ("a run while it trains", _is_running, False),
         ("a run while it promotes", _is_promoting, False),
@@ -133,8 +133,8 @@ def suppress_unseen(found: list[str]) -> Iterator[None]:
 
 def _schedule(bench: Bench, cron: str = "* * * * *") -> list[str]:
     """The command of a schedule, each minute; its runs are those of `Bench.retrain`, trained anew each time."""
-    file = bench.settings(KILLED, "is_again = true")
-    return ["schedule", "--cron", cron, "--config", str(file), "--store", str(bench.store)]
+    file = bench.settings(KILLED, "again = true")
+    return ["model", "schedule", "--cron", cron, "--config", str(file), "--store", str(bench.store)]
 
 
 def _refused(code: int, printed: str, rule: str) -> list[str]:

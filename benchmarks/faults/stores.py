@@ -16,7 +16,7 @@ _MONTH_S = 30 * 86_400
 
 def cleaning(bench: Bench) -> list[str]:
     """The command that removes what only this store's champion does not need."""
-    return ["clean", "--yes", "--keep-runs", "1", "--keep-caches", "0", "--store", str(bench.store)]
+    return ["store", "clean", "--yes", "--keep-runs", "1", "--keep-caches", "0", "--store", str(bench.store)]
 
 
 def killed_cleaning(bench: Bench) -> Iterator[Try]:

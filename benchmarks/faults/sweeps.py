@@ -60,7 +60,7 @@ def full_disk(bench: Bench) -> Iterator[Try]:
 
 
 def _pull(bench: Bench, uri: str) -> list[str]:
-    return ["pull", uri, str(bench.store / "served"), "--store", str(bench.store)]
+    return ["model", "pull", uri, str(bench.store / "served"), "--store", str(bench.store)]
 
 
 def swept_over(bench: Bench, ready: Callable[[], None], command: Command, action: Action, *,

@@ -13,7 +13,7 @@ from benchmarks.faults.launcher import Ended, Launcher
 
 SETTINGS = """\
 families = ["km"]
-is_simulated = false
+simulate = false
 n_threads = 1
 n_requests = 1000
 """
@@ -83,11 +83,11 @@ class Bench:
     def retrain(self, seed: int, *more: str) -> list[str]:
         """The command of a small full run, which trains also where a finished one stands. more: lines of TOML."""
         file = self.settings(seed, *more)
-        return ["retrain", "--config", str(file), "--store", str(self.store), "--seed", str(seed), "--again"]
+        return ["train", "--config", str(file), "--store", str(self.store), "--seed", str(seed), "--again"]
 
     def compare(self) -> list[str]:
         """The command of a tiny comparison."""
-        return ["compare", "--n-requests", "1000", "--n-seeds", "1", "--policy", "best-fit", "--predictor", "oracle",
+        return ["gain", "--n-requests", "1000", "--n-seeds", "1", "--policy", "best-fit", "--predictor", "oracle",
                 "--n-workers", "1", "--store", str(self.store)]
 
     def empty(self) -> None:

@@ -2,7 +2,7 @@
 
 nova.conf, with this file and `sojourn` where nova-scheduler imports from:
   [filter_scheduler]  weight_classes = nova.scheduler.weights.all_weighers,sojourn_weigher.SojournWeigher
-  [sojourn]           bundle = /var/lib/sojourn/bundle   (learnt with `--reader openstack`; `sojourn pull` renews it)
+  [sojourn]           bundle = /var/lib/sojourn/bundle   (of `--reader openstack`; `sojourn model pull` renews it)
 It never fails a placement: where a host, a VM or the bundle cannot be read, all hosts weigh the same.
 """
 

@@ -6,7 +6,7 @@ refuses a job. A job of which nothing is predicted passes unchanged, and so does
 old or damaged, or this script fails.
 
 Install: copy to the folder of slurm.conf, add `JobSubmitPlugins=lua` there, and write the table each day:
-  sojourn annotate BUNDLE --trace sacct.txt --reader slurm --for slurm-limits --output /etc/slurm/sojourn_limits.tsv
+  sojourn serve annotate BUNDLE sacct.txt --reader slurm --consumer slurm-limits --output /etc/slurm/sojourn_limits.tsv
 --]]
 
 local TABLE = os.getenv("SOJOURN_LIMITS") or "/etc/slurm/sojourn_limits.tsv"

@@ -124,7 +124,7 @@ class ColumnMap:
 
     def toml(self, unread: Sequence[str] = ()) -> str:
         """The map as a TOML file for the same map, with comments on changes. unread: other columns."""
-        lines = ["# What each column of the table is. Edit it; `sojourn trace check` says what would be read.",
+        lines = ["# What each column of the table is. Edit it; `sojourn check` says what would be read.",
                  "# owners: coarsest first. known_at_end: kept, but never seen by a model."]
         lines += [f"{key} = {json.dumps(list(getattr(self, key)), ensure_ascii=False)}" for key in LISTED.values()]
         lines += [f'timezone = "{self.timezone or "UTC"}" # of times without a zone',
@@ -175,8 +175,8 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
         guessed = _guess(names, column_of, listed, frozenset(of_pairs))
     if "arrival" not in column_of:
         twice = next((f" ({name!r} stands twice)" for name in names if names.count(name) > 1), "")
-        raise ValueError(f"the column of arrival must be given (--map arrival=COLUMN), one of {_shown(names)}; got "
-                         f"none{twice}")
+        raise ValueError(f"the column of arrival must be given (--column-map arrival=COLUMN), one of {_shown(names)}; "
+                         f"got none{twice}")
     units = {_column_of(names, column, "units"): unit for column, unit in base.units.items()}
     with_unit = {column_of[ours] for ours in _KIND if ours in column_of}
     if of_pairs:  # a pair may have given the column another meaning
@@ -263,7 +263,7 @@ def _guess(names: Sequence[str], column_of: dict[str, str], listed: dict[str, tu
         key = next((key for key in candidates if key in free or key in twice), None)
         if key in twice:
             raise ValueError(f"the column of {ours} must stand once in the table, got {twice[key]!r} "
-                             f"{names.count(twice[key])} times (rename one, or --map {ours}=COLUMN)")
+                             f"{names.count(twice[key])} times (rename one, or --column-map {ours}=COLUMN)")
         if key is not None:
             column_of[ours] = free.pop(key)
             guessed.append(ours)
@@ -277,7 +277,7 @@ def _guess(names: Sequence[str], column_of: dict[str, str], listed: dict[str, tu
             again = next((key for key in keys if key in twice), None)
             if again is not None:
                 raise ValueError(f"the column of owners must stand once in the table, got {twice[again]!r} "
-                                 f"{names.count(twice[again])} times (rename one, or --map owner=COLUMN)")
+                                 f"{names.count(twice[again])} times (rename one, or --column-map owner=COLUMN)")
             matches = tuple(free[key] for key in keys if key is not None)
         else:
             matches = tuple(sorted(filter(is_it, free.values()), key=names.index))

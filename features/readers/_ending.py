@@ -92,10 +92,10 @@ class Horizon:
         lines = [f"horizon {self.time_s:,} s, carried by {_rows(self.n_at)} of {self.n_rows:,}"]
         if self.n_beyond:
             lines.append(f"{_rows(self.n_beyond)} beyond the horizon, up to {self.last_s:,} s: too few to be the "
-                         "trace's end (--horizon sets it)")
+                         "trace's end (--horizon-s sets it)")
         elif self.most_s is not None and self.most_s < self.time_s and self.n_most > self.n_at:
             lines.append(f"few rows carry the horizon: next is {self.most_s:,} s, carried by {self.n_most:,} "
-                         "(--horizon sets it)")
+                         "(--horizon-s sets it)")
         return lines
 
 

@@ -62,9 +62,9 @@ def doubts(table: MappedTable, n_requests: int) -> list[str]:
               table.ended.most_common(5)]
     if table.n_with_duration:
         column = duration_named(table.names)
-        ends = f" --map departure={of['departure']}" if "departure" in of else ""
-        lines.append(f"{table.n_with_duration:,} requests without an end have a value in {column!r}:{ends} --map "
-                     f"duration={column} takes it for them, unless it is the time so far")
+        ends = f" --column-map departure={of['departure']}" if "departure" in of else ""
+        lines.append(f"{table.n_with_duration:,} requests without an end have a value in {column!r}:{ends} "
+                     f"--column-map duration={column} takes it for them, unless it is the time so far")
     return [*lines, *table.doubts, *_zone_doubts(table)]
 
 
@@ -236,7 +236,7 @@ class MappedTable:
                                                   if ours != "request_id"},
                                guessed=tuple(each for each in self.map.guessed if each != "request_id"))
             self.doubts.append(f"{column!r} is not taken as request_id: {n_names:,} names in {len(cells):,} rows "
-                               f"(--map request_id={column} takes it and refuses a name's second row)")
+                               f"(--column-map request_id={column} takes it and refuses a name's second row)")
 
     def _find_commas(self, rows: TextRows) -> None:
         """Find columns with a decimal comma, by their cells or by those of other columns."""

@@ -154,8 +154,8 @@ def _tell(table: MappedTable, requests: pd.DataFrame, horizon: Horizon, origin_s
     if file is not None:
         ledger.note(f"columns as in {file.name}: {table.map.pairs()}")
     elif table.map.guessed:
-        ledger.note(f"check: columns guessed by their names: {table.map.pairs()} (`sojourn trace check` shows what "
-                    "is read, --map and --map-file change it)")
+        ledger.note(f"check: columns guessed by their names: {table.map.pairs()} (`sojourn check` shows what "
+                    "is read, --column-map and --map-file change it)")
     else:
         ledger.note(f"columns: {table.map.pairs()}")
     unread = table.unread()
@@ -171,7 +171,7 @@ def _tell(table: MappedTable, requests: pd.DataFrame, horizon: Horizon, origin_s
     for column in roles:
         if is_end_name(column) or column == of.get("status"):
             ledger.note(f"check: {column!r} sounds like what is known only at a request's end: a model that sees "
-                        f"it knows the answer (--map known_at_end={column} keeps it from models)")
+                        f"it knows the answer (--column-map known_at_end={column} keeps it from models)")
     n_at_once = int((requests["departure_s"] == requests["arrival_s"]).fillna(False).sum())
     if n_at_once:
         ledger.note(f"check: {n_at_once:,} of {len(requests):,} requests end in the second in which they begin")

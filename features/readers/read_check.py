@@ -55,7 +55,7 @@ def check_lines(trace: Trace, report: ReadReport) -> list[str]:
             lines += [f"  {count:,}  {rule}", *(f"      {example}" for example in report.examples(rule)[:N_EXAMPLES])]
     if report.repaired:
         lines += ["", "changed", *(f"  {count:,}  {rule}" for rule, count in report.repaired.items())]
-    doubts = [line for line in report.notes if line.startswith("check: ") or "--horizon" in line]
+    doubts = [line for line in report.notes if line.startswith("check: ") or "--horizon-s" in line]
     plain_notes = [line for line in report.notes if line not in doubts]
     if doubts:
         shown = [line.removeprefix("check: ").partition(": " if "guessed by their names" in line else "\n")[0]

@@ -1,1 +1,1 @@
-"""Admission of jobs that must meet deadlines, on days of a trace: what `sojourn admit` does."""
+"""Admission of jobs that must meet deadlines, on days of a trace: what `sojourn lab admit` does."""

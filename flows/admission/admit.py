@@ -1,4 +1,4 @@
-"""`sojourn admit`: ways to admit jobs compared on days of a trace; printed, drawn, written and logged."""
+"""`sojourn lab admit`: ways to admit jobs compared on days of a trace; printed, drawn, written and logged."""
 
 from __future__ import annotations
 

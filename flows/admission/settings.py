@@ -1,4 +1,4 @@
-"""Settings of `sojourn admit`, with defaults; from flags, the environment or a TOML file."""
+"""Settings of `sojourn lab admit`, with defaults; from flags, the environment or a TOML file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _MOST_SLACK = 1_000_000
 class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
     """One comparison of ways to admit: allocations on days of one trace."""
 
+    trace: Path
+    """Trace file or folder: jobs with their cores and run times."""
     allocations: tuple[str, ...] = ("best-fit",)
     """Cores of a job: {allocations}. The first one is the baseline."""
-    is_backfilled: bool = False
+    backfill: bool = False
     """Also each allocation with conservative backfilling."""
     slacks: tuple[float, ...] = (0.5,)
     """By what share of its run time a job may end later."""
@@ -47,7 +49,7 @@ class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
     """Jobs that ran for a shorter time are left out."""
     power: Path | None = None
     """CSV file with the power over time, from the start of a day: time_s and cores, or watts; instead of `cores`."""
-    is_power_repeated: bool = False
+    repeat_power: bool = False
     """The profile is that of every day: jobs of a day can run for three days."""
     idle_w: float = Field(60.0, ge=0.0, allow_inf_nan=False)
     """Power of an idle core, W."""
@@ -92,7 +94,7 @@ class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
     def _fitting(self) -> AdmitConfig:
         if self.trace is None:
             raise ValueError("trace must be a file or folder, got none")
-        if self.predict is not None and (self.is_backfilled or self.power is not None):
+        if self.predict is not None and (self.backfill or self.power is not None):
             raise ValueError("predict must be given without backfilling or a power profile, got "
                              f"{self.predict!r} with one")
         if self.power is not None and self.cores is not None:
@@ -111,7 +113,7 @@ class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
         """What is compared; the first is the baseline."""
         from sojourn.flows.admission.runs import Entry
 
-        ways = (False, True) if self.is_backfilled else (False,)
+        ways = (False, True) if self.backfill else (False,)
         return tuple(Entry(allocation, way) for way in ways for allocation in self.allocations)
 
     def settings(self) -> tuple[Setting, ...]:
@@ -130,4 +132,4 @@ class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
         profile = read_power_profile(self.power, busy_w=self.busy_w)
         if profile.most_cores > MOST_POWERED:
             raise ValueError(f"{self.power}: cores must be at most {MOST_POWERED:,}, got {profile.most_cores:,}")
-        return profile.repeated(3) if self.is_power_repeated else profile
+        return profile.repeated(3) if self.repeat_power else profile

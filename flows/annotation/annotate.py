@@ -64,12 +64,12 @@ class Order:
 
     def __post_init__(self) -> None:
         if self.consumer not in CONSUMERS:
-            raise ValueError(f"--for must be one of {', '.join(CONSUMERS)}, got {self.consumer!r}")
+            raise ValueError(f"--consumer must be one of {', '.join(CONSUMERS)}, got {self.consumer!r}")
         if not 0.0 < self.level < 1.0:
             raise ValueError(f"quantile must be above 0 and below 1, got {self.level!r}")
         if self.is_any_kind and not CONSUMERS[self.consumer].is_protecting:
             names = ", ".join(name for name, each in CONSUMERS.items() if each.is_protecting)
-            raise ValueError(f"--any-kind must be given with --for {names}, got {self.consumer!r}")
+            raise ValueError(f"--any-kind must be given with --consumer {names}, got {self.consumer!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def annotated(order: Order, trace: Trace) -> Annotated:
     lines = [consumer.line(bound) for bound in bounds]
     strange = [bound.name for bound, line in zip(bounds, lines, strict=True) if line is None]
     if strange:
-        messages.append(f"warning   {len(strange):,} requests left out, since --for {order.consumer} needs names of "
-                        f"{consumer.names}: {', '.join(repr(name)[:_N_SIGNS_MAX] for name in strange[:_N_NAMED])}")
+        messages.append(f"warning   {len(strange):,} requests left out, since --consumer {order.consumer} needs names "
+                        f"of {consumer.names}: {', '.join(repr(name)[:_N_SIGNS_MAX] for name in strange[:_N_NAMED])}")
     known = tuple(line for line in lines if line is not None)
     return Annotated((consumer.head, *known) if consumer.head else known, len(known), tuple(messages),
                      "" if report.is_enough else report.faults[0])
@@ -144,10 +144,10 @@ def _limited(order: Order, consumer: Consumer, trace: Trace, bounds: Sequence[Bo
 
 def _limits(order: Order, replayed: Replayed) -> Annotated:
     if order.ids is not None or order.is_corrected or order.requests is not None or order.at_most_s is not None:
-        raise ValueError(f"--only, --requests, --corrected and --at-most must be left out with --for {LIMITS}, got one "
-                         "of them")
+        raise ValueError(f"--only, --requests, --corrected and --at-most must be left out with --consumer {LIMITS}, "
+                         "got one of them")
     if not replayed.trace.is_dated:
-        raise ValueError(f"trace must have dates for --for {LIMITS}, so that the table's age is known, got none")
+        raise ValueError(f"trace must have dates with --consumer {LIMITS}, so that the table's age is known, got none")
     coverage = table_coverage(replayed, order.level)
     table, report = limit_table(replayed, order.level), coverage.report
     messages = [*_input_messages(replayed), f"limits    {len(table.minutes):,} groups by {', '.join(table.columns)}; "

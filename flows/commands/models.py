@@ -1,4 +1,5 @@
-"""Commands that train and watch models: `retrain`, `evaluate`, `search`, `train-usage`, `monitor` and `schedule`."""
+"""Commands that train and watch models: `train`, `usage train`, `lab evaluate`, `lab search`, `model monitor` and
+`model schedule`."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ from sojourn.flows.settings.trace import maps_columns, takes_timezone
 
 @plain_errors
 @keeps("the champion is as it was; what was read of the trace is kept in the store, and the next run takes it")
-@takes(RetrainConfig, "trace", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "since", "test",
-       "test_reader", "test_offset_s", "is_overlap_allowed", "is_shrunk_allowed", "is_again", "config", "store",
-       "n_requests", "seed", "n_threads", "load", "host_cpu_cores", "host_mem_gib", "is_refreshed", "is_simulated",
-       "model_name", "confirmed_columns", "dask")
-def retrain(flags: Flags) -> None:
+@takes(RetrainConfig, "trace", "reader", "model_name", "load", "host_cpu_cores", "host_mem_gib", "since", "config",
+       "store", rare=("refresh", "simulate", "again", "seed", "n_threads", "n_requests", "horizon_s", "column_map",
+                      "map_file", "timezone", "confirmed_columns", "test", "test_reader", "test_offset_s",
+                      "allow_overlap", "allow_shrunk", "dask"))
+def train(flags: Flags) -> None:
     """Train, evaluate on later requests and in simulation, and promote the model if it passes every gate.
 
-    Exit code 3 where it does not: the version is then only the challenger.
+    Exit code 3 if it does not: the version is then only the challenger.
     """
     from sojourn.flows.workers.flow import check_before_work
 
@@ -49,9 +50,9 @@ def retrain(flags: Flags) -> None:
 
 @plain_errors
 @keeps("what was read of the trace is kept in the store, and the next run takes it")
-@takes(RetrainConfig, "trace", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "since", "test",
-       "test_reader", "test_offset_s", "is_overlap_allowed", "store", "n_requests", "seed", "n_threads", "long_lived_s",
-       "confirmed_columns", "dask")
+@takes(RetrainConfig, "trace", "reader", "since", "long_lived_s", "store",
+       rare=("seed", "n_threads", "n_requests", "horizon_s", "column_map", "map_file", "timezone", "confirmed_columns",
+             "test", "test_reader", "test_offset_s", "allow_overlap", "dask"))
 def evaluate(
     flags: Flags,
     family: Annotated[list[str] | None, typer.Option(
@@ -71,7 +72,7 @@ def evaluate(
 
 @plain_errors
 @keeps("finished trials are in the store, and the same command goes on from there")
-@takes(RetrainConfig, "column_map", "map_file", "trace_timezone", "store", "n_requests", "seed", "n_threads", "dask")
+@takes(RetrainConfig, "store", rare=("seed", "n_threads", "n_requests", "column_map", "map_file", "timezone", "dask"))
 def search(
     flags: Flags,
     on: Annotated[list[str] | None, typer.Option(
@@ -79,8 +80,8 @@ def search(
     family: Annotated[str, typer.Option(
         help="The family whose hyperparameters are searched: {searched}.")] = "hazard",
     horizon_s: Annotated[list[int] | None, typer.Option(
-        "--horizon", help="When a trace's observation ended, seconds on its clock; once for each file of --on, in "
-                          "their order. [default: found in the files]")] = None,
+        help="When a trace's observation ended, seconds on its clock; once for each file of --on, in their "
+             "order. [default: found in the files]")] = None,
     n_trials: Annotated[int, typer.Option(help="Trials in all, those of earlier runs in the store included.")] = 40,
     timeout_s: Annotated[float, typer.Option(help="No trial begins after this many seconds.")] = 1_800.0,
 ) -> None:
@@ -90,17 +91,17 @@ def search(
     traces = [each.partition("=")[::2] for each in on or ["synthetic"]]
     n_files = sum(bool(path) for _, path in traces)
     if horizon_s and len(horizon_s) != n_files:
-        raise ValueError(f"--horizon must be given once for each of the {n_files} files of --on, or not at all, got "
+        raise ValueError(f"--horizon-s must be given once for each of the {n_files} files of --on, or not at all, got "
                          f"{len(horizon_s)}")
     horizons = iter(horizon_s or ())
-    columns, timezone = {name: flags.pop(name) for name in ("column_map", "map_file")}, flags.pop("trace_timezone")
+    columns, timezone = {name: flags.pop(name) for name in ("column_map", "map_file")}, flags.pop("timezone")
     if any(columns.values()) and not any(maps_columns(reader) for reader, _ in traces):
-        raise ValueError("--map and --map-file must be given with a table, as csv=PATH, got none in --on")
+        raise ValueError("--column-map and --map-file must be given with a table, as csv=PATH, got none in --on")
     if timezone and not any(takes_timezone(reader) for reader, _ in traces):
         raise ValueError("--timezone must be given with csv=PATH or slurm=PATH, got none in --on")
     configs = [load_settings(RetrainConfig, trace=Path(path) if path else None, reader=reader,
                              horizon_s=next(horizons, None) if path else None,
-                             trace_timezone=timezone if takes_timezone(reader) else None,
+                             timezone=timezone if takes_timezone(reader) else None,
                              **(columns if maps_columns(reader) else {}), **flags) for reader, path in traces]
     for each in configs:
         check_before_work(each)
@@ -112,18 +113,19 @@ def search(
 
 @plain_errors
 @keeps("the champion is as it was; nothing of this run is")
-@takes(TrainUsageConfig, "usage_reader", "timezone", "config", "store", "n_classes", "seed", "n_threads", "model_name",
-       "dask")
+@takes(TrainUsageConfig, "usage_reader", "day_timezone", "model_name", "n_classes", "config", "store",
+       rare=("seed", "n_threads", "dask"))
 def train_usage(
     flags: Flags,
-    trace: Annotated[Path, typer.Argument(help="File or folder of usage series; with --reader synthetic any name.")],
+    trace: Annotated[Path, typer.Argument(
+        help="File or folder of usage series; with --usage-reader synthetic any name.", metavar="FILE")],
     option: Annotated[list[str] | None, typer.Option(
         "--set", help="Option of the reader, as NAME=VALUE (month=2013-7); repeat. "
                       "[default: the reader's own]")] = None,
 ) -> None:
     """Learn pulse waves and workload classes from usage series, and promote them if they beat one equal margin for all.
 
-    Exit code 3 where they do not: the version is then only the challenger.
+    Exit code 3 if they do not: the version is then only the challenger.
     """
     from sojourn.flows.commands.trace import reader_options
 
@@ -140,9 +142,9 @@ def train_usage(
 
 
 @plain_errors
-@takes(MonitorConfig, "log", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "as_of_s", "alias",
-       "detector", "long_lived_s", "refractory_days", "max_age_days", "retrain_deployment", "retrain_config", "config",
-       "store", trace="--outcomes")
+@takes(MonitorConfig, "trace", "reader", "log", "alias", "retrain_deployment", "retrain_config", "store", "config",
+       rare=("as_of_s", "detector", "long_lived_s", "refractory_days", "max_age_days", "horizon_s", "column_map",
+             "map_file", "timezone"))
 def monitor(
     flags: Flags,
     name: Annotated[str, typer.Argument(help="Registered model.")],
@@ -168,12 +170,12 @@ def monitor(
 def schedule(
     cron: Annotated[str, typer.Option(help="When: minute hour day month weekday, such as \"0 3 * * 1\".")],
     job: Annotated[str, typer.Option(help="What: retrain, train-usage or monitor.")] = "retrain",
-    timezone: Annotated[str, typer.Option(help="IANA name; of the times in --cron.")] = "UTC",
+    cron_timezone: Annotated[str, typer.Option(help="IANA name; of the times in --cron.")] = "UTC",
     trace: Annotated[Path | None, typer.Option(
         help="Trace, series for train-usage, or outcomes for monitor. [default: none: a synthetic trace, or the log's "
              "own ends]")] = None,
     reader: Annotated[str | None, typer.Option(
-        help="How to read the trace: {readers}. [default: none: give one with --trace]")] = None,
+        help="How to read the trace: {readers}. [default: by the file's name]")] = None,
     config: ConfigFile = None,
     store: StoreFolder = None,
     is_printed: Annotated[bool, typer.Option(
@@ -190,10 +192,10 @@ def schedule(
     if is_printed:
         from sojourn.flows.schedule.deployment import deployment_file, next_times
 
-        next_times(cron, timezone)
-        typer.echo(deployment_file(settings, cron, timezone), nl=False)
+        next_times(cron, cron_timezone)
+        typer.echo(deployment_file(settings, cron, cron_timezone), nl=False)
         return
     with prefect_kept_in(settings.store):
         from sojourn.flows.schedule.run import run_on_schedule
 
-        run_on_schedule(settings, cron, timezone, lambda line: typer.echo(line))
+        run_on_schedule(settings, cron, cron_timezone, lambda line: typer.echo(line))

@@ -12,7 +12,7 @@ import pwd
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -20,7 +20,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Union, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand
 
 from sojourn.flows.process import end_quietly, is_output_closed
 from sojourn.inflated import toml_of
@@ -47,18 +47,13 @@ _WRITTEN = ("store", "out", "output", "folder", "file", "page", "picture")
 """Parameters of commands that name what is written."""
 Flags = dict[str, Any]
 """Settings by name as options gave them, None if they did not, and `file`: the TOML file."""
-_OPTION_NAMES = {
-    "column_map": "--map", "trace_timezone": "--timezone", "horizon_s": "--horizon", "as_of_s": "--as-of",
-    "test_offset_s": "--test-offset", "is_overlap_allowed": "--allow-overlap", "is_shrunk_allowed": "--allow-shrunk",
-    "confirmed_columns": "--confirm", "is_refreshed": "--refresh", "is_simulated": "--simulate",
-    "is_backfilled": "--backfill", "is_power_repeated": "--repeat-power", "rectifiers": "--rectify",
-    "usage_reader": "--reader", "consumer": "--for", "is_any_coverage_taken": "--any-coverage"}
-"""Options that are not named as their settings are."""
 _CONFIG = "config"
 _DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>(?:[^.]|\.\w)+)\.$")
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
-Reader = Annotated[str, typer.Option(help="How to read the trace: {readers}.")]
+Reader = Annotated[str | None, typer.Option(help="How to read the trace: {readers}. [default: by the file's name]")]
+RARE = "Rare options"
+"""Help lists them last."""
 PREFIX = "SOJOURN_"
 DEBUG = "SOJOURN_DEBUG"
 """Set to 1, it has tracebacks printed."""
@@ -67,7 +62,7 @@ SQL_URL = "SOJOURN_SQL_URL"
 _OF_A_SERVICE = re.compile(r"SOJOURN_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 """What Kubernetes sets in every pod beside a Service whose name begins with `sojourn`."""
 CELL_FAILED = 1
-"""A cell of `sojourn compare` failed; the others are printed and kept."""
+"""A cell of `sojourn gain` failed; the others are printed and kept."""
 REFUSED = 2
 """Bad input, or what an outside system reports: one line on standard error says which."""
 CHALLENGER = 3
@@ -94,17 +89,17 @@ def _is_data(path: Path) -> bool:
         return False
 
 
-TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.")]
+TraceArgument = Annotated[Path, typer.Argument(callback=is_there, help="Trace file or folder.", metavar="FILE")]
 
 
-def takes(kind: type[BaseModel], *names: str, **options: str,
+def takes(kind: type[BaseModel], *names: str, rare: Sequence[str] = ()
           ) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
     """A decorator: the command has an option for each of these settings, and gets what they gave as its first argument.
 
-    names: fields of the settings `kind`, or `config`: the TOML file. An option has its field's type, help and default.
-    options: further fields, each with the name of its option.
+    names: fields of the settings `kind`, or `config`: the TOML file. An option has its field's name, type, help and
+    default. `trace` is no option: it is the command's argument FILE. rare: further fields, which help lists last.
     """
-    named = {**options, **{name: _option_name(kind, name) for name in names}}
+    named = {name: _option_name(kind, name) for name in (*names, *rare)}
 
     def decorated(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
         @wraps(command)
@@ -117,7 +112,7 @@ def takes(kind: type[BaseModel], *names: str, **options: str,
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        parameters += [_parameter(kind, name, named) for name in named]
+        parameters += [_parameter(kind, name, named, RARE if name in rare else None) for name in named]
         signature = inspect.Signature(parameters, return_annotation=None)
         wrapped.__signature__ = signature  # type: ignore[attr-defined]
         wrapped.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
@@ -143,10 +138,8 @@ def _option_name(kind: type[BaseModel], name: str) -> str:
     >>> _option_name(PlanConfig, "planners"), _option_name(PlanConfig, "n_runs"), _option_name(PlanConfig, "config")
     ('--planner', '--n-runs', '--config')
     """
-    if name in _OPTION_NAMES:
-        return _OPTION_NAMES[name]
     is_list = name != _CONFIG and _value_type(kind, name)[1]
-    one = re.sub("s$", "", re.sub("ies$", "ys", name)) if is_list else name.removeprefix("is_")
+    one = re.sub("s$", "", re.sub("ies$", "ys", name)) if is_list else name
     return f"--{one.replace('_', '-')}"
 
 
@@ -160,10 +153,10 @@ def _value_type(kind: type[BaseModel], name: str) -> tuple[Any, bool]:
     return list[value if value in (int, float) else str], True  # type: ignore[misc]
 
 
-def _parameter(kind: type[BaseModel], name: str, named: Mapping[str, str]) -> inspect.Parameter:
+def _parameter(kind: type[BaseModel], name: str, named: Mapping[str, str], panel: str | None) -> inspect.Parameter:
     """A setting as a parameter of a command; one that has no default must be given.
 
-    named: the option of each setting that the command has; help names them in the place of settings.
+    named: the option of each setting that the command has; help names them in the place of settings. panel: of help.
     """
     if name == _CONFIG:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigFile)
@@ -177,10 +170,10 @@ def _parameter(kind: type[BaseModel], name: str, named: Mapping[str, str]) -> in
     elif default is None:
         default = "none" if field.default in (None, ()) else _shown_default(option, field.default)
     text = re.sub(r"`(\w+)`", lambda found: named.get(found[1], found[0]), text + " Repeat for several." * is_list)
-    callback = is_there if name == "trace" else None
-    annotation: Any = Annotated[value | None, typer.Option(
-        option, callback=callback, help=text if default is None else f"{text} [default: {default}]")]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation,
+    text = text if default is None else f"{text} [default: {default}]"
+    given: Any = (typer.Argument(callback=is_there, help=text, metavar="FILE", show_default=False) if name == "trace"
+                  else typer.Option(option, help=text, rich_help_panel=panel))
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[value | None, given],
                              default=... if field.is_required() else None)
 
 
@@ -415,15 +408,18 @@ class RegistryCommand(TyperCommand):
                 parameter.help = with_names(text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
-
-class CommandGroup(TyperGroup):
-    """Commands, each with the whole of its first sentence."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        rows = [(name, " ".join((command.help or "").partition("\n\n")[0].split()))
-                for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write what most callers need, then the rare options."""
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], RARE: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                of = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
+                rows[getattr(parameter, "rich_help_panel", None) or of].append(record)
+        for title, records in rows.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def with_names(text: str) -> str:

@@ -1,11 +1,11 @@
-"""Commands on a pool or a day: `simulate` and `compare` replay a trace, `rectify` lists today's live migrations, `plan`
-sets start times of a day's jobs, `admit` accepts jobs with deadlines."""
+"""Commands on a pool or a day: `gain` replays a trace, `lab rectify` lists today's live migrations, `lab plan` sets
+start times of a day's jobs, `lab admit` accepts jobs with deadlines."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,70 +13,27 @@ from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.commands.options import (
     CELL_FAILED,
     Flags,
-    Reader,
     StoreFolder,
-    is_there,
     keeps,
     plain_errors,
     takes,
 )
-from sojourn.flows.compare.settings import CompareConfig, SimulateConfig
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.other_jobs import PlanConfig, RectifyConfig
 from sojourn.flows.settings.store import StoreSettings, load_settings
 
 
 @plain_errors
-@takes(SimulateConfig, "trace", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "recipe", "policies",
-       "n_requests", "load", "noise", "recall", "host_cpu_cores", "host_mem_gib", "seed", "stranding", "picture")
-def simulate(flags: Flags) -> None:
-    """Replay a trace under each policy with perfect lifetimes (the most that could be gained) or flawed ones.
-
-    Best-fit is always included: gains are differences to it.
-    """
-    settings = load_settings(SimulateConfig, **flags)
-    from sojourn.features.readers import read_trace
-    from sojourn.features.synthetic import synthesize
-    from sojourn.flows.console import console, stage, tell_doubts
-    from sojourn.flows.reports.comparison_report import policies_table
-    from sojourn.simulator import KNOWN_POLICIES, LongAsShort, NoisyOracle, Oracle, build_workload, compare
-    from sojourn.simulator.experiments import BASELINE, Pairing
-
-    seed = settings.seed
-    names = dict.fromkeys([BASELINE, *settings.policies])
-    with stage("read"):
-        if settings.trace is None:
-            trace = synthesize(settings.n_requests, seed=seed)
-        else:
-            trace, read_report = read_trace(settings.reader, settings.trace, **settings.reading)
-            tell_doubts(read_report.lines())
-    recipe = settings.recipe or settings.own_recipe
-    shape = settings.shape if recipe == "trace" else {}
-    built = build_workload(recipe, trace, load=settings.load, seed=seed, **shape)
-    tell_doubts(built.doubts())
-    with stage("simulate") as report:
-        sources: dict[str, Any] = {"oracle": Oracle(built)}
-        sources |= {f"noise {sigma:g}": NoisyOracle(built, sigma, seed) for sigma in settings.noise}
-        sources |= {f"recall {share:g}": LongAsShort(built, share, seed=seed) for share in settings.recall}
-        pairings: list[Pairing] = [(name, "", None) for name in names if KNOWN_POLICIES[name].predictions == "none"]
-        pairings += [(name, label, source) for name in names if KNOWN_POLICIES[name].predictions != "none"
-                     for label, source in sources.items()]
-        comparison = compare(built, pairings, progress=lambda done, total, _: report(done, total),
-                             n_stranding_moments=settings.stranding)
-    console.print(policies_table(comparison.table, built.description))
-    if settings.picture is not None:
-        from sojourn.simulator.page import write_png
-
-        write_png(comparison, settings.picture)
-        console.print(f"picture  {settings.picture}", soft_wrap=True)
-
-
-@plain_errors
 @keeps("finished cells are in the store, and the same command goes on from there")
-@takes(CompareConfig, "trace", "reader", "horizon_s", "column_map", "map_file", "trace_timezone", "recipe", "policies",
-       "predictors", "rectifiers", "loads", "seeds", "n_seeds", "starts", "n_requests", "host_cpu_cores",
-       "host_mem_gib", "preset", "config", "store", "page", "price_per_host_hour", "n_workers", "dask")
-def compare(flags: Flags) -> None:
-    """Compare policies x predictors x loads x seeds in pairs; finished cells are not run again."""
+@takes(CompareConfig, "trace", "reader", "policies", "predictors", "loads", "host_cpu_cores", "host_mem_gib",
+       "price_per_host_hour", "page", "picture", "store", "config",
+       rare=("preset", "recipe", "rectifiers", "starts", "seeds", "n_seeds", "n_requests", "horizon_s", "column_map",
+             "map_file", "timezone", "n_workers", "dask"))
+def gain(flags: Flags) -> None:
+    """Say how many hosts a policy that knows lifetimes would leave empty on a trace, with perfect or predicted ones.
+
+    Replays policies x predictors x loads x seeds in pairs against best-fit. Finished replays are not run again.
+    """
     settings = load_settings(CompareConfig, **flags)
     from sojourn.flows.workers.flow import check_before_work
 
@@ -95,7 +52,7 @@ def compare(flags: Flags) -> None:
 
 
 @plain_errors
-@takes(RectifyConfig, "bundle", "budget", "rectifier", "long_h", "minutes", "at_once", "now_s", "out")
+@takes(RectifyConfig, "bundle", "budget", "now_s", "out", rare=("rectifier", "long_h", "minutes", "at_once"))
 def rectify(
     flags: Flags,
     snapshot: Annotated[Path, typer.Argument(
@@ -132,8 +89,9 @@ def rectify(
 
 
 @plain_errors
-@takes(PlanConfig, "planners", "against", "out", "replan_at", "n_samples", "alpha", "step_s", "resources", "bundle",
-       "least_runs", "capacity", "held_out", "n_runs", "limit_s", "work_limit", "seed", "n_workers", "is_least_moved")
+@takes(PlanConfig, "planners", "against", "out", "replan_at", "resources", "capacity", "bundle",
+       rare=("n_samples", "alpha", "step_s", "least_runs", "held_out", "n_runs", "limit_s", "work_limit", "seed",
+             "n_workers", "least_moved"))
 def plan(
     flags: Flags,
     jobs: Annotated[Path, typer.Argument(
@@ -164,22 +122,17 @@ def plan(
 
 
 @plain_errors
-@takes(AdmitConfig, "horizon_s", "column_map", "map_file", "trace_timezone", "allocations", "is_backfilled", "slacks",
-       "sigma", "mean", "cores", "core_limit", "n_days", "n_draws", "seed", "power", "is_power_repeated", "idle_w",
-       "busy_w", "predict", "quantiles", "config", "store", "out", "page", "n_workers")
-def admit(
-    flags: Flags,
-    trace: Annotated[Path, typer.Argument(
-        callback=is_there, help="Trace file or folder: jobs with their cores and run times.")],
-    reader: Reader = "parquet",
-) -> None:
+@takes(AdmitConfig, "trace", "reader", "allocations", "backfill", "slacks", "cores", "predict", "out", "page", "store",
+       "config", rare=("n_days", "n_draws", "seed", "sigma", "mean", "quantiles", "core_limit", "power", "repeat_power",
+                       "idle_w", "busy_w", "horizon_s", "column_map", "map_file", "timezone", "n_workers"))
+def admit(flags: Flags) -> None:
     """Admit jobs that must meet deadlines on a limited number of cores: rules side by side on the same days.
 
     Deadlines are drawn from slacks, since logs have none. The first allocation is the baseline.
     """
     from sojourn.flows.workers.flow import check_before_work
 
-    settings = load_settings(AdmitConfig, trace=trace, reader=reader, **flags)
+    settings = load_settings(AdmitConfig, **flags)
     check_before_work(settings)
     from sojourn.flows.admission.admit import run_admit, run_predicted
     from sojourn.flows.retrain.ingest import with_kept_trace

@@ -1,5 +1,5 @@
-"""Commands that serve a bundle: `predict`, `pull`, `export-c`, `annotate` and `extender`; and the answer to "why 3
-days?", one request's prediction as a table of what each of its inputs adds."""
+"""Commands that answer by a bundle: `model predict`, `pull` and `export-c`, `serve annotate` and `extender`; and why "3
+days", one request's prediction as a table of what each of its inputs adds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.flows.commands.options import Flags, Reader, is_there, json_objects, plain_errors, takes
+from sojourn.flows.commands.options import Flags, json_objects, plain_errors, takes
 from sojourn.flows.console import FittedTable, console, duration
 from sojourn.flows.settings.other_jobs import AnnotateConfig
 from sojourn.flows.settings.store import StoreSettings, load_settings
@@ -114,32 +114,28 @@ def export_c(
 
 
 @plain_errors
-@takes(AnnotateConfig, "consumer", "quantile", "only", "requests", "is_corrected", "at_most", "is_any_kind", "output",
-       "is_any_coverage_taken", "horizon_s", "column_map", "map_file", "trace_timezone")
+@takes(AnnotateConfig, "trace", "reader", "consumer", "quantile", "only", "requests", "at_most", "output",
+       rare=("corrected", "any_kind", "any_coverage", "horizon_s", "column_map", "map_file", "timezone"))
 def annotate(
     flags: Flags,
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
-    trace: Annotated[Path, typer.Option(
-        callback=is_there,
-        help="Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the "
-             "training shows the coverage.")],
-    reader: Reader = "parquet",
 ) -> None:
     """Write how long running pods or jobs will run, at most, as annotations that other programs read.
 
     Nothing is applied to a cluster: the lines are printed, or written to a file for you to run. The coverage of the
     bounds on requests that the model has not seen is said on standard error.
     """
-    settings = load_settings(AnnotateConfig, bundle=bundle, trace=trace, reader=reader, **flags)
+    settings = load_settings(AnnotateConfig, bundle=bundle, **flags)
     from sojourn.features.readers import read_trace, span_s
     from sojourn.flows.annotation.annotate import Order, annotated
 
     order = Order(bundle, settings.consumer, settings.quantile,
-                  None if settings.only is None else _ids(settings.only), settings.is_corrected,
+                  None if settings.only is None else _ids(settings.only), settings.corrected,
                   None if settings.requests is None else _running_requests(settings.requests),
-                  None if settings.at_most is None else span_s(settings.at_most, "--at-most"), settings.is_any_kind)
-    read, report = read_trace(reader, trace, **settings.reading)
-    typer.echo(f"trace     {len(read):,} requests of {trace.name}, {report.n_refused:,} rows refused", err=True)
+                  None if settings.at_most is None else span_s(settings.at_most, "--at-most"), settings.any_kind)
+    read, report = read_trace(settings.reader, settings.trace, **settings.reading)
+    typer.echo(f"trace     {len(read):,} requests of {settings.trace.name}, {report.n_refused:,} rows refused",
+               err=True)
     found = annotated(order, read)
     for line in found.messages:
         typer.echo(line, err=True)
@@ -147,7 +143,7 @@ def annotate(
         typer.echo("".join(f"{line}\n" for line in found.lines), nl=False)
         typer.echo(f"dry run   {found.n_bounds:,} lines, nothing was written (--output FILE writes them)", err=True)
         return
-    if found.refusal and not settings.is_any_coverage_taken:
+    if found.refusal and not settings.any_coverage:
         raise ValueError(f"bounds must hold before they are written (--any-coverage writes them all the same), got: "
                          f"{found.refusal}")
     from sojourn.publishing import whole_file
@@ -175,7 +171,7 @@ def extender(context: typer.Context) -> None:
     """Serve a bundle as a Kubernetes scheduler extender, on the loopback interface by default."""
     from sojourn.serving.extender import main
 
-    raise typer.Exit(main(context.args, "sojourn extender"))
+    raise typer.Exit(main(context.args, "sojourn serve extender"))
 
 
 N_ROWS_MAX = 12

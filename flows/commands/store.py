@@ -1,4 +1,5 @@
-"""Commands on a store: `versions`, `rollback`, `status`, `clean`, `ui` and `results`."""
+"""Commands on a store: `model list`, `show`, `promote` and `rollback`; `store status`, `clean` and `ui`; `lab
+results`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def print_json(document: Any) -> None:
 
 
 @plain_errors
-def versions(
+def list_versions(
     name: Annotated[str | None, typer.Argument(help="Registered model; without one, all of them.")] = None,
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
     is_json: Json = False,
@@ -61,27 +62,68 @@ def versions(
             console.print(Section(each, "", titles, rows, 4, legend))
         for alias, version in lost_aliases(tracker, each).items():
             typer.echo(f"warning: the alias {alias} of {each} points at version {version}, which is gone; "
-                       f"`sojourn rollback {each} --to VERSION --why WHY` moves the champion", err=True)
+                       f"`sojourn model promote {each} VERSION --why WHY` moves the champion", err=True)
+
+
+_WHY = typer.Option(help="Reason; it is recorded in MLflow.")
+_DESPITE = typer.Option("--despite-gates", help="Take a version that failed gates, too; the record names them.")
+Model = Annotated[str, typer.Argument(help="Registered model.")]
+
+
+@plain_errors
+def show(
+    name: Model,
+    version: Annotated[int | None, typer.Argument(help="Its version. [default: the champion]")] = None,
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """Show one version: its data, each gate with what it judged, and the measures."""
+    from sojourn.flows.versions.promotion import read_store
+    from sojourn.flows.versions.version_list import shown_lines
+
+    for line in shown_lines(read_store(load_settings(StoreSettings, store=store)), name, version):
+        typer.echo(line)
+
+
+@plain_errors
+def promote(
+    name: Model,
+    version: Annotated[int, typer.Argument(help="Version that becomes champion.")],
+    why: Annotated[str, _WHY],
+    is_despite_gates: Annotated[bool, _DESPITE] = False,
+    store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
+) -> None:
+    """Make a version the champion: moves the alias, publishes its bundle, and records who was left and why.
+
+    A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
+    """
+    _make_champion(name, version, why, is_despite_gates, store)
 
 
 @plain_errors
 def rollback(
-    name: Annotated[str, typer.Argument(help="Registered model.")],
-    to: Annotated[int, typer.Option("--to", help="Version that becomes champion.")],
-    why: Annotated[str, typer.Option(help="Reason; it is recorded in MLflow.")],
-    is_despite_gates: Annotated[bool, typer.Option(
-        "--despite-gates", help="Take a version that failed gates, too; the record names them.")] = False,
+    name: Model,
+    why: Annotated[str, _WHY],
+    to: Annotated[int | None, typer.Option(
+        "--to", help="Version that becomes champion. [default: the newest before the champion that passed its gates "
+                     "and was not rolled back]")] = None,
+    is_despite_gates: Annotated[bool, _DESPITE] = False,
     store: Annotated[Path | None, typer.Option(help=_STORE_HELP)] = None,
 ) -> None:
-    """Make another version the champion: moves the alias, publishes its bundle, and records who was left and why.
+    """Make the champion's predecessor, or another earlier version, the champion again, and record why.
 
-    A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
+    A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off,
+    if --to names the version.
     """
+    _make_champion(name, to, why, is_despite_gates, store)
+
+
+def _make_champion(name: str, version: int | None, why: str, is_despite_gates: bool, store: Path | None) -> None:
     from sojourn.flows.versions.promotion import open_store, read_store
-    from sojourn.flows.versions.version_list import roll_back
+    from sojourn.flows.versions.version_list import predecessor, roll_back
 
     config = load_settings(StoreSettings, store=store)
-    read_store(config)  # a store that is not there yet is an error, not a reason to make one
+    tracker = read_store(config)  # a store that is not there yet is an error, not a reason to make one
+    to = predecessor(tracker, config.store, name) if version is None else version
     done = roll_back(open_store(config), config.store, name, to, why, is_despite_gates=is_despite_gates)
     before = "none" if done.before is None else f"version {done.before}"
     failed = f"\ndespite   failed gates: {', '.join(done.despite)}" if done.despite else ""
@@ -107,7 +149,7 @@ def status(
 
 
 @plain_errors
-@keeps("the champion and all that is kept are as they were; the next `sojourn clean` goes on")
+@keeps("the champion and all that is kept are as they were; the next `sojourn store clean` goes on")
 @takes(RetentionSettings, "store", "config", "keep_runs", "keep_days", "keep_caches", "keep_parts_days")
 def clean(
     flags: Flags,
@@ -220,7 +262,7 @@ def results(
         studies |= {found["trace"]: found for found in tracker.studies()}
         comparisons |= {(found["trace"], found["name"]): found for found in tracker.comparisons()}
     if not studies and not comparisons:
-        raise ValueError("the store must hold a study or a comparison (run `sojourn evaluate` or `sojourn compare` "
+        raise ValueError("the store must hold a study or a comparison (run `sojourn lab evaluate` or `sojourn gain` "
                          f"first), got none in {', '.join(map(str, stores))!r}")
     for written in write_results(file, list(studies.values()), list(comparisons.values())):
         typer.echo(f"written  {written}")

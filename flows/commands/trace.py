@@ -1,5 +1,5 @@
-"""Commands on traces: `sojourn trace ...` reads, describes, converts, generates and fetches them, `sojourn usage ...`
-shows what requests use over time."""
+"""Commands on traces: `check`, `trace` describes, converts, makes and fetches them, `usage describe` shows what
+requests use over time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.flows.commands.options import (
-    CommandGroup,
     Flags,
-    Reader,
-    RegistryCommand,
     TraceArgument,
     keeps,
     plain_errors,
@@ -31,31 +28,23 @@ if TYPE_CHECKING:
     from sojourn.features.trace import Trace
     from sojourn.flows.usage.describe_usage import UsageDescription
 
-_READING = ("horizon_s", "column_map", "map_file", "trace_timezone")
+_READING = ("horizon_s", "column_map", "map_file", "timezone")
 LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
-trace_app = typer.Typer(cls=CommandGroup, help="Read, describe and convert traces.", no_args_is_help=True,
-                        rich_markup_mode=None)
-usage_app = typer.Typer(cls=CommandGroup,
-                        help="See what requests use over time.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@trace_app.command("describe", cls=RegistryCommand)
 @plain_errors
-@takes(ReadSettings, *_READING)
-def trace_describe(
+@takes(ReadSettings, "reader", rare=_READING)
+def describe(
     flags: Flags,
     path: TraceArgument,
-    reader: Reader = "parquet",
     picture: Annotated[Path | None, typer.Option(
         help="Write a picture (PNG): lifetimes, arrivals, use. [default: none]")] = None,
     is_json: Json = False,
 ) -> None:
     """A trace's requests, lifetimes, owners and use of its hosts, and what its reader refused."""
-    from sojourn.features.describe import describe
+    from sojourn.features.describe import describe as described
 
-    trace, report, _ = _read(path, reader, flags)
-    summary = describe(trace)
+    trace, report, _ = _read(path, flags)
+    summary = described(trace)
     if is_json:
         print_json({**report.summary(), **asdict(summary), "binding": summary.binding})
     else:
@@ -67,31 +56,29 @@ def trace_describe(
         typer.echo(f"\npicture  {picture}", err=is_json)
 
 
-@trace_app.command("check", cls=RegistryCommand)
 @plain_errors
-@takes(ReadSettings, *_READING)
-def trace_check(
+@takes(ReadSettings, "reader", rare=_READING)
+def check(
     flags: Flags,
     path: TraceArgument,
-    reader: Reader = "csv",
     is_json: Json = False,
 ) -> None:
     """Say what would be read: columns and what they are, first and last time, what is censored and what is refused.
 
-    Of a table whose columns were guessed or given by --map, TABLE.toml is written beside it, to edit; a file that is
-    there stays as it is.
+    Of a table whose columns were guessed or given by --column-map, TABLE.toml is written beside it, to edit; a file
+    that is there stays as it is.
     """
     from sojourn.features.readers import check_facts, check_lines
 
-    trace, report, settings = _read(path, reader, flags)
+    trace, report, settings = _read(path, flags)
     lines = [*check_lines(trace, report), ""]
-    given = "" if settings.horizon_s is None else f" --horizon {settings.horizon_s}"
+    given = "" if settings.horizon_s is None else f" --horizon-s {settings.horizon_s}"
     if "column_map" in trace.meta:
         written = path.with_name(f"{path.name}.toml") if settings.map_file is None else settings.map_file
         if written.exists():
             given += "" if settings.map_file is None else f" --map-file {settings.map_file}"
-            given += "".join(f" --map {shlex.quote(pair)}" for pair in settings.column_map)
-            given += "" if settings.trace_timezone is None else f" --timezone {settings.trace_timezone}"
+            given += "".join(f" --column-map {shlex.quote(pair)}" for pair in settings.column_map)
+            given += "" if settings.timezone is None else f" --timezone {settings.timezone}"
             lines.append(f"columns  {written} says what they are; edit it and check again")
         else:
             try:
@@ -100,43 +87,41 @@ def trace_check(
             except OSError as error:
                 lines.append(f"columns  {written} cannot be written ({error.strerror}); keep this as a file and give "
                              f"it with --map-file:\n\n{trace.meta['column_map']}")
-    elif settings.trace_timezone is not None:
-        given += f" --timezone {settings.trace_timezone}"
+    elif settings.timezone is not None:
+        given += f" --timezone {settings.timezone}"
     if not trace.is_event().any():
-        missing = ("say when requests ended (--map departure=COLUMN or duration=COLUMN): none" if maps_columns(reader)
-                   else "read a longer record: no request")
+        missing = ("say when requests ended (--column-map departure=COLUMN or duration=COLUMN): none"
+                   if maps_columns(settings.reader) else "read a longer record: no request")
         lines.append(f"next     {missing} has an end, and without ends there is nothing to learn")
     elif len(trace) < LEAST_REQUESTS:
         lines.append(f"next     read a longer table: {len(trace)} requests are too few for a model")
     else:
-        lines.append(f"next     sojourn retrain --trace {shlex.quote(str(path))} --reader {reader}{given}")
+        file = f"{shlex.quote(str(path))} --reader {settings.reader}{given}"
+        lines.append(f"next     sojourn gain {file}\n         sojourn train {file}")
     if is_json:
         print_json({**check_facts(trace, report), "column_map_toml": trace.meta.get("column_map"),
-                    "next": lines[-1].removeprefix("next     ")})
+                    "next": lines[-1].removeprefix("next     ").split("\n         ")})
     else:
         typer.echo("\n".join(lines))
 
 
-@trace_app.command("convert", cls=RegistryCommand)
 @plain_errors
-@takes(ReadSettings, *_READING)
-def trace_convert(
+@takes(ReadSettings, "reader", rare=_READING)
+def convert(
     flags: Flags,
     path: TraceArgument,
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
-    reader: Reader = "swf",
 ) -> None:
     """Read a trace and write it in our own format, refused rows beside it."""
-    trace, report, _ = _read(path, reader, flags)
+    trace, report, _ = _read(path, flags)
     trace.save(folder)
     report.write_rejected(folder)
     typer.echo(report.text())
     typer.echo(f"\nwritten  {folder}")
 
 
-@trace_app.command("synth")
 @plain_errors
-def trace_synth(
+def synth(
     folder: Annotated[Path, typer.Argument(help="Folder to write.")],
     n_requests: Annotated[int, typer.Option(help="Requests, 1,000 at least.")] = 60_000,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
@@ -162,10 +147,9 @@ def trace_synth(
     typer.echo(f"written  {folder}\nnext     sojourn trace describe {folder}")
 
 
-@trace_app.command("fetch")
 @plain_errors
 @keeps("what was fetched is; the same command goes on where it stopped")
-def trace_fetch(
+def fetch(
     name: Annotated[str | None, typer.Argument(help="Public trace; --list shows them.")] = None,
     folder: Annotated[Path, typer.Option(help="Folder of all fetched traces.")] = Path("traces"),
     is_list: Annotated[bool, typer.Option("--list", help="Name the known traces and their terms.")] = False,
@@ -188,43 +172,37 @@ def trace_fetch(
     typer.echo(f"next     sojourn trace describe {path} --reader {TRACES[name].reader}")
 
 
-def _read(path: Path, reader: str, flags: Flags) -> tuple[Trace, ReadReport, ReadSettings]:
+def _read(path: Path, flags: Flags) -> tuple[Trace, ReadReport, ReadSettings]:
     """The trace, what its reader refused, and how it was read; a table is no folder in our own format."""
-    settings = load_settings(ReadSettings, trace=path, reader=reader, **flags)
-    if reader == "parquet" and path.is_file():
+    settings = load_settings(ReadSettings, trace=path, **flags)
+    if settings.reader == "parquet" and path.is_file():
         raise ValueError(f"reader parquet must be given a folder that sojourn wrote, got the file {str(path)!r} (a "
                          "table as CSV or Parquet: --reader csv)")
     from sojourn.features.readers import read_trace
 
-    return (*read_trace(reader, path, **settings.reading), settings)
+    return (*read_trace(settings.reader, path, **settings.reading), settings)
 
 
-@usage_app.callback()
-def _group() -> None:
-    """A group, so that its one command keeps its name."""
-
-
-@usage_app.command("describe", cls=RegistryCommand)
 @plain_errors
-@takes(DescribeUsageConfig, "timezone", "step_s", "n_classes", "out")
-def usage_describe(
+@takes(DescribeUsageConfig, "usage_reader", "day_timezone", "step_s", "n_classes", "out")
+def describe_usage(
     flags: Flags,
     path: TraceArgument,
-    reader: Annotated[str, typer.Option(help="How to read the usage: {usage_readers}.")] = "parquet",
     option: Annotated[list[str] | None, typer.Option(
         "--set", help="Option of the reader, as NAME=VALUE (month=2013-7,2013-8); repeat. "
                       "[default: the reader's own]")] = None,
 ) -> None:
     """Which requests are periodic and how, and which classes of days there are."""
+    reader = flags["usage_reader"] or "parquet"
     options = reader_options(reader, option or [])
-    settings = load_settings(DescribeUsageConfig, usage_reader=reader, usage_options=options, **flags)
+    settings = load_settings(DescribeUsageConfig, usage_options=options, **flags)
     from sojourn.features.usage import read_usage
     from sojourn.flows.console import console, stage
     from sojourn.flows.usage.describe_usage import describe_usage
     from sojourn.flows.usage.report import summary_lines, usage_tables
 
     out = settings.out
-    stream = read_usage(reader, path, timezone=settings.timezone, **options)
+    stream = read_usage(reader, path, timezone=settings.day_timezone, **options)
     with stage("read and fit") as report:
         found = describe_usage(stream, step_s=settings.step_s, n_classes=settings.n_classes, progress=report,
                                folder=None if out is None else out / "usage")

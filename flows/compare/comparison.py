@@ -40,9 +40,10 @@ from sojourn.flows.retrain.ingest import content_hash, ingested_trace
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.workers.dask import NewWorker, local_workers, run_grouped
+from sojourn.publishing import whole_file
 from sojourn.simulator import Explanation, explain
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
-from sojourn.simulator.page import ComparisonData, Pool, in_hosts
+from sojourn.simulator.page import ComparisonData, Pool, gains_figure, in_hosts
 
 MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
@@ -84,12 +85,20 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         console.print(printed)
     for line in folder_lines(summary):
         console.print(escape(line), soft_wrap=True)
+    if config.page is None:
+        console.print("\nAll measures, and figures over time: --page FILE.html", soft_wrap=True)
     with stage("log"):
         trace = cells[0].workload.trace
         traces = dict.fromkeys(cell.workload.trace for cell in cells)
         document = as_document(config.preset, trace, summary, description, about=config.about)
         log_comparison(tracker, config.model_dump(mode="json"), traces, document, summary, tables, not failed,
                        answers)
+    if config.picture is not None:
+        name, load = next(iter(description))
+        rows = shown[(shown["workload"] == name) & (shown["load"] == load)]
+        with whole_file(config.picture) as temporary:
+            gains_figure(rows, description[name, load]).savefig(temporary, format="png")
+        console.print(f"picture  {config.picture}", soft_wrap=True)
     if config.page is not None:
         _write_tables(config.page, tables)
         title = f"{config.preset or 'Comparison'} on {trace.name}"

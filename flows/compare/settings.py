@@ -1,4 +1,4 @@
-"""Settings of `sojourn simulate` and `sojourn compare`, with defaults, and the presets: named comparisons.
+"""Settings of `sojourn gain`, with defaults, and the presets: named comparisons.
 
 A preset's settings are replaced by what flags, the environment or a TOML file give
 (docs/simulator/evaluations.md runs presets)."""
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, WorkerSettings, load_config
-from sojourn.flows.settings.store import Group, distinct
-from sojourn.flows.settings.trace import ReadSettings, SharedSettings, Start
+from sojourn.flows.settings.store import distinct
+from sojourn.flows.settings.trace import SharedSettings, Start
 
 if TYPE_CHECKING:
     from sojourn.flows.compare.grid import Cell
@@ -67,52 +67,13 @@ def known_preset(name: object) -> Preset:
     return PRESETS[name]
 
 
-def _policies() -> tuple[str, ...]:
-    from sojourn.simulator import POLICIES  # only a comparison loads the policies: its help and refusals need none
-
-    return tuple(POLICIES)
-
-
-class PolicySettings(Group):
-    """What is compared."""
-
-    policies: tuple[str, ...] = Field(default_factory=_policies)
-    """Policy: {policies}. Best-fit is always among them. Default: all."""
-
-    @field_validator("policies")
-    @classmethod
-    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from sojourn.simulator.engine import named_policy
-
-        return tuple(named_policy(name).name for name in dict.fromkeys(value))
-
-
-class SimulateConfig(PolicySettings, HostSettings, ReadSettings):
-    """Replays of one trace, which is read as it is; nothing is kept."""
-
-    reader: str = "parquet"
-    """How to read the trace: {readers}."""
-    n_requests: int = 60_000
-    """Requests of the synthetic trace."""
-    load: float = 0.8
-    """Peak load of the hosts, 0 to 1."""
-    noise: tuple[float, ...] = ()
-    """Also with lognormal noise of this sigma on every lifetime."""
-    recall: tuple[float, ...] = ()
-    """Also with this share of requests over 2 h known, the others taken for short."""
-    seed: int = 0
-    """Seed of all random numbers."""
-    stranding: int = 0
-    """Also measure stranded CPU and memory at this many moments, say 8."""
-    picture: Path | None = None
-    """Write a picture (PNG) of empty hosts over time."""
-
-
-class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSettings, SharedSettings):
+class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSettings):
     """One comparison: policies x predictors x rectifiers x loads x seeds on one trace."""
 
     preset: str | None = None
     """A named comparison: {presets}. Other options replace its settings."""
+    policies: tuple[str, ...] = ("nilas", "lava", "joint-fit")
+    """Policy: {policies}. Best-fit is always among them."""
     n_requests: int = Field(60_000, ge=1_000, le=100_000_000)
     """Requests of the synthetic trace."""
     predictors: tuple[str, ...] = ("oracle",)
@@ -133,6 +94,8 @@ class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSetti
     """Price of one host for an hour, in any currency: gains are also said in money."""
     page: Path | None = None
     """HTML page to write, with its tables as CSV beside it."""
+    picture: Path | None = None
+    """Picture (PNG) to write: the gain of each policy."""
 
     @model_validator(mode="before")
     @classmethod
@@ -154,6 +117,13 @@ class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSetti
         if n_seeds.isdecimal() and 1 <= int(n_seeds) <= _MOST_SEEDS:  # else the field's own rule says what it may be
             given = {**given, "seeds": tuple(range(int(n_seeds)))}
         return given
+
+    @field_validator("policies")
+    @classmethod
+    def _known_policies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from sojourn.simulator.engine import named_policy
+
+        return tuple(named_policy(name).name for name in dict.fromkeys(value))
 
     @field_validator("predictors")
     @classmethod
@@ -203,7 +173,7 @@ class CompareConfig(WorkerSettings, PolicySettings, HostSettings, LaterPartSetti
         configs = {seed: load_config(
             store=self.store.absolute(), trace=self.trace and self.trace.absolute(), reader=self.reader,
             horizon_s=self.horizon_s, column_map=self.column_map or None,
-            map_file=self.map_file and self.map_file.absolute(), trace_timezone=self.trace_timezone,
+            map_file=self.map_file and self.map_file.absolute(), timezone=self.timezone,
             n_requests=self.n_requests, test_share=self.test_share,
             seed=seed if self.trace is None else 0) for seed in self.seeds}
         hashes = {source: input_hash(source) for source in dict.fromkeys(one.source for one in configs.values())}

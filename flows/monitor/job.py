@@ -273,7 +273,7 @@ def _check_joined(config: MonitorConfig, log: DecisionLog, followed: Followed) -
         raise ValueError(f"log must be of {config.model_name}, got decisions of {versions} alone")
     if config.trace is not None and counts["unnamed"] and not counts["followed"]:
         raise ValueError("decisions must name a request_id to be joined with outcomes of a file, got "
-                         f"{counts['unnamed']} without one: give it to Predictor.admit, or leave --outcomes out")
+                         f"{counts['unnamed']} without one: give it to Predictor.admit, or give no outcomes")
     if len(followed) == 0:
         numbers = ", ".join(f"{name} {number}" for name, number in counts.items() if number)
         raise ValueError(f"log must hold decisions that can be followed, got {numbers}")
@@ -340,8 +340,8 @@ def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[Acted
         return f"nothing about this alarm. {_REASONS[due.reason]}"
     if answer:
         return f"nothing more: {answer} since this alarm. Its own weeks will tell."
-    by_hand = ("retrain on data that holds the days since then (sojourn retrain) and look at the gates, or go back to "
-               f"an earlier version (sojourn rollback {config.model_name}).")
+    by_hand = ("retrain on data that holds the days since then (sojourn train) and look at the gates, or go back to "
+               f"an earlier version (sojourn model rollback {config.model_name}).")
     if due is None:
         last = (f" The last action, about {clock(acted[-1].day * DAY_S)}: {acted[-1].action} ({acted[-1].state})."
                 if acted else "")

@@ -68,7 +68,7 @@ def read_snapshot(folder: Path, predictor: Predictor, now_s: int) -> Snapshot:
 
     hosts: host_id, cpu_cores, mem_gib, optional gpu. requests: request_id, host_id, uptime_s, cpu_cores, mem_gib,
     optional gpu and migratable (yes where it is missing); further columns are the attributes that the model reads, as
-    `sojourn predict` takes them. now_s: the snapshot's time on the clock of the training trace. Each request is
+    `sojourn model predict` takes them. now_s: the snapshot's time on the clock of the training trace. Each request is
     predicted as at its admission, from the bundle's history; the snapshot's requests are not counted in it.
 
     ValueError, naming file, row, column and value: a table, column or value that is not there, one that is not what its

@@ -48,22 +48,15 @@ _PLACED, _MEASURES, _WHERE_KNOWN = _columns("gains"), _columns("further"), _colu
 _DEBT = _columns("debt")
 
 
-def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table | Section]:
-    """Tables per workload and load: gains, further measures, and placement debt if it is known.
-
-    description: of each.
-    """
-    tables: list[Table | Section] = []
+def comparison_tables(summary: pd.DataFrame, description: Mapping[tuple[str, float], str]) -> list[Table]:
+    """A table per workload and load. description: of each."""
+    tables: list[Table] = []
     for (workload, load), text in description.items():
         rows = summary[(summary["workload"] == workload) & (summary["load"] == load)]
         n_seeds = int(rows["n_seeds"].max())
         seeds = f"{n_seeds} seeds" if n_seeds > 1 else "one seed"
         plain = rows.drop(columns=[name for _, name, _ in _MEASURES], errors="ignore")
-        records = rows.to_dict("records")
-        tables += [policies_table(plain, f"{text}; load {load:g}, {seeds}"), _measures(records)]
-        known = _known(_DEBT, records)
-        if known:
-            tables.append(_section("Placement debt", known, DEBT_WORDS, records))
+        tables.append(policies_table(plain, f"{text}; load {load:g}, {seeds}"))
     return tables
 
 
@@ -109,12 +102,6 @@ def _debt_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     debt = _section("Placement debt", known, (), rows)
     return ["Placement debt:", "", *markdown_rows(debt.titles, debt.rows, debt.n_text), ""]
-
-
-def _measures(rows: Sequence[Mapping[Any, Any]]) -> Section:
-    known = _known(_WHERE_KNOWN, rows)
-    words = (*MEASURE_WORDS, *(COLUMNS[name].words for _, name, _ in known))
-    return _section("Further measures", (*_MEASURES, *known), words, rows)
 
 
 def _section(title: str, columns: _Columns, words: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> Section:

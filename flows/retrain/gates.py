@@ -339,7 +339,8 @@ def following_gate(served: Path, bundle: Bundle) -> Gate | None:
     clash = HistoryTerms.of(champion.schema.encoder).clash(HistoryTerms.of(bundle.schema.encoder),
                                                            f"version {champion.version}")
     finding = (f"would refuse the candidate: {clash}. Retrain under another --model-name, or serve this version by "
-             "`sojourn rollback NAME --to NUMBER --despite-gates` and restart them" if clash else "take the candidate")
+             "`sojourn model promote NAME VERSION --despite-gates` and restart them" if clash else
+               "take the candidate")
     return Gate(name, not clash, finding)
 
 

@@ -33,7 +33,7 @@ from sojourn.serving.inputs import Encoder
 SUSPECTS = "suspect_columns"
 """Tag of a version: its suspect columns."""
 _KNOWN_AT_CREATION = ("Is it known before a request begins? If not, keep it from the model (known_at_end); only if so, "
-                      "confirm it: --confirm COLUMN")
+                      "confirm it: --confirmed-column COLUMN")
 ESTIMATES = ("requested_s",)
 """Columns with the user's estimate of the lifetime, known at creation: models may depend on it."""
 GAIN_SHARE = 0.5

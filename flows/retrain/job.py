@@ -79,9 +79,9 @@ KEY_TAG, AGAINST_TAG = "run_key", "judged_against"
 """Tags of a retrain's run: a hash of its inputs, and the champion in its gates, or none."""
 TABLES = "tables.txt"
 """A run's artifact: its printed tables."""
-_DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "is_shrunk_allowed", "is_again",
+_DECIDES_NOTHING = ("store", "tracking_uri", "dask", "n_threads", "allow_shrunk", "again",
                     "artifacts", "keep_runs", "keep_days", "keep_caches", "keep_parts_days",
-                    "is_cleaned", "is_system_logged")
+                    "clean", "log_system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     If the result of a finished run of the same trace, code and settings still holds, only print it.
     """
     ingested = ingesting(config.source)(config.store, config.source)
-    if not config.is_again:
+    if not config.again:
         with stage("look for a finished run"):
             finished = finished_run(config, tracker, ingested)
         if finished is not None:
@@ -118,7 +118,7 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
              **run_tags(config, ingested, rivals.champion)}
     # begun before the training: from here on the tracking store is not needed until there is something to keep
     name = run_name(ingested.name, today, before="retrain")
-    with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.is_system_logged else nullcontext():
+    with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.log_system else nullcontext():
         features, instants = read_instants(config, features)
         training = train(config, features)
         sample = "" if features.sample is None else features.sample.text()
@@ -148,11 +148,11 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
                 tracker.log(run, {"n_requests_sampled": features.sample.n_sampled},
                             keyed(tags[JUDGED_TAG], whole.scores()))
             promotion = promote(tracker, config.store, judged, card, {**tags, **checked.tags})
-    if config.is_cleaned:
+    if config.clean:
         for line in clean(config.store, tracker, config).failed:
             console.print(line, soft_wrap=True, markup=False)
     bundle_folder = _bundle_folder(config, promotion, candidate.folder)
-    print_run(console, tables, promotion, str(bundle_folder), f"sojourn ui --store {config.store}")
+    print_run(console, tables, promotion, str(bundle_folder), f"sojourn store ui --store {config.store}")
     publish_artifacts(promotion, ingested.name, str(bundle_folder), tracker.page(run) or _command(config, run))
     return Retrained(bundle_folder, promotion, evaluation)
 
@@ -184,7 +184,7 @@ def _bundle_folder(config: RetrainConfig, promotion: Promotion, candidate: Path)
 
 
 def _command(config: RetrainConfig, run: str) -> str:
-    return f"run {run} in `sojourn ui --store {config.store}`"
+    return f"run {run} in `sojourn store ui --store {config.store}`"
 
 
 def _nothing_new(config: RetrainConfig, tracker: Tracker, ingested: Ingested, finished: Finished) -> Retrained:
@@ -192,7 +192,7 @@ def _nothing_new(config: RetrainConfig, tracker: Tracker, ingested: Ingested, fi
     promotion = finished.promotion
     folder = _bundle_folder(config, promotion, candidate_folder(config.store, config.registered_name, finished.run_id))
     print_standing(console, finished.tables, promotion, finished.left, f"{finished.ended:%Y-%m-%d %H:%M} UTC",
-                   str(folder), f"sojourn ui --store {config.store}")
+                   str(folder), f"sojourn store ui --store {config.store}")
     publish_artifacts(promotion, ingested.name, str(folder),
                       tracker.page(finished.run_id) or _command(config, finished.run_id))
     return Retrained(folder, promotion, None)

@@ -100,7 +100,7 @@ def judge(settings: PlacementSettings, recipe: str, features: Features, training
             report(done, len(training.families))
             scores[trained.family], briers[trained.family] = result[:2]
             refreshed = result[2] or refreshed
-    if not settings.is_simulated:
+    if not settings.simulate:
         return Evaluation(scores, briers, None, None, refreshed)
     models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
               *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
@@ -327,7 +327,7 @@ def load_rivals(store: Path, name: str, tracker: Tracker, features: Features) ->
         return Rivals()
     if champion not in tracker.versions(name):
         raise ValueError(f"the alias {CHAMPION} of {name} must point at a registered version, got {champion}, "
-                         f"which is gone: `sojourn rollback {name} --to VERSION --why WHY` moves it")
+                         f"which is gone: `sojourn model rollback {name} --to VERSION --why WHY` moves it")
     tags = tracker.version_tags(name, champion)
     best = {tag: int(tags[tag]) if tags.get(tag, "").isdecimal() else champion for tag in (MOST_ACCURATE, BEST_PLACED)}
     versions, reasons = [], []

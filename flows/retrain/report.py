@@ -208,7 +208,7 @@ def _loading(name: str) -> str:
     return (f"```python\nfrom sojourn.serving import Predictor\npredictor = Predictor.load(\".sojourn/bundles/{name}\")"
             f"  # microseconds, in the scheduler\n\nimport mlflow\n"
             f"model = mlflow.pyfunc.load_model(\"models:/{name}@champion\")  # a table at a time\n```\n\n"
-            f"C99: `sojourn export-c .sojourn/bundles/{name} --output FOLDER --name sojourn_lifetime`")
+            f"C99: `sojourn model export-c .sojourn/bundles/{name} --output FOLDER --name sojourn_lifetime`")
 
 
 def _made_of(facts: CardFacts) -> str:

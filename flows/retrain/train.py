@@ -218,7 +218,7 @@ def learnt_refresh(features: Features, split: Split, settings: FitSettings, serv
                    is_wanted: bool) -> LearntRefresh:
     """The served family's model for running requests; none for a trace in part."""
     if not is_wanted:
-        return LearntRefresh(Refresh(None, (), "is_refreshed is false"), None)
+        return LearntRefresh(Refresh(None, (), "refresh is false"), None)
     if features.sample is not None:
         return LearntRefresh(Refresh(None, (), "the trace is trained on in part"), None)
     with stage("train refresh"):
@@ -263,7 +263,7 @@ def train(settings: TrainSettings, features: Features) -> Training:
         fitted.append(fit_family(name, split, with_fitted(fit, fitted), threshold_s))
     choice = choose(fitted, split.valid, features.encoder.history, settings.seed)
     served = next(trained for trained in fitted if trained.family == choice.family)
-    refreshing = learnt_refresh(features, split, fit, served, settings.is_refreshed)
+    refreshing = learnt_refresh(features, split, fit, served, settings.refresh)
     return Training(tuple(fitted), split, threshold_s, choice, refreshing, since_s(settings.since, features.trace))
 
 

@@ -37,7 +37,7 @@ _TRACKING = "SOJOURN_TRACKING_URI"
 
 @flow(name="scheduled-retrain", log_prints=False, persist_result=False)
 def scheduled_retrain(settings: RetrainSettings) -> None:
-    """`sojourn retrain` with these settings, names as in `RetrainConfig`."""
+    """`sojourn train` with these settings, names as in `RetrainConfig`."""
     from sojourn.flows.retrain.job import retrain
     from sojourn.flows.settings.retrain import RetrainConfig
 
@@ -46,7 +46,7 @@ def scheduled_retrain(settings: RetrainSettings) -> None:
 
 @flow(name="scheduled-train-usage", log_prints=False, persist_result=False)
 def scheduled_train_usage(settings: TrainUsageSettings) -> None:
-    """`sojourn train-usage` with these settings, names as in `TrainUsageConfig`."""
+    """`sojourn usage train` with these settings, names as in `TrainUsageConfig`."""
     from sojourn.flows.settings.other_jobs import TrainUsageConfig
     from sojourn.flows.usage.train_usage import train_usage
 
@@ -55,7 +55,7 @@ def scheduled_train_usage(settings: TrainUsageSettings) -> None:
 
 @flow(name="scheduled-monitor", log_prints=False, persist_result=False)
 def scheduled_monitor(settings: MonitorSettings) -> None:
-    """`sojourn monitor` with these settings, names as in `MonitorConfig`."""
+    """`sojourn model monitor` with these settings, names as in `MonitorConfig`."""
     from sojourn.flows.monitor.job import monitor
     from sojourn.flows.settings.other_jobs import MonitorConfig
 

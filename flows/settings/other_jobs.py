@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
 """What the simulated year was served under (docs/drift.md)."""
 PLANNED = ("schedule.csv", "schedule.parquet", "schedule.png", "metrics.json", "plan.html")
-"""What `sojourn plan` writes."""
+"""What `sojourn lab plan` writes."""
 DESCRIBED = ("classes.png", "errors.png", "periods.png", "series.parquet", "series.png", "spectrum.png")
 """What `sojourn usage describe` writes beside the store `usage`."""
 _LEAST_H, _MOST_H = 0.001, 876_600
@@ -44,7 +44,7 @@ class MonitorConfig(SeedSettings, TraceSettings):
     trace: Path | None = None
     """Trace of what became of the requests, by their ids; default: the ends in the log."""
     reader: str = SYNTHETIC
-    """How to read the outcomes: {readers}; default: none: give one with --outcomes."""
+    """How to read the outcomes: {readers}; default: by the file's name."""
     model_name: str
     """Registered model."""
     log: Path
@@ -107,8 +107,8 @@ class UsageSettings(Group):
     """How to read the usage: {usage_readers}."""
     usage_options: dict[str, OPTION] = Field(default_factory=dict)
     """The reader's own options."""
-    timezone: str = "UTC"
-    """IANA name; decides the local time of day."""
+    day_timezone: str = "UTC"
+    """IANA name: the zone whose days and hours are learnt."""
 
     @field_validator("usage_reader")
     @classmethod
@@ -117,7 +117,7 @@ class UsageSettings(Group):
 
         return one_of("usage_reader", value, USAGE_READERS)
 
-    @field_validator("timezone")
+    @field_validator("day_timezone")
     @classmethod
     def _known_timezone(cls, value: str) -> str:
         from sojourn.features.readers import checked_timezone
@@ -288,7 +288,7 @@ class PlanConfig(Group):
     """Seed of all random numbers."""
     n_workers: int = 1
     """Threads of the solver; 1 repeats exactly."""
-    is_least_moved: bool = False
+    least_moved: bool = False
     """Of the schedules with the lowest peak found, one that moves jobs least."""
 
     @model_validator(mode="after")
@@ -312,14 +312,15 @@ class PlanConfig(Group):
 
         return PlanSettings(self.n_samples, self.alpha, Limits(
             limit_s=self.limit_s, work_limit=self.work_limit, seed=self.seed, n_workers=self.n_workers,
-            is_least_moved=self.is_least_moved))
+            is_least_moved=self.least_moved))
 
 
 class AnnotateConfig(ReadSettings):
-    """Of `annotate`: `trace` holds what runs now."""
+    """Of `serve annotate`."""
 
-    reader: str = "parquet"
-    """How to read the trace: {readers}."""
+    trace: Path
+    """Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the training
+    shows the coverage."""
     bundle: Path
     """Bundle folder."""
     consumer: str = "json"
@@ -331,13 +332,13 @@ class AnnotateConfig(ReadSettings):
     requests: Path | None = None
     """File with one JSON object a line: requests that have not started, their columns and request_id; they are
     annotated in place of what runs."""
-    is_corrected: bool = False
+    corrected: bool = False
     """Ask the model for the quantile that held on the earlier half of the held-out requests."""
     at_most: str | None = None
     """No bound is longer, from the request's start, such as 12h or 2d."""
-    is_any_kind: bool = False
+    any_kind: bool = False
     """For karpenter: pods of all controllers, and not of Jobs and CronJobs alone."""
     output: Path | None = None
     """File to write; default: none: a dry run, which prints what would be written."""
-    is_any_coverage_taken: bool = False
+    any_coverage: bool = False
     """Write the file even if coverage is unknown or more than 2 points too low."""

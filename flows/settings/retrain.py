@@ -70,11 +70,11 @@ class TrainSettings(WindowSettings, RunSettings):
     """Of `train`."""
 
     families: tuple[str, ...] = Field(default_factory=_trained)
-    """Lifetime families to train (`sojourn evaluate --help` lists them); those that are always trained are among
+    """Lifetime families to train (`sojourn lab evaluate --help` lists them); those that are always trained are among
     them."""
     long_lived_s: int | None = Field(None, ge=60, le=3_200_000_000)
     """What counts as long-lived, seconds; default: chosen from the training window."""
-    is_refreshed: bool = True
+    refresh: bool = True
     """Learn a second model, which predicts running requests anew; the bundle has it if it gains."""
 
     @field_validator("families")
@@ -131,7 +131,7 @@ class PlacementSettings(HostSettings, RunSettings):
 
     load: float = Field(0.8, gt=0.0, le=1.0)
     """Whole-trace peak of the binding resource over capacity; fixes the number of hosts."""
-    is_simulated: bool = True
+    simulate: bool = True
     """Replay placements; without that, no version becomes champion."""
     n_replicas: int = Field(5, ge=1, le=10_000)
     """Slightly moved copies of the workload that every policy is replayed on."""
@@ -159,11 +159,11 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     """The later file's reader; default: the trace's, with the same column map."""
     test_offset_s: int | None = None
     """When the later file begins on the trace's clock, seconds; not needed if both have dates."""
-    is_overlap_allowed: bool = False
+    allow_overlap: bool = False
     """Take a later file of which more than 5 % of the requests began before the trace's end."""
-    is_shrunk_allowed: bool = False
+    allow_shrunk: bool = False
     """Take a source that grows even if it holds less than when it was last read."""
-    is_again: bool = False
+    again: bool = False
     """Train even if a finished run of the same trace, code and settings stands."""
     n_requests: int = Field(100_000, ge=1_000, le=100_000_000)
     """Requests of the synthetic trace."""
@@ -172,9 +172,9 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     owners."""
     n_draws: int = Field(200, ge=0, le=100_000)
     """Draws of owners for a study's intervals; 0 = none."""
-    is_cleaned: bool = False
+    clean: bool = False
     """Whether a run that ended well cleans the store; see `keep_runs`."""
-    is_system_logged: bool = False
+    log_system: bool = False
     """Whether MLflow logs what the machine does while the run lasts (CPU, memory, disk, network), each 10 s."""
     model_name: str | None = None
     """Registered model; default: sojourn-lifetime, and sojourn-lifetime-FILE for a trace file."""
@@ -182,7 +182,7 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     @model_validator(mode="after")
     def _possible_test(self) -> RetrainConfig:
         if self.test is None:
-            given = [name for name in ("test_reader", "test_offset_s", "is_overlap_allowed") if getattr(self, name)]
+            given = [name for name in ("test_reader", "test_offset_s", "allow_overlap") if getattr(self, name)]
             if given:
                 raise ValueError(f"{given[0]} must be given with test, got {getattr(self, given[0])!r} without one")
             return self
@@ -211,7 +211,7 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
     @property
     def source(self) -> TraceSource:
         """Where the trace comes from."""
-        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed, self.is_shrunk_allowed,
+        return TraceSource(self.trace, self.reader, self.horizon_s, self.n_requests, self.seed, self.allow_shrunk,
                            self.columns, self.later_file)
 
     @property
@@ -224,7 +224,7 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
             columns = self.columns
             if self.trace is not None and maps_columns(reader) and not columns.files(self.test):
                 columns = replace(columns, file=next(iter(columns.files(self.trace)), None))
-        return LaterFile(self.test, reader, self.test_offset_s, self.is_overlap_allowed, columns)
+        return LaterFile(self.test, reader, self.test_offset_s, self.allow_overlap, columns)
 
     @property
     def chosen_recipe(self) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sojourn.flows.settings.store import Group, RetentionSettings
 
@@ -26,6 +26,8 @@ Start = Literal["cold", "warm"]
 """The whole trace by its recipe, from an empty pool; or its later part, with what was running by then."""
 LOCAL = re.compile(r"local(?::([1-9]\d*))?")
 """A Dask cluster of this machine, with the number of its processes."""
+_BY_NAME = {".swf": "swf", ".csv": "csv", ".parquet": "csv", ".json": "kubernetes", ".toml": "sql"}
+"""Reader by the end of a file's name."""
 _FORMS = "a number of days or hours before the trace's end (90d, 12h) or an ISO date (2026-09-01)"
 
 
@@ -35,7 +37,7 @@ class ReadSettings(Group):
     trace: Path | None = None
     """The trace's file or folder; default: the synthetic trace."""
     reader: str = SYNTHETIC
-    """How to read the trace: {readers}; default: none: give one with --trace."""
+    """How to read the trace: {readers}; default: by the file's name."""
     horizon_s: int | None = Field(None, ge=1)
     """When observation ended: seconds after the trace's begin, or a Unix second if it has dates; default: found in the
     file."""
@@ -45,16 +47,23 @@ class ReadSettings(Group):
     names."""
     map_file: Path | None = None
     """Of a table: TOML file that says what its columns are; default: TABLE.toml beside it, if there is one."""
-    trace_timezone: str | None = None
+    timezone: str | None = None
     """Of a table, or of Slurm's accounting: IANA name, for times without a zone; default: UTC."""
 
-    @field_validator("column_map", "map_file", "trace_timezone")
+    @model_validator(mode="before")
+    @classmethod
+    def _reader_by_name(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if given.get("trace") in (None, "") or given.get("reader") is not None:
+            return given
+        return {**given, "reader": reader_of(Path(given["trace"]))}
+
+    @field_validator("column_map", "map_file", "timezone")
     @classmethod
     def _columns_of_a_table(cls, value: Any, info: ValidationInfo) -> Any:
         if not value:
             return value
         reader = info.data.get("reader", SYNTHETIC)
-        is_zone = info.field_name == "trace_timezone"
+        is_zone = info.field_name == "timezone"
         if is_zone and not takes_timezone(reader):
             raise ValueError(f"{info.field_name} must be given with a reader of times without a zone, such as csv or "
                              f"slurm, got reader {reader!r}")
@@ -76,7 +85,7 @@ class ReadSettings(Group):
     @property
     def columns(self) -> ColumnOptions:
         """How a table's columns are read."""
-        return ColumnOptions(self.column_map, self.map_file, self.trace_timezone)
+        return ColumnOptions(self.column_map, self.map_file, self.timezone)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -107,10 +116,9 @@ class TraceSettings(ReadSettings, RetentionSettings):
                 raise ValueError(f"reader must be one of {', '.join((SYNTHETIC, *known))}, got {value!r}")
         trace = info.data.get("trace")
         if value == SYNTHETIC and trace is not None:
-            raise ValueError(f"reader must be given with a trace file: give --reader NAME, got trace {str(trace)!r} "
-                             "without one")
+            raise ValueError(f"reader must be one of files with a trace, got {SYNTHETIC!r} with {str(trace)!r}")
         if value != SYNTHETIC and trace is None:
-            raise ValueError(f"trace must be given with a reader: give --trace PATH, got reader {value!r} without one")
+            raise ValueError(f"trace must be given with a reader: give the FILE, got reader {value!r} without one")
         return value
 
     @classmethod
@@ -224,6 +232,27 @@ class TraceSource:
     def is_in_parts(self) -> bool:
         """Whether the trace is too large to be held whole."""
         return self.file is None and self.n_requests > PARTS_ABOVE
+
+
+def reader_of(path: Path) -> str:
+    """The reader that a file's name says; ValueError if it says none.
+
+    A folder that Sojourn wrote is `parquet`.
+
+    >>> reader_of(Path("a/jobs.SWF.gz")), reader_of(Path("pods.json")), reader_of(Path("vms.parquet"))
+    ('swf', 'kubernetes', 'csv')
+    >>> reader_of(Path("sacct.txt"))
+    Traceback (most recent call last):
+    ValueError: reader must be given with --reader NAME (a name that ends in .swf, .csv, .parquet, .json or .toml says \
+it), got 'sacct.txt' alone
+    """
+    name = re.sub(r"\.(?:gz|xz|bz2|zst)$", "", path.name.lower())
+    found = "parquet" if path.is_dir() and (path / "requests.parquet").is_file() else _BY_NAME.get(Path(name).suffix)
+    if found is None:
+        *ends, last = _BY_NAME
+        raise ValueError(f"reader must be given with --reader NAME (a name that ends in {', '.join(ends)} or {last} "
+                         f"says it), got {path.name!r} alone")
+    return found
 
 
 def maps_columns(reader: str) -> bool:

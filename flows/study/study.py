@@ -140,7 +140,7 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
     choice = choose(fitted, split.valid, features.encoder.history, config.seed)
     served = next(trained for trained in fitted if trained.family == choice.family)
-    refreshing = learnt_refresh(features, split, settings, served, config.is_refreshed)
+    refreshing = learnt_refresh(features, split, settings, served, config.refresh)
     test, chosen = split.test, choice.family
     history_keys = features.encoder.history.keys
     drawn, n_owners = drawn_owners(test, features.encoder.history)

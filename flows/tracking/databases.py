@@ -212,7 +212,7 @@ def check_database(file: Path) -> None:
             pass  # a first run may be making it
     if not tables_of(file):
         place = file.parent if file.name == DATABASE else file
-        raise FileNotFoundError(f"no store at {place}: `sojourn retrain`, `sojourn evaluate` or `sojourn compare` "
+        raise FileNotFoundError(f"no store at {place}: `sojourn train`, `sojourn lab evaluate` or `sojourn gain` "
                                 "makes one")
 
 

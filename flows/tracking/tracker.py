@@ -64,7 +64,7 @@ COMPARISON = "comparison"
 ROLLBACK = "rollback"
 """Kinds of runs, for the tag `kind`; artifacts of a study and of a comparison have this name, too."""
 CLEANED_TAG = "cleaned"
-"""Tag of a run and a version: when `sojourn clean` removed its artifacts."""
+"""Tag of a run and a version: when `sojourn store clean` removed its artifacts."""
 LEFT_TAG = "rolled_back"
 """Tag of a version that was rolled back: why. No run promotes the same bytes again."""
 
@@ -91,7 +91,7 @@ def model_page(name: str, version_tags: Mapping[str, str]) -> tuple[dict[str, st
             "- `champion`: passed every gate; this one serves.\n- `challenger`: the latest that failed one; not to be "
             "deployed.\n\nA version's description begins with its verdict and says how to load it. Figures of "
             "two versions are comparable where their tag `judged_on` is the same, which "
-            f"`sojourn versions {name}` shows.")
+            f"`sojourn model list {name}` shows.")
     return {"made_by": "sojourn", "answers": "usage" if is_usage else "lifetime",
             "trace": version_tags.get("trace", "")}, text
 _PARAM_LIMIT, _BATCH_LIMIT = 500, 1_000
@@ -502,8 +502,8 @@ class Tracker:
             cleaned = self.version_tags(name, version).get(CLEANED_TAG)
             if cleaned is None:
                 raise
-            raise TrackingError(f"the artifacts of {name} version {version} must be there, got none: `sojourn clean` "
-                                f"removed them on {cleaned}", error.code) from error
+            raise TrackingError(f"the artifacts of {name} version {version} must be there, got none: "
+                                f"`sojourn store clean` removed them on {cleaned}", error.code) from error
 
 
 def _record(run: Any) -> RunRecord:

@@ -89,7 +89,7 @@ def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
     """Choose, judge on the last days, fit on all of them, and promote the section if it beats one margin."""
     place = None if config.dask is None else config.store.resolve()  # workers see the store
     with stage("read series") as report, TemporaryDirectory(prefix=".usage.", dir=place) as folder:
-        options = {"timezone": config.timezone, **config.usage_options}
+        options = {"timezone": config.day_timezone, **config.usage_options}
         opened = UsageSource(read_usage, (config.usage_reader, config.usage_trace.resolve()), tuple(options.items()))
         stream = read_usage(config.usage_reader, config.usage_trace, **options)
         grid = stored_usage(stream, opened, config.dask, Path(folder) / "usage", report).grid(step_s=config.step_s)

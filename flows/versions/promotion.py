@@ -279,7 +279,7 @@ def _publish_champion(store: Path, tracker: Tracker, name: str, tell: Callable[[
     served_sha256 = read_sha256(target)
     if version not in tracker.versions(name):
         tell(f"the alias {CHAMPION} of {name} must point at a registered version, got {version}, which is gone; "
-             f"{target} stays as it was, and `sojourn rollback {name} --to VERSION --why WHY` moves it")
+             f"{target} stays as it was, and `sojourn model rollback {name} --to VERSION --why WHY` moves it")
         return
     if tracker.version_of(name, CHALLENGER) == version:  # somebody moved the alias on MLflow's page
         tracker.set_alias(name, CHAMPION, version)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import textwrap
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -157,6 +158,44 @@ def _state(line: VersionLine) -> str:
     if line.left:
         return f"rolled back: {line.left}{gone}"
     return (f"failed {', '.join(line.failed)}" if line.failed else "passed") + gone
+
+
+def shown_lines(tracker: Tracker, name: str, version: int | None) -> list[str]:
+    """Facts, gates and measures of a version, or of the champion; ValueError if there is none of that number."""
+    lines = {line.version: line for line in version_lines(tracker, name)}
+    wanted = (tracker.aliases(name) or {}).get(CHAMPION) if version is None else version
+    if wanted not in lines:
+        known = ", ".join(map(str, sorted(lines))) or "none yet"
+        raise ValueError(f"version must be one of {known}, got {wanted!r}" if version is not None else
+                         f"version must be given, since {name} has no champion: one of {known}, got none")
+    line = lines[wanted]
+    tags = tracker.version_tags(name, wanted)
+    pairs = [("version", " ".join(filter(None, (f"{wanted} of {name}", ", ".join(line.aliases))))),
+             ("registered", f"{line.registered:%Y-%m-%d %H:%M} UTC"), ("state", _state(line)),
+             ("trace", _data_text(line) or "-"), ("window", line.window or "-"), ("code", line.code_version or "-")]
+    pairs += [(f"gate {tag.removeprefix(GATE)}", text) for tag, text in sorted(tags.items()) if tag.startswith(GATE)]
+    pairs += [(title, f"{value:.4g}") for title, value in line.measures.items()]
+    width = max(len(title) for title, _ in pairs) + 2
+    return [wrapped for title, text in pairs for wrapped in textwrap.wrap(
+        text, 80, initial_indent=f"{title:<{width}}", subsequent_indent=" " * width, break_long_words=False)]
+
+
+def predecessor(tracker: Tracker, store: Path, name: str) -> int:
+    """The version that a rollback goes to if none is named; ValueError if there is none.
+
+    A rollback that was cut off goes on to where it went.
+    """
+    interrupted = pending_rollback(store, name)
+    if interrupted is not None:
+        return interrupted.to
+    champion = tracker.version_of(name, CHAMPION)
+    lines = version_lines(tracker, name)
+    found = next((line.version for line in lines if champion is not None and line.version < champion
+                  and not (line.failed or line.left or line.cleaned)), None)
+    if found is None:
+        raise ValueError(f"to must be given: no version of {name} before the champion, {champion}, passed its gates "
+                         "and was not rolled back, got none")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +423,7 @@ def _disk(facts: Mapping[str, Any]) -> str:
     total = sum(sizes.values())
     large = sorted(((size, name) for name, size in sizes.items() if size >= _SMALL * total and size), reverse=True)
     parts = ", ".join(f"{name} {size / 1e6:,.1f}" for size, name in large)
-    return (f"{total / 1e6:,.1f} MB ({parts}); {facts['free_bytes'] / 1e9:,.1f} GB are free; `sojourn clean` "
+    return (f"{total / 1e6:,.1f} MB ({parts}); {facts['free_bytes'] / 1e9:,.1f} GB are free; `sojourn store clean` "
             "lists what may go")
 
 

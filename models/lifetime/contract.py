@@ -1,6 +1,6 @@
 """The contract of lifetime families: fit on examples, answer with a curve table.
 
-`Family` is an entry of the registry. `SearchSpace` lists what `sojourn search` may vary.
+`Family` is an entry of the registry. `SearchSpace` lists what `sojourn lab search` may vary.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Family:
     answer of trees or of a linear model; the spread of the first is that of the validation
     residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or
     several models at once. trained: whether a retrain fits it. is_baseline: usable without a model;
-    studies compare with it. search: for `sojourn search`; None = no search. A family can be served
+    studies compare with it. search: for `sojourn lab search`; None = no search. A family can be served
     if its `export` gives a model.
     """
 

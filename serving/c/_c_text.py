@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import Template
 
-MARK = "/* Written by sojourn export-c."
+MARK = "/* Written by sojourn model export-c."
 """The start of every file that may be overwritten."""
 
 HEADER = Template(MARK + """ Do not edit: change the model and export it again.

@@ -50,7 +50,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "alarms only": Rule(DETECTORS[MONITOR_DETECTOR], FOLLOW_UP_DAYS, None, REFRACTORY_DAYS),
     "monitor": Rule(DETECTORS[MONITOR_DETECTOR], FOLLOW_UP_DAYS, MAX_AGE_DAYS, REFRACTORY_DAYS),
 })
-"""The last is what `sojourn monitor` does where it is told how to retrain."""
+"""The last is what `sojourn model monitor` does where it is told how to retrain."""
 
 
 def drifts_of(seed: int) -> dict[str, Drift]:

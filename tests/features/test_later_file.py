@@ -132,7 +132,7 @@ def test_dates_tell_the_clock_and_undated_files_need_an_offset() -> None:
     assert joined.horizon_s == 1_210 and lines[0].endswith("the test file begins at second 1,150")
     with pytest.raises(ValueError, match=r"both files are dated: their dates say 1,150, got 7"):
         with_later(past, later, offset_s=7)
-    with pytest.raises(ValueError, match=r"where a file has no dates \(trace\), got none: --test-offset SECONDS says"):
+    with pytest.raises(ValueError, match=r"where a file has no dates \(trace\), got none: --test-offset-s SECONDS"):
         with_later(_trace(PAST, 100), later)
 
 

@@ -10,27 +10,27 @@ HOW = "in a checkout of Sojourn, pip install"
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ((), f"sojourn needs typer, which is not installed: {HOW} '.[pull]' (for pull, predict and export-c) or "
+    ((), f"sojourn needs typer, which is not installed: {HOW} '.[pull]' (for model pull, predict and export-c) or "
          "'.[pipeline]' (for all commands)"),
-    (("--help",), f"sojourn needs typer, which is not installed: {HOW} '.[pull]' (for pull, predict and "
+    (("--help",), f"sojourn needs typer, which is not installed: {HOW} '.[pull]' (for model pull, predict and "
                   "export-c) or '.[pipeline]' (for all commands)"),
-    (("pull", "models:/a@b", "x"), f"sojourn pull needs typer, which is not installed: {HOW} '.[pull]'"),
-    (("retrain",), f"sojourn retrain needs typer, which is not installed: {HOW} '.[pipeline]'"),
+    (("model", "pull", "models:/a@b", "x"), f"sojourn model pull needs typer, which is not installed: {HOW} '.[pull]'"),
+    (("train",), f"sojourn train needs typer, which is not installed: {HOW} '.[pipeline]'"),
 ])  # fmt: skip
 def test_the_base_installation_says_what_is_missing(arguments: tuple[str, ...], message: str) -> None:
     assert run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), *arguments) == (2, "", f"error: {message}\n")
 
 
 def test_the_extender_needs_two_libraries_for_http_alone() -> None:
-    code, out, error = run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), "extender", "--help")
+    code, out, error = run_without(("typer", "pydantic", "mlflow", *OF_PIPELINE), "serve", "extender", "--help")
     assert (code, error) == (0, "")
-    assert out.startswith("usage: sojourn extender [-h]")
-    code, out, error = run_without(("uvicorn",), "extender", "--help")
+    assert out.startswith("usage: sojourn serve extender [-h]")
+    code, out, error = run_without(("uvicorn",), "serve", "extender", "--help")
     assert (code, out) == (2, "")
-    assert error == f"error: sojourn extender needs uvicorn, which is not installed: {HOW} '.[serve]'\n"
+    assert error == f"error: sojourn serve extender needs uvicorn, which is not installed: {HOW} '.[serve]'\n"
 
 
-@pytest.mark.parametrize("arguments", [("simulate",), ("trace", "describe", "."), ("evaluate",), ("ui",)])
+@pytest.mark.parametrize("arguments", [("check", "."), ("trace", "describe", "."), ("lab", "evaluate"), ("usage",)])
 def test_other_commands_name_their_extra(arguments: tuple[str, ...]) -> None:
     code, _, error = run_without(OF_PIPELINE, *arguments)
     assert code == 2

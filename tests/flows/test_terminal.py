@@ -17,7 +17,7 @@ with stage("work"):
 table = Table("a", title="×1.78 …")
 table.add_row("✗ 字 \\udcff")
 console.print(table)
-app(["predict", "/none ✓", "{}"])
+app(["model", "predict", "/none ✓", "{}"])
 """
 
 

@@ -52,7 +52,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     folder = tmp_path_factory.mktemp("team")
     with _prefect(folder) as url:
         for seed in (0, 1):
-            _sojourn("retrain", "--store", str(folder / "store"), "--n-requests", "3000", "--seed", str(seed),
+            _sojourn("train", "--store", str(folder / "store"), "--n-requests", "3000", "--seed", str(seed),
                      PREFECT_API_URL=url, SOJOURN_N_REPLICAS="2", SOJOURN_MAX_REPLICAS="2", SOJOURN_N_THREADS="1",
                      SOJOURN_FAMILIES='["hazard"]')
         yield Team(folder / "store", url.removesuffix("/api"))
@@ -60,11 +60,11 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 @pytest.fixture(scope="session")
 def mlflow_url(team: Team) -> Iterator[str]:
-    """MLflow's pages, as `sojourn ui` opens them."""
+    """MLflow's pages, as `sojourn store ui` opens them."""
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    with _served(["ui", "--store", str(team.store), "--port", str(port)], f"{url}/health"):
+    with _served(["store", "ui", "--store", str(team.store), "--port", str(port)], f"{url}/health"):
         yield url
 
 

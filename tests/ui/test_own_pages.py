@@ -29,7 +29,7 @@ def _cut(watched: Watched) -> list[str]:
 
 def test_the_page_of_a_comparison(watched: Watched, tmp_path: Path, sojourn: Callable[..., str]) -> None:
     log = swf_log(tmp_path / "jobs.swf", 600)
-    sojourn("compare", "--trace", str(log), "--reader", "swf", "--policy", "nilas", "--predictor", "oracle",
+    sojourn("gain", str(log), "--reader", "swf", "--policy", "nilas", "--predictor", "oracle",
             "--n-seeds", "2", "--n-workers", "1", "--store", str(tmp_path / "store"),
             "--page", str(tmp_path / "page.html"))
     watched.page.goto((tmp_path / "page.html").as_uri())
@@ -42,7 +42,7 @@ def test_the_page_of_a_comparison(watched: Watched, tmp_path: Path, sojourn: Cal
 
 def test_the_page_of_a_plan(watched: Watched, tmp_path: Path, sojourn: Callable[..., str]) -> None:
     (tmp_path / "jobs.csv").write_text(JOBS)
-    sojourn("plan", str(tmp_path / "jobs.csv"), "--planner", "greedy", "--planner", "none", "--store",
+    sojourn("lab", "plan", str(tmp_path / "jobs.csv"), "--planner", "greedy", "--planner", "none", "--store",
             str(tmp_path / "store"), "--out", str(tmp_path / "plan"))
     watched.page.goto((tmp_path / "plan" / "plan.html").as_uri())
     watched.page.get_by_text("greedy").first.wait_for()

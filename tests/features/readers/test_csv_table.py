@@ -266,7 +266,7 @@ def test_owners_are_guessed_coarsest_first() -> None:
     (["start", "end"], ["arrival=begin"], "the column of arrival must be one of start, end, got 'begin'"),
     (["start", "end"], ["owner=who"], "the column of owners must be one of start, end, got 'who'"),
     (["start", "start"], ["arrival=start"], "the column of arrival must stand once in the table, got 'start' 2 times"),
-    (["a", "b"], [], r"the column of arrival must be given \(--map arrival=COLUMN\), one of a, b; got none"),
+    (["a", "b"], [], r"the column of arrival must be given \(--column-map arrival=COLUMN\), one of a, b; got none"),
     (["start", "start"], [], r"the column of arrival must stand once in the table, got 'start' 2 times \(rename"),
     (["start", "u"], ["owner=u", "category=u"], "a column must have one meaning, got 'u' twice"),
     (["start", "user", "user"], [], "the column of owners must stand once in the table, got 'user' 2 times"),

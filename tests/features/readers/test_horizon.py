@@ -188,7 +188,7 @@ def test_one_damaged_cell_moves_no_horizon(name: str, tmp_path: Path) -> None:
     assert bad.horizon_s == good.horizon_s
     assert abs(int((~bad.is_event()).sum()) - int((~good.is_event()).sum())) <= 1  # without this, all are ended or none
     assert any("1 row beyond the horizon" in line for line in report.notes)
-    assert any("--horizon" in line for line in report.text().splitlines())
+    assert any("--horizon-s" in line for line in report.text().splitlines())
     assert report.n_read == report.n_kept + report.n_hosts + report.n_joined + report.n_refused
 
 
@@ -249,7 +249,7 @@ def test_few_rows_that_carry_the_end_are_told() -> None:
     times = np.append(np.repeat(np.arange(100), 2), [1_000] * 20 + [1_010] * 10)
     found = horizon_of(times, is_shared=True)
     assert found.time_s == 1_010  # half as many are no single damaged cell
-    assert found.lines()[1] == ("few rows carry the horizon: next is 1,000 s, carried by 20 (--horizon sets it)")
+    assert found.lines()[1] == ("few rows carry the horizon: next is 1,000 s, carried by 20 (--horizon-s sets it)")
 
 
 @pytest.mark.parametrize(("times", "horizon_s"), [

@@ -53,14 +53,14 @@ def test_refused_and_changed_rows_and_doubts_are_counted() -> None:
     ledger.read(9)
     ledger.refuse("end before start", "jobs.csv", np.arange(2, 8), [f"row {idx}" for idx in range(6)])
     ledger.repair("memory missing: 0 taken", 2)
-    for note in ("check: no column is gpu", "second 0 is today", "1 row beyond the horizon (--horizon sets it)"):
+    for note in ("check: no column is gpu", "second 0 is today", "1 row beyond the horizon (--horizon-s sets it)"):
         ledger.note(note)
     found = check_lines(Trace(TABLE, 100, ROLES), ledger.report(3))
     tail = found[found.index("refused     6 of 9 rows"):]
     assert tail == ["refused     6 of 9 rows", "  6  end before start", "      jobs.csv line 2: row 0",
                     "      jobs.csv line 3: row 1", "      jobs.csv line 4: row 2", "", "changed",
                     "  2  memory missing: 0 taken", "", "look at", "  - no column is gpu",
-                    "  - 1 row beyond the horizon (--horizon sets it)", "", "notes", "  - second 0 is today"]
+                    "  - 1 row beyond the horizon (--horizon-s sets it)", "", "notes", "  - second 0 is today"]
 
 
 def test_seconds_of_an_undated_trace_count_from_its_first_time() -> None:

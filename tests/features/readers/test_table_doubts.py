@@ -78,8 +78,8 @@ def test_names_are_ids_where_each_row_has_its_own(tmp_path: Path) -> None:
     trace, report = read(tmp_path, "pod,start,end,vcpus,mem_mb", *shared)
     assert len(trace) == 9 and doubts_of(report) == [
         "no column is request_id: 9 requests are named by their line, and duplicates are not found",
-        "'pod' is not taken as request_id: 3 names in 9 rows (--map request_id=pod takes it and refuses a name's "
-        "second row)"]
+        "'pod' is not taken as request_id: 3 names in 9 rows (--column-map request_id=pod takes it and refuses a "
+        "name's second row)"]
     assert len(read(tmp_path, "pod,start,end,vcpus,mem_mb", *shared, columns=["id=pod"])[0]) == 3
 
 
@@ -148,8 +148,8 @@ def test_a_duration_stands_for_an_end_that_is_missing_where_it_is_mapped(tmp_pat
     lines = ("id,start,end,duration,vcpus,mem_mb", "a,0,60,999,1,1", "b,5,,20,1,1", "c,6,,-1,1,1", "d,7,,,1,1")
     trace, report = read(tmp_path, *lines)
     assert trace.requests["departure_s"].isna().sum() == 3
-    assert doubts_of(report) == ["1 requests without an end have a value in 'duration': --map departure=end --map "
-                                 "duration=duration takes it for them, unless it is the time so far"]
+    assert doubts_of(report) == ["1 requests without an end have a value in 'duration': --column-map departure=end "
+                                 "--column-map duration=duration takes it for them, unless it is the time so far"]
     trace, report = read(tmp_path, *lines, columns=["departure=end", "duration=duration"])
     assert trace.requests["departure_s"].fillna(-1).tolist() == [60, 25, -1, -1]
     assert dict(report.repaired) == {"end missing: start + duration taken": 1} and doubts_of(report) == []

@@ -112,8 +112,9 @@ def test_what_told_ends_bring_is_paired_by_day() -> None:
 def test_the_command_writes_and_logs(tmp_path: Path, new_store: Callable[[Path], Path],
                                      options: tuple[str, ...]) -> None:
     log = swf_log(tmp_path / "jobs.swf", 800, days=6)
-    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", *options, "--n-days", "2", "--n-draws", "1",
-                                      "--out", str(tmp_path / "out"), "--store", str(new_store(tmp_path / "store"))])
+    result = CliRunner().invoke(app, ["lab", "admit", str(log), "--reader", "swf", *options, "--n-days", "2",
+                                      "--n-draws", "1", "--out", str(tmp_path / "out"),
+                                      "--store", str(new_store(tmp_path / "store"))])
     assert result.exit_code == 0, result.output
     assert "= better" in " ".join(result.stdout.split())
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -127,7 +128,8 @@ def test_the_command_writes_and_logs(tmp_path: Path, new_store: Callable[[Path],
 ])
 def test_options_that_exclude_each_other(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
     log = swf_log(tmp_path / "jobs.swf", 800, days=6)
-    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", *options, "--store", str(tmp_path / "s")])
+    result = CliRunner().invoke(app, ["lab", "admit", str(log), "--reader", "swf", *options, "--store",
+                                      str(tmp_path / "s")])
     assert result.exit_code == 2 and words in result.stderr
 
 
@@ -135,7 +137,7 @@ def test_a_log_without_estimates_has_no_ends_to_tell(tmp_path: Path) -> None:
     log = swf_log(tmp_path / "jobs.swf", 800, days=6)
     jobs = [line.split() for line in log.read_text().splitlines()[1:]]
     log.write_text("\n".join([" ".join([*job[:8], "-1", *job[9:]]) for job in jobs]) + "\n")
-    result = CliRunner().invoke(app, ["admit", str(log), "--reader", "swf", "--predict", "estimate", "--store",
+    result = CliRunner().invoke(app, ["lab", "admit", str(log), "--reader", "swf", "--predict", "estimate", "--store",
                                       str(tmp_path / "store")])
     assert result.exit_code == 2
     assert "predict must be a family or bundle:FOLDER for jobs.swf, whose jobs have no estimates" in result.stderr

@@ -1,4 +1,4 @@
-"""`sojourn admit`: what it prints and writes, and what it says of bad input."""
+"""`sojourn lab admit`: what it prints and writes, and what it says of bad input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.flows.console import console
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["admit", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["lab", "admit", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, " ".join(result.stdout.split()), result.stderr

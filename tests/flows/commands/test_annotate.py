@@ -28,13 +28,13 @@ def folder(learnt: Learnt, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(*words: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["annotate", *words], env={DEBUG: "0"})
+    done = CliRunner().invoke(app, ["serve", "annotate", *words], env={DEBUG: "0"})
     return done.exit_code, done.stdout, done.stderr
 
 
 def test_a_dry_run_prints_lines_and_writes_nothing(learnt: Learnt, folder: Path) -> None:
     before = sorted(folder.parent.iterdir())
-    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "karpenter", "--any-kind")
+    code, lines, said = _run(str(learnt.folder), str(folder), "--consumer", "karpenter", "--any-kind")
     n = int((~learnt.rows.is_event).sum())
     assert code == 0, said
     assert lines.splitlines()[0] == "#!/bin/sh" and len(lines.splitlines()) == n + 1
@@ -65,7 +65,7 @@ def test_karpenter_protects_pods_of_jobs_unless_told_otherwise(learnt: Learnt, k
     running = requests[requests["departure_s"].isna()]
     of_jobs = {name.partition("/")[2] for name in running.loc[running["kind"] != "Deployment", "request_id"]}
     assert 0 < len(of_jobs) < len(running)
-    words = (str(learnt.folder), "--trace", str(kinds), "--for", "karpenter")
+    words = (str(learnt.folder), str(kinds), "--consumer", "karpenter")
     code, lines, said = _run(*words)
     assert code == 0, said
     assert {line.split()[3] for line in lines.splitlines()[1:]} <= of_jobs
@@ -75,13 +75,13 @@ def test_karpenter_protects_pods_of_jobs_unless_told_otherwise(learnt: Learnt, k
 
 
 def test_pods_of_unknown_kind_are_not_protected(learnt: Learnt, folder: Path) -> None:
-    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "karpenter")
+    code, lines, said = _run(str(learnt.folder), str(folder), "--consumer", "karpenter")
     assert (code, lines) == (0, "#!/bin/sh\n")
     assert "pods of no Job" in said
 
 
 def test_no_bound_is_longer_than_its_cap(learnt: Learnt, kinds: Path) -> None:
-    words = (str(learnt.folder), "--trace", str(kinds), "--for", "karpenter", "--any-kind", "--quantile", "0.99")
+    words = (str(learnt.folder), str(kinds), "--consumer", "karpenter", "--any-kind", "--quantile", "0.99")
     trace = Trace.load(kinds)
     recorded_h = (trace.horizon_s - int(trace.requests["arrival_s"].min())) / 3_600
     _, lines, _ = _run(*words)
@@ -94,13 +94,13 @@ def test_no_bound_is_longer_than_its_cap(learnt: Learnt, kinds: Path) -> None:
 
 
 def test_a_cap_holds_for_every_consumer(learnt: Learnt, folder: Path) -> None:
-    found = [json.loads(line) for line in _run(str(learnt.folder), "--trace", str(folder), "--at-most", "12h")[1]
+    found = [json.loads(line) for line in _run(str(learnt.folder), str(folder), "--at-most", "12h")[1]
              .splitlines()]
     assert found and all(each["uptime_s"] < each["total_s"] <= 43_200 for each in found)
 
 
 def test_a_file_holds_what_the_dry_run_printed(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
-    words = (str(learnt.folder), "--trace", str(folder), "--any-coverage")
+    words = (str(learnt.folder), str(folder), "--any-coverage")
     _, lines, _ = _run(*words)
     code, printed, said = _run(*words, "--output", str(tmp_path / "made" / "out.jsonl"))
     assert (code, printed) == (0, "") and "written" in said
@@ -113,7 +113,7 @@ def test_bounds_that_do_not_hold_are_not_written(learnt: Learnt, folder: Path, t
     trace = Trace.load(folder)
     running = trace.select(~trace.is_event()).save(tmp_path / "running")
     out = tmp_path / "out"
-    words = (str(learnt.folder), "--trace", str(running), "--output", str(out))
+    words = (str(learnt.folder), str(running), "--output", str(out))
     code, _, said = _run(*words)
     assert code == 2 and "coverage is not known" in said and "--any-coverage" in said and not out.exists()
     code, _, _ = _run(*words, "--any-coverage")
@@ -122,11 +122,11 @@ def test_bounds_that_do_not_hold_are_not_written(learnt: Learnt, folder: Path, t
 
 
 def test_only_the_listed_are_annotated(learnt: Learnt, folder: Path, tmp_path: Path) -> None:
-    _, lines, _ = _run(str(learnt.folder), "--trace", str(folder))
+    _, lines, _ = _run(str(learnt.folder), str(folder))
     wanted = json.loads(lines.splitlines()[1])["request_id"]
     listed = tmp_path / "ids"
     listed.write_text(f"{wanted}\n\nns/gone\n")
-    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--only", str(listed))
+    code, lines, said = _run(str(learnt.folder), str(folder), "--only", str(listed))
     assert code == 0 and [json.loads(line)["request_id"] for line in lines.splitlines()] == [wanted]
     assert "1 of --only are not among them: ns/gone" in said
 
@@ -136,7 +136,7 @@ def test_requests_that_have_not_started_are_annotated_in_place(learnt: Learnt, f
     file = tmp_path / "waiting.jsonl"
     known = {"cpu_cores": 2, "mem_gib": 8, "subscription": str(learnt.trace.requests["subscription"].iloc[-1])}
     file.write_text(json.dumps({"request_id": "ns/new", **known}) + "\n\n" + '{"request_id": "ns/other"}\n')
-    code, lines, _ = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file))
+    code, lines, _ = _run(str(learnt.folder), str(folder), "--requests", str(file))
     found = [json.loads(line) for line in lines.splitlines()]
     assert code == 0 and [each["name"] for each in found] == ["ns/new", "ns/other"]
     bundle = load_bundle(learnt.folder)
@@ -144,7 +144,7 @@ def test_requests_that_have_not_started_are_annotated_in_place(learnt: Learnt, f
     build_rows(learnt.trace, bundle.schema.encoder, history)
     life = Predictor(bundle, history).predict(known, learnt.trace.horizon_s)
     assert found[0]["total_s"] == found[0]["remaining_s"] == life.quantile(0.9, 0.0) and found[0]["uptime_s"] == 0
-    code, lines, _ = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file), "--for", "chronos")
+    code, lines, _ = _run(str(learnt.folder), str(folder), "--requests", str(file), "--consumer", "chronos")
     assert code == 0 and f"expected-duration-seconds={found[0]['total_s']}" in lines
 
 
@@ -163,23 +163,24 @@ def test_requests_that_have_not_started_are_annotated_in_place(learnt: Learnt, f
 def test_wrong_requests_are_named(learnt: Learnt, folder: Path, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "waiting.jsonl"
     file.write_text(text)
-    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--requests", str(file))
+    code, lines, said = _run(str(learnt.folder), str(folder), "--requests", str(file))
     assert code == 2 and lines == "" and message in " ".join(said.split())
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (("--for", "nomad"), "--for must be one of chronos, json, kai, karpenter, slurm, slurm-limits, got 'nomad'"),
+    (("--consumer", "nomad"), "--consumer must be one of chronos, json, kai, karpenter, slurm, slurm-limits, got "
+     "'nomad'"),
     (("--at-most", "12"), "--at-most must be a number of days or hours, such as 90d or 12h, got '12'"),
-    (("--any-kind",), "--any-kind must be given with --for karpenter, got 'json'"),
+    (("--any-kind",), "--any-kind must be given with --consumer karpenter, got 'json'"),
     (("--quantile", "1"), "quantile must be above 0 and below 1, got 1.0"),
     (("--quantile", "nan"), "quantile must be above 0 and below 1, got nan"),
-    (("--reader", "slurm", "--map", "arrival=x"), "reader that maps columns"),
+    (("--reader", "slurm", "--column-map", "arrival=x"), "reader that maps columns"),
 ])
 def test_wrong_options_are_named(learnt: Learnt, folder: Path, words: tuple[str, ...], message: str) -> None:
-    code, _, said = _run(str(learnt.folder), "--trace", str(folder), *words)
+    code, _, said = _run(str(learnt.folder), str(folder), *words)
     assert code == 2 and message in " ".join(said.split())
 
 
 def test_ids_that_a_consumer_does_not_know_are_named(learnt: Learnt, folder: Path) -> None:
-    code, lines, said = _run(str(learnt.folder), "--trace", str(folder), "--for", "slurm")
-    assert code == 0 and lines == "#!/bin/sh\n" and "requests left out, since --for slurm needs names of" in said
+    code, lines, said = _run(str(learnt.folder), str(folder), "--consumer", "slurm")
+    assert code == 0 and lines == "#!/bin/sh\n" and "requests left out, since --consumer slurm needs names of" in said

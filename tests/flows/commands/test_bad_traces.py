@@ -57,7 +57,7 @@ def config(folder: Path, trace: Trace, name: str, **settings: object) -> Retrain
     path = folder / name
     if not path.exists():
         trace.save(path)
-    asked = {"families": ("km", "gbdt-once", "hazard"), "n_threads": 1, "is_simulated": False, "n_draws": 20,
+    asked = {"families": ("km", "gbdt-once", "hazard"), "n_threads": 1, "simulate": False, "n_draws": 20,
              **settings}
     return RetrainConfig(store=folder / "store", trace=path, reader="parquet", **asked)  # type: ignore[arg-type]
 
@@ -148,7 +148,7 @@ def test_what_is_odd_trains_and_answers(folder: Path, name: str) -> None:
 def test_what_is_odd_is_simulated(folder: Path, name: str, make: Callable[[], Trace]) -> None:
     from sojourn.flows.retrain.job import retrain
 
-    done = retrain(config(folder, make(), name, is_simulated=True, n_replicas=1))
+    done = retrain(config(folder, make(), name, simulate=True, n_replicas=1))
     simulation = done.evaluation.simulation
     assert simulation is not None and (simulation.table["n_rejected"] == 0).all()
     assert np.isfinite(simulation.table["empty_hosts_pct"]).all()
@@ -158,5 +158,5 @@ def test_requests_of_which_no_host_holds_one_are_refused(folder: Path) -> None:
     from sojourn.flows.retrain.job import retrain
 
     with pytest.raises(ValueError, match=r"requests must be at least one, got none \(\d+ larger than every host\)"):
-        retrain(config(folder, made(cpu_cores=1_000.0), "too-large", is_simulated=True, n_replicas=1,
+        retrain(config(folder, made(cpu_cores=1_000.0), "too-large", simulate=True, n_replicas=1,
                        host_cpu_cores=96.0, host_mem_gib=384.0))

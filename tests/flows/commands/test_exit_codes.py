@@ -19,15 +19,15 @@ from sojourn.flows.tracking.databases import ready_database
 
 
 @pytest.mark.parametrize(("alias", "code"), [("champion", 0), ("challenger", CHALLENGER), ("", CHALLENGER)])
-@pytest.mark.parametrize("command", ["retrain", "train-usage"])
+@pytest.mark.parametrize("command", ["train", "usage train"])
 def test_a_version_that_is_not_champion_ends_with_3(alias: str, code: int, command: str, tmp_path: Path,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    name = command.replace("-", "_")
     done = SimpleNamespace(promotion=SimpleNamespace(alias=alias))
-    place = "usage.train_usage" if "-" in command else "retrain.job"
-    monkeypatch.setattr(f"sojourn.flows.{place}.{name}", lambda settings: done)
+    place = "usage.train_usage.train_usage" if " " in command else "retrain.job.retrain"
+    monkeypatch.setattr(f"sojourn.flows.{place}", lambda settings: done)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    arguments = [command, "--store", str(tmp_path)] + (["made", "--reader", "synthetic"] if "-" in command else [])
+    arguments = [*command.split(), "--store", str(tmp_path),
+                 *(["made", "--usage-reader", "synthetic"] if " " in command else [])]
     assert CliRunner().invoke(app, arguments).exit_code == code
 
 
@@ -37,13 +37,13 @@ def test_an_alarm_that_nobody_answered_ends_with_4(is_open: bool, code: int, tmp
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.flows.monitor.job.monitor", lambda settings: SimpleNamespace(is_open=is_open))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    words = ["monitor", "sojourn-lifetime", "--log", str(tmp_path), "--store", str(new_store(tmp_path / "store"))]
+    store = new_store(tmp_path / "store")
+    words = ["model", "monitor", "sojourn-lifetime", "--log", str(tmp_path), "--store", str(store)]
     assert CliRunner().invoke(app, words).exit_code == code
 
 
-@pytest.mark.parametrize("command", ["retrain --reader swf --trace", "evaluate --reader swf --trace",
-                                     "simulate --reader swf --trace", "compare --reader swf --trace", "admit",
-                                     "trace describe", "trace check", "trace convert", "usage describe"])
+@pytest.mark.parametrize("command", ["train --reader swf", "lab evaluate", "gain", "lab admit", "trace describe",
+                                     "check", "trace convert", "usage describe"])
 def test_a_trace_that_is_not_there_is_named(command: str, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     done = CliRunner().invoke(app, [*command.split(), gone])
@@ -51,8 +51,10 @@ def test_a_trace_that_is_not_there_is_named(command: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("database", [None, "runs.db"])
-@pytest.mark.parametrize("command", ["versions", "status", "monitor m --log log", "clean", "ui", "results out.html",
-                                     "rollback m --to 1 --why w", "pull models:/m@champion out"])
+@pytest.mark.parametrize("command", ["model list", "model show m", "store status", "model monitor m --log log",
+                                     "store clean", "store ui", "lab results out.html",
+                                     "model rollback m --to 1 --why w", "model promote m 1 --why w",
+                                     "model pull models:/m@champion out"])
 def test_a_command_that_reads_makes_no_store(command: str, database: str | None, tmp_path: Path,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -74,16 +76,16 @@ def test_pages_on_a_port_in_use_are_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the server must not be started"))
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
-        done = CliRunner().invoke(app, ["ui", "--store", str(tmp_path), "--port", str(port)])
+        done = CliRunner().invoke(app, ["store", "ui", "--store", str(tmp_path), "--port", str(port)])
     assert done.exit_code == REFUSED
     assert f"error: port must be one that is free, got {port} (" in done.stderr
 
 
 @pytest.mark.parametrize(("command", "stopped", "words"), [
-    ("retrain", "retrain.job.retrain", "the champion is as it was; what was read of the trace is kept"),
-    ("evaluate", "study.study.study", "what was read of the trace is kept in the store, and the next run takes it"),
-    ("search", "study.search.search", "finished trials are in the store, and the same command goes on from there"),
-    ("compare", "compare.comparison.run_comparison", "finished cells are in the store, and the same command goes on"),
+    ("train", "retrain.job.retrain", "the champion is as it was; what was read of the trace is kept"),
+    ("lab evaluate", "study.study.study", "what was read of the trace is kept in the store, and the next run takes it"),
+    ("lab search", "study.search.search", "finished trials are in the store, and the same command goes on from there"),
+    ("gain", "compare.comparison.run_comparison", "finished cells are in the store, and the same command goes on"),
 ])
 def test_ctrl_c_says_what_is_kept(command: str, stopped: str, words: str, tmp_path: Path,
                                   monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +94,7 @@ def test_ctrl_c_says_what_is_kept(command: str, stopped: str, words: str, tmp_pa
 
     monkeypatch.setattr(f"sojourn.flows.{stopped}", stop)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    done = CliRunner().invoke(app, [command, "--store", str(tmp_path)])
+    done = CliRunner().invoke(app, [*command.split(), "--store", str(tmp_path)])
     assert done.exit_code == INTERRUPTED
     assert done.stderr.startswith(f"\ninterrupted: {words}")
 
@@ -102,9 +104,9 @@ def test_a_variable_that_nothing_reads_is_refused(tmp_path: Path, monkeypatch: p
     for name in ("SOJOURN_SERVICE_HOST", "SOJOURN_EXTENDER_PORT_8888_TCP_ADDR", "SOJOURN_SQL_URL_2", "SOJOURN_PRESET",
                  "SOJOURN_QUANTILES", "sojourn_load"):
         monkeypatch.setenv(name, "x")
-    assert CliRunner().invoke(app, ["predict", bundle, "{}"]).exit_code == 0
+    assert CliRunner().invoke(app, ["model", "predict", bundle, "{}"]).exit_code == 0
     monkeypatch.setenv("SOJOURN_TRACKING_URL", "http://me:secret@host")
-    done = CliRunner().invoke(app, ["predict", bundle, "{}"])
+    done = CliRunner().invoke(app, ["model", "predict", bundle, "{}"])
     assert done.exit_code == REFUSED
     assert done.stderr == ("error: a variable SOJOURN_... must be a setting (such as SOJOURN_TRACKING_URI), got "
                            "SOJOURN_TRACKING_URL\n")
@@ -115,4 +117,4 @@ def test_variables_of_other_jobs_pass_where_only_pull_is_installed(tmp_path: Pat
     bundle = str(make(tmp_path).folders["hazard"])
     for name in ("SOJOURN_STORE", "SOJOURN_LOAD", "SOJOURN_QUANTILES"):
         monkeypatch.setenv(name, "x")
-    assert run_without(OF_PIPELINE, "predict", bundle, "{}")[0] == 0
+    assert run_without(OF_PIPELINE, "model", "predict", bundle, "{}")[0] == 0

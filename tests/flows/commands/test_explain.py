@@ -1,4 +1,4 @@
-"""`sojourn predict --explain` and `--picture`: a table that adds up, and a picture with labelled axes."""
+"""`sojourn model predict --explain` and `--picture`: a table that adds up, and a picture with labelled axes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _request(made: Made) -> str:
 
 @KINDS
 def test_the_printed_effects_add_up(made: Made, kind: str) -> None:
-    code, out, _ = _run("predict", made.folders[kind], _request(made), "--explain", "--uptime-s", 60)
+    code, out, _ = _run("model", "predict", made.folders[kind], _request(made), "--explain", "--uptime-s", 60)
     assert code == 0
     assert out.startswith("Why ")
     assert "after 60 s of " in out
@@ -54,7 +54,8 @@ def test_the_printed_effects_add_up(made: Made, kind: str) -> None:
     assert abs(base + sum(effects) - answer) < 0.0005 * (n_groups + 2)
     assert [abs(effect) for effect in effects] == sorted((abs(effect) for effect in effects), reverse=True)
     assert any(effect != 0.0 for effect in effects)
-    assert (code, out) == _run("predict", made.folders[kind], _request(made), "--explain", "--uptime-s", 60)[:2]
+    again = _run("model", "predict", made.folders[kind], _request(made), "--explain", "--uptime-s", 60)
+    assert (code, out) == again[:2]
 
 
 def test_a_bundle_with_earlier_requests_is_explained_against_them(made: Made) -> None:
@@ -72,7 +73,8 @@ def test_a_bundle_with_earlier_requests_is_explained_against_them(made: Made) ->
 def test_one_table_for_each_request_and_uptime(made: Made, tmp_path: Path) -> None:
     file = tmp_path / "requests.jsonl"
     file.write_text(f"{_request(made)}\n{{}}\n")
-    code, out, err = _run("predict", made.folders["hazard"], file, "--explain", "--uptime-s", 0, "--uptime-s", 600)
+    code, out, err = _run("model", "predict", made.folders["hazard"], file, "--explain", "--uptime-s", 0,
+                          "--uptime-s", 600)
     assert code == 0
     assert out.count("Why ") == 4
     assert out.count("at creation") == 2
@@ -82,8 +84,8 @@ def test_one_table_for_each_request_and_uptime(made: Made, tmp_path: Path) -> No
 
 @KINDS
 def test_a_picture_beside_the_answer(made: Made, kind: str, tmp_path: Path) -> None:
-    plain = _run("predict", made.folders[kind], _request(made))
-    code, out, _ = _run("predict", made.folders[kind], _request(made), "--picture", tmp_path / "p.png")
+    plain = _run("model", "predict", made.folders[kind], _request(made))
+    code, out, _ = _run("model", "predict", made.folders[kind], _request(made), "--picture", tmp_path / "p.png")
     assert (code, out) == plain[:2]  # still one JSON object a line
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "p.png").stat().st_size > 10_000
@@ -98,7 +100,7 @@ def test_bad_input_ends_with_one_line(made: Made, tmp_path: Path) -> None:
         (('{"colour": 1}', "--explain"), "column must be one of"),
         (("{}", "--picture", tmp_path / "none" / "p.png"), "none"),
     ):
-        code, out, err = _run("predict", made.folders["hazard"], *arguments)
+        code, out, err = _run("model", "predict", made.folders["hazard"], *arguments)
         assert (code, out) == (2, "")
         assert words in err.splitlines()[-1]
 

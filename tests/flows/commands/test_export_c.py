@@ -1,4 +1,4 @@
-"""`sojourn export-c`: two files and their names, and one clear line where it refuses."""
+"""`sojourn model export-c`: two files and their names, and one clear line where it refuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["export-c", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["model", "export-c", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

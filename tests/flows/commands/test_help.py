@@ -13,8 +13,8 @@ from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
 from sojourn.flows.admission.settings import AdmitConfig
-from sojourn.flows.cli import COMMANDS, app, imported
-from sojourn.flows.compare.settings import CompareConfig, SimulateConfig
+from sojourn.flows.cli import COMMANDS, Branch, Leaf, app, imported
+from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.other_jobs import (
     AnnotateConfig,
     DescribeUsageConfig,
@@ -28,14 +28,13 @@ from sojourn.flows.settings.trace import TraceSettings
 from sojourn.serving.extender import main as extend
 
 SETTINGS: dict[str, type[BaseModel]] = {
-    "retrain": RetrainConfig, "evaluate": RetrainConfig, "search": RetrainConfig, "compare": CompareConfig,
-    "admit": AdmitConfig, "monitor": MonitorConfig, "train-usage": TrainUsageConfig, "clean": TraceSettings,
-    "simulate": SimulateConfig, "rectify": RectifyConfig, "plan": PlanConfig, "annotate": AnnotateConfig,
-    "usage describe": DescribeUsageConfig,
+    "train": RetrainConfig, "lab evaluate": RetrainConfig, "lab search": RetrainConfig, "gain": CompareConfig,
+    "lab admit": AdmitConfig, "model monitor": MonitorConfig, "usage train": TrainUsageConfig,
+    "store clean": TraceSettings, "lab rectify": RectifyConfig, "lab plan": PlanConfig,
+    "serve annotate": AnnotateConfig, "usage describe": DescribeUsageConfig,
 }  # fmt: skip
 _SAID = re.compile(r"\[default: (?P<value>.+)\]$")
-TOLD = {("evaluate", "family"), ("compare", "n_workers"), ("admit", "n_workers"), ("compare", "policies"),
-        ("simulate", "policies"), ("rectify", "long_h")}
+TOLD = {("lab evaluate", "family"), ("gain", "n_workers"), ("lab admit", "n_workers"), ("lab rectify", "long_h")}
 """Defaults in other words than the setting's."""
 
 
@@ -84,8 +83,7 @@ def test_a_default_in_words_is_the_one_of_the_settings() -> None:
         assert words.replace("0 to 4", "0 1 2 3 4").partition(":")[0] == text, (command, name)
 
 
-BY_HAND = {("admit", "trace"), ("annotate", "trace"), ("plan", "jobs"), ("search", "horizon_s"),
-           ("train-usage", "trace")}
+BY_HAND = {("lab plan", "jobs"), ("lab search", "horizon_s"), ("usage train", "trace")}
 """Arguments, and options of other things: of several traces, or of usage series."""
 
 
@@ -111,10 +109,17 @@ def test_every_option_of_the_extender_has_a_line_and_a_default(capsys: pytest.Ca
 
 
 def test_the_page_shows_the_defaults() -> None:
-    shown = " ".join(CliRunner().invoke(app, ["compare", "--help"]).stdout.split())
+    shown = " ".join(CliRunner().invoke(app, ["gain", "--help"]).stdout.split())
     assert "[default: 0.8]" in shown and "[default: .sojourn]" in shown
     top = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    assert "Compare policies x predictors x loads x seeds in pairs; finished cells are not run again." in top
+    assert "Say how many hosts a policy that knows lifetimes would leave empty on a trace" in top
+    assert shown.index("--policy") < shown.index("Rare options:") < shown.index("--n-seeds")
+
+
+def test_the_top_has_nine_entries_and_each_command_one_place() -> None:
+    assert len(COMMANDS) == 9
+    asked = CliRunner().invoke(app, ["rollback", "m"])
+    assert asked.exit_code == 2 and "did you mean sojourn model rollback?" in asked.stderr
 
 
 def test_the_version_is_printed() -> None:
@@ -122,6 +127,10 @@ def test_the_version_is_printed() -> None:
     assert (done.exit_code, done.stdout) == (0, "sojourn 0.1.0\n")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_first_sentence_of_a_command_is_the_one_of_its_docstring(name: str) -> None:
-    assert " ".join((imported(name).help or "").partition("\n\n")[0].split()) == COMMANDS[name][1]
+LEAVES = [(name, leaf) for top, each in COMMANDS.items()
+          for name, leaf in (each.commands.items() if isinstance(each, Branch) else [(top, each)])]
+
+
+@pytest.mark.parametrize(("name", "leaf"), LEAVES)
+def test_the_first_sentence_of_a_command_is_the_one_of_its_docstring(name: str, leaf: Leaf) -> None:
+    assert " ".join((imported(name, leaf).help or "").partition("\n\n")[0].split()) == leaf.about

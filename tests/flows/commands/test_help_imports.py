@@ -26,8 +26,8 @@ print("own", *sorted(name for name in sys.modules if name.startswith("sojourn.")
 @pytest.mark.parametrize(("arguments", "loaded_by_typer"), [
     (["--help"], []),
     (["trace", "--help"], ["pydantic"]),  # typer finds a command and checks its options with it
-    (["rollback", "--help"], ["pydantic"]),
-    (["versions", "--help"], ["pydantic"]),
+    (["model", "rollback", "--help"], ["pydantic"]),
+    (["model", "list", "--help"], ["pydantic"]),
 ])  # fmt: skip
 def test_help_loads_no_heavy_library(arguments: list[str], loaded_by_typer: list[str]) -> None:
     page, loaded = _loaded(arguments, 0)
@@ -36,7 +36,7 @@ def test_help_loads_no_heavy_library(arguments: list[str], loaded_by_typer: list
 
 
 def test_a_trace_that_is_not_there_is_told_before_libraries_are_loaded() -> None:
-    assert _loaded(["retrain", "--trace", "/no/such/file", "--reader", "swf"], 2) == ("", ["pydantic"])
+    assert _loaded(["train", "/no/such/file", "--reader", "swf"], 2) == ("", ["pydantic"])
 
 
 def _loaded(arguments: list[str], code: int) -> tuple[str, list[str]]:

@@ -36,11 +36,11 @@ def commands() -> list[list[str]]:
 
 
 def test_a_check_reads_the_example_and_names_the_next_command() -> None:
-    done = CliRunner().invoke(app, ["trace", "check", str(RECORDED / "watch.json.gz"), "--reader", "kubernetes"],
+    done = CliRunner().invoke(app, ["check", str(RECORDED / "watch.json.gz"), "--reader", "kubernetes"],
                               env={DEBUG: "0"})
     assert done.exit_code == 0, done.output
     assert "controller      owner" in done.output and "look at" not in done.output
-    assert f"next     sojourn retrain --trace {RECORDED / 'watch.json.gz'} --reader kubernetes" in done.output
+    assert f"next     sojourn gain {RECORDED / 'watch.json.gz'} --reader kubernetes" in done.output
 
 
 def test_a_check_of_lists_says_how_ends_are_known() -> None:

@@ -36,11 +36,11 @@ def run(*arguments: str) -> str:
 
 
 def maps() -> list[str]:
-    return [part for pair in PAIRS for part in ("--map", pair)]
+    return [part for pair in PAIRS for part in ("--column-map", pair)]
 
 
 def test_a_check_says_what_would_be_read_and_writes_the_map_once(table: Path) -> None:
-    shown = run("trace", "check", str(table), *maps(), "--timezone", "Europe/Berlin")
+    shown = run("check", str(table), *maps(), "--timezone", "Europe/Berlin")
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     for expected in ("column is kind examples", "begun arrival ISO 8601, 61 without a zone: Europe/Berlin 2026-11-01 "
                      "00:00, 2026-11-01 01:00, 2026-11-01 02:00", "who owner name u0, u1, u2",
@@ -50,11 +50,11 @@ def test_a_check_says_what_would_be_read_and_writes_the_map_once(table: Path) ->
                      "1 begun must be a time (ISO 8601)",
                      "requests 61, of which 1 still runs at the horizon (1.6 %): censored"):
         assert expected in lines
-    assert "next     sojourn retrain --trace '" in shown and shown.rstrip().endswith("--reader csv")
+    assert "next     sojourn gain '" in shown and shown.rstrip().endswith("--reader csv")
     written = table.with_name("my vms.csv.toml")
     assert 'owners = ["who"]' in written.read_text() and 'timezone = "Europe/Berlin"' in written.read_text()
     written.write_text(written.read_text().replace('owners = ["who"]', "owners = []") + "# mine\n")
-    again = run("trace", "check", str(table))
+    again = run("check", str(table))
     assert written.read_text().endswith("# mine\n") and "who        not read" in again
 
 
@@ -63,15 +63,15 @@ def test_a_check_where_nothing_can_be_written_shows_the_map(table: Path, monkeyp
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "write_text", refuse)
-    shown = run("trace", "check", str(table), *maps())
+    shown = run("check", str(table), *maps())
     assert "cannot be written (Permission denied)" in shown and 'arrival = "begun"' in shown
 
 
 def test_a_check_of_another_reader(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n" for k in range(1, 16)))
-    shown = run("trace", "check", str(log), "--reader", "swf")
-    assert "arrival_s" in shown and "second 0" in shown and "next     sojourn retrain --trace" in shown
+    shown = run("check", str(log), "--reader", "swf")
+    assert "arrival_s" in shown and "second 0" in shown and "next     sojourn gain" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.swf"]
 
 
@@ -82,26 +82,26 @@ def test_describe_and_convert_take_the_same_options(table: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("arguments", [
-    ["trace", "check"], ["trace", "describe"], ["retrain", "--trace"], ["evaluate", "--trace"], ["simulate", "--trace"],
-    ["compare", "--trace"], ["admit"],
+    ["check"], ["trace", "describe"], ["train"], ["lab", "evaluate"], ["gain"],
+    ["lab", "admit"],
 ])  # fmt: skip
 def test_every_command_names_what_is_wrong_with_a_map(arguments: list[str], table: Path) -> None:
-    done = CliRunner().invoke(app, [*arguments, str(table), "--reader", "csv", "--map", "arrival=start"],
+    done = CliRunner().invoke(app, [*arguments, str(table), "--reader", "csv", "--column-map", "arrival=start"],
                               env={DEBUG: "0"})
     assert done.exit_code == 2
     assert "the column of arrival must be one of vm, who, begun" in " ".join(done.output.split())
 
 
-@pytest.mark.parametrize("arguments", [["trace", "describe"], ["retrain", "--trace"], ["simulate", "--trace"]])
+@pytest.mark.parametrize("arguments", [["trace", "describe"], ["train"], ["gain"]])
 def test_a_reader_without_columns_to_map_refuses_a_map(arguments: list[str], table: Path) -> None:
-    done = CliRunner().invoke(app, [*arguments, str(table), "--reader", "swf", "--map", "arrival=start"],
+    done = CliRunner().invoke(app, [*arguments, str(table), "--reader", "swf", "--column-map", "arrival=start"],
                               env={DEBUG: "0"})
     assert done.exit_code == 2 and "reader that maps columns" in " ".join(done.output.split())
 
 
 def test_all_settings_read_a_table_the_same_way(table: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"trace": table, "reader": "csv", "column_map": tuple(PAIRS),
-                             "trace_timezone": "Europe/Berlin"}
+                             "timezone": "Europe/Berlin"}
     sources = [RetrainConfig(**given).source, AdmitConfig(**given).source,
                CompareConfig(store=tmp_path / "store", **given).trace_specs()[0].source]
     assert {source.columns for source in sources} == {ColumnOptions(tuple(PAIRS), None, "Europe/Berlin")}
@@ -140,30 +140,34 @@ def test_the_hashes_of_a_trace_hold_its_map(table: Path, tmp_path: Path) -> None
 
 
 def test_a_search_takes_a_map_for_its_tables_alone(table: Path) -> None:
-    done = CliRunner().invoke(app, ["search", "--on", "synthetic", *maps()], env={DEBUG: "0"})
+    done = CliRunner().invoke(app, ["lab", "search", "--on", "synthetic", *maps()], env={DEBUG: "0"})
     assert done.exit_code == 2 and "must be given with a table, as csv=PATH" in " ".join(done.output.split())
-    done = CliRunner().invoke(app, ["search", "--on", f"csv={table}", "--map", "arrival=start"], env={DEBUG: "0"})
+    done = CliRunner().invoke(app, ["lab", "search", "--on", f"csv={table}", "--column-map", "arrival=start"],
+                              env={DEBUG: "0"})
     assert done.exit_code == 2 and "the column of arrival must be one of vm, who" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("id,start\na,0\nb,9\n", "next     say when requests ended (--map departure=COLUMN"),
+    ("id,start\na,0\nb,9\n", "next     say when requests ended (--column-map departure=COLUMN"),
     ("id,start,end\na,0,5\nb,3,9\n", "next     read a longer table: 2 requests are too few for a model"),
 ])  # fmt: skip
 def test_a_check_names_no_command_that_would_fail(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "vms.csv"
     path.write_text(text)
-    shown = run("trace", "check", str(path))
-    assert words in shown and "sojourn retrain" not in shown
+    shown = run("check", str(path))
+    assert words in shown and "sojourn train" not in shown
 
 
 def test_missing_files_and_tables_without_their_reader_are_named(tmp_path: Path) -> None:
     path = tmp_path / "vms.csv"
-    for command in ("describe", "check", "convert"):
-        more = [str(tmp_path / "out")] if command == "convert" else []
-        found = CliRunner().invoke(app, ["trace", command, str(tmp_path / "no\x1b.csv"), *more, "--reader", "csv"])
+    for command in ("trace describe", "check", "trace convert"):
+        more = [str(tmp_path / "out")] if "convert" in command else []
+        found = CliRunner().invoke(app, [*command.split(), str(tmp_path / "no\x1b.csv"), *more])
         assert found.exit_code == 2 and "trace must be a file or folder, got '" in found.stderr
         assert "\x1b" not in found.stderr and "Errno" not in found.stderr
     path.write_text("id,start\na,0\n")
-    found = CliRunner().invoke(app, ["trace", "describe", str(path)])
+    found = CliRunner().invoke(app, ["trace", "describe", str(path), "--reader", "parquet"])
     assert found.exit_code == 2 and "--reader csv)" in found.stderr
+    (tmp_path / "vms.txt").write_text("id,start\na,0\n")
+    found = CliRunner().invoke(app, ["trace", "describe", str(tmp_path / "vms.txt")])
+    assert found.exit_code == 2 and "error: reader must be given with --reader NAME" in found.stderr

@@ -1,4 +1,4 @@
-"""`sojourn plan`: what it prints, writes and logs, and one line with exit code 2 for bad input."""
+"""`sojourn lab plan`: what it prints, writes and logs, and one line with exit code 2 for bad input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from studies.planners import synthetic_day
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["plan", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["lab", "plan", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

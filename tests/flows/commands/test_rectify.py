@@ -1,4 +1,4 @@
-"""`sojourn rectify`: today's list from a snapshot, with reasons; and one line with exit code 2 for bad input."""
+"""`sojourn lab rectify`: today's list from a snapshot, with reasons; and one line with exit code 2 for bad input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _write(folder: Path, hosts: pd.DataFrame, requests: pd.DataFrame, kind: str 
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["rectify", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["lab", "rectify", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

@@ -24,13 +24,12 @@ def _help(command: str) -> str:
 
 @pytest.mark.parametrize(("command", "words", "names"), [
     *((command, "How to read the trace: {}.", READERS)
-      for command in ("retrain", "evaluate", "simulate", "compare", "trace describe", "trace convert")),
-    ("simulate", "Recipe: {}.", WORKLOADS),
-    ("simulate", "Policy: {}. Best-fit is always among them. Repeat for several. [default: all]", POLICIES),
-    ("compare", "Policy: {}. Best-fit is always among them. Repeat for several. [default: all]", POLICIES),
-    ("compare", "A named comparison: {}. Other options replace its settings.", PRESETS),
-    ("evaluate", "Families to compare: {}.", LIFETIME_MODELS),
-    ("search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),
+      for command in ("train", "lab evaluate", "gain", "check", "trace describe", "trace convert")),
+    ("gain", "Recipe: {}.", WORKLOADS),
+    ("gain", "Policy: {}. Best-fit is always among them. Repeat for several.", POLICIES),
+    ("gain", "A named comparison: {}. Other options replace its settings.", PRESETS),
+    ("lab evaluate", "Families to compare: {}.", LIFETIME_MODELS),
+    ("lab search", "The family whose hyperparameters are searched: {}.", SEARCH_SPACES),
 ])  # fmt: skip
 def test_the_help_names_what_the_registry_holds(command: str, words: str, names: Iterable[str]) -> None:
     assert words.format(", ".join(names)) in _help(command)

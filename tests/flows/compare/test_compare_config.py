@@ -79,10 +79,10 @@ def test_what_is_given_wins_over_a_preset(tmp_path: Path) -> None:
     (("--seed", "1", "--n-seeds", "2"), "n_seeds must not be given with seeds, got 2 and [1]"),
     (("--n-requests", "5"), "n_requests must be valid"),
     (("--n-workers", "0"), "n_workers must be valid"),
-    (("--trace", "/none/at/all", "--reader", "openb"), "trace must be a file or folder, got '/none/at/all'"),
+    (("/none/at/all", "--reader", "openb"), "trace must be a file or folder, got '/none/at/all'"),
 ])
 def test_bad_settings_end_with_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    result = CliRunner().invoke(app, ["compare", "--store", str(tmp_path / "store"), *arguments])
+    result = CliRunner().invoke(app, ["gain", "--store", str(tmp_path / "store"), *arguments])
     assert result.exit_code == 2
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1

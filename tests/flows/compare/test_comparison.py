@@ -1,4 +1,4 @@
-"""`sojourn compare` whole: learnt once per trace, told, logged, on the results page, and not run again."""
+"""`sojourn gain` whole: learnt once per trace, told, logged, on the results page, and not run again."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_host_map_has_the_states_of_its_own_policy(tmp_path: Path, monkeypatch
 @pytest.mark.slow
 def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     store, page = tmp_path / "store", tmp_path / "results.md"
-    arguments = ["compare", "--store", str(store), "--n-requests", "1500", "--n-seeds", "2", "--n-workers", "1",
+    arguments = ["gain", "--store", str(store), "--n-requests", "1500", "--n-seeds", "2", "--n-workers", "1",
                  "--preset", "recall-sweep", "--predictor", "recall:0.8", "--policy", "nilas"]
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output
@@ -226,7 +226,7 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path) -> None:
     assert sorted(each.dataset.name for each in child.inputs.dataset_inputs) == ["synthetic, seed 0",
                                                                                  "synthetic, seed 1"]
     assert sum(by_seed.values()) / 2 == pytest.approx(child.data.metrics["gain_pp"])
-    written = CliRunner().invoke(app, ["results", str(page), "--store", str(store)])
+    written = CliRunner().invoke(app, ["lab", "results", str(page), "--store", str(store)])
     assert written.exit_code == 0
     assert "(results/synthetic/recall-sweep.md)" in page.read_text()
     assert "(synthetic/recall-sweep.md)" in (tmp_path / "results" / "synthetic.md").read_text()

@@ -481,10 +481,10 @@ def test_an_alarm_names_what_answered_it_or_what_to_do(logged: Logged) -> None:
     done = [ActedAlarm(2, "event only", DONE, 1)]
     assert job._advice(config, None, done, answer(3), True, clock).startswith("nothing more: version 3, registered")
     told = job._advice(config, None, done, "", True, clock)
-    assert "still answers: retrain on data" in told and "sojourn rollback sojourn-lifetime" in told
+    assert "still answers: retrain on data" in told and "sojourn model rollback sojourn-lifetime" in told
     assert told.endswith("The last action, about 1970-01-03 00:00 UTC: event only (done).")
     assert "older than the refractory time of 14 days" in job._advice(config, None, [], "", False, clock)
-    assert "sojourn retrain" in job._advice(config, ActedAlarm(2, "", BEGUN, 1), [], "", True, clock)
+    assert "sojourn train" in job._advice(config, ActedAlarm(2, "", BEGUN, 1), [], "", True, clock)
 
 
 def test_times_are_dates_if_the_bundle_has_them(logged: Logged) -> None:

@@ -72,7 +72,7 @@ def test_other_data_code_or_settings_are_another_run(made: Made, config: Retrain
                   config.model_copy(update={"model_name": "m"})):
         assert finished_run(other, tracker, INGESTED) is None
     assert finished_run(config, tracker, replace(INGESTED, data_hash="1" * 64)) is None
-    for same in ({"n_threads": 7}, {"is_again": True}, {"is_shrunk_allowed": True}):
+    for same in ({"n_threads": 7}, {"again": True}, {"allow_shrunk": True}):
         assert run_key(config.model_copy(update=same), INGESTED) == run_key(config, INGESTED)
     monkeypatch.setattr(finished_module, "source_hash", lambda *rooms: "edited")
     assert finished_run(config, tracker, INGESTED) is None

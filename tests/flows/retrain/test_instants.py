@@ -23,7 +23,7 @@ from sojourn.models.measures import BrierOverAges
 from sojourn.serving import Predictor
 from sojourn.serving.inputs import HistoryState
 
-CONFIG = RetrainConfig(n_threads=1, families=("hazard",), is_refreshed=True)
+CONFIG = RetrainConfig(n_threads=1, families=("hazard",), refresh=True)
 
 
 def _features(trace: Trace) -> Features:

@@ -93,7 +93,7 @@ def test_the_gate_wants_it_confirmed() -> None:
     gate = known_gate(found, ())
     assert (gate.is_passed, gate.finding) == (
         False, "spot_score: 64% of the gain. Is it known before a request begins? If not, keep it from the model "
-               "(known_at_end); only if so, confirm it: --confirm COLUMN")
+               "(known_at_end); only if so, confirm it: --confirmed-column COLUMN")
     assert known_gate((), ("spot_score",)).finding == "confirmed: spot_score"
     encoder = default_encoder(Trace(pd.DataFrame({
         "request_id": [1], "arrival_s": [0], "departure_s": [5], "cpu_cores": [1.0], "mem_gib": [2.0]}), 9))

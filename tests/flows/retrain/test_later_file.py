@@ -44,7 +44,7 @@ def test_the_model_is_the_same_whatever_the_later_file_says(new_store: Callable[
     models, histories, scores = [], [], []
     for name in ("later", "other"):
         found = retrain(RetrainConfig(store=store, trace=past, reader="parquet", test=tmp_path / name, n_threads=1,
-                                      families=("hazard",), is_simulated=False))
+                                      families=("hazard",), simulate=False))
         models.append((found.bundle / "model.onnx").read_bytes())  # the next run may take an old candidate's place
         histories.append((found.bundle / "history.npz").read_bytes())
         assert found.evaluation is not None

@@ -38,7 +38,7 @@ def test_a_run_whose_server_is_gone_ends_with_one_line_and_the_next_one_succeeds
         champion = store / "bundles" / NAME
 
         def config(seed: int) -> RetrainConfig:
-            return RetrainConfig(store=store, tracking_uri=uri, n_requests=1_000, n_threads=1, is_simulated=False,
+            return RetrainConfig(store=store, tracking_uri=uri, n_requests=1_000, n_threads=1, simulate=False,
                                  families=("km",), seed=seed)
 
         def killed(*arguments: object) -> object:

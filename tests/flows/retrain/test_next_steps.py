@@ -13,7 +13,7 @@ from sojourn.flows.retrain.gates import Difference, Jury, better_gate
 from sojourn.flows.retrain.promote import Promotion, described
 from sojourn.flows.retrain.report import print_run, print_standing
 
-SERVED = 'To serve this version all the same: sojourn pull models:/m/3 FOLDER, then Predictor.load("FOLDER").'
+SERVED = 'To serve this version all the same: sojourn model pull models:/m/3 FOLDER, then Predictor.load("FOLDER").'
 
 
 @pytest.mark.parametrize(("reasons", "words"), [

@@ -47,7 +47,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
         "bit parity of the export", "size of the forest", "time to build a curve"]
     assert all(gate.is_passed for gate in first.promotion.gates[:3])
     for part in ("hazard", "km", "gbdt-once", "mixture", "Refresh, test window", "nilas", "oracle", "best-fit",
-                 "bundle", "sojourn ui"):
+                 "bundle", "sojourn store ui"):
         assert part in printed
     served = load_bundle(first.bundle).refresh
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
@@ -63,7 +63,7 @@ def test_first_champion_then_challenger_then_served(store: Path, capsys: pytest.
     # same data, same seed, same bytes: nothing is registered
     tracker.set_alias("sojourn-lifetime", CHAMPION, 1)
     capsys.readouterr()
-    again = retrain(_config(store, is_again=True))
+    again = retrain(_config(store, again=True))
     assert (again.promotion.version, again.promotion.is_unchanged) == (1, True), again.promotion.gates
     assert "sojourn-lifetime version 1 stays champion: this run made the same bytes" in capsys.readouterr().out
     assert again.bundle == store / "bundles" / "sojourn-lifetime"

@@ -50,9 +50,9 @@ def test_first_runs_of_two_models_and_a_comparison_at_once_all_finish(tmp_path: 
         begun = [stack.enter_context(subprocess.Popen(
             [*COMMAND, *arguments, "--store", str(store), "--n-requests", "1500"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment))
-            for arguments in (["retrain", "--no-simulate", "--seed", "1", "--model-name", "one"],
-                              ["retrain", "--no-simulate", "--seed", "2", "--model-name", "two"],
-                              ["compare", "--policy", "nilas", "--n-seeds", "1", "--n-workers", "1"])]
+            for arguments in (["train", "--no-simulate", "--seed", "1", "--model-name", "one"],
+                              ["train", "--no-simulate", "--seed", "2", "--model-name", "two"],
+                              ["gain", "--policy", "nilas", "--n-seeds", "1", "--n-workers", "1"])]
         for process in begun:
             stack.callback(process.kill)
         for process in begun:
@@ -67,7 +67,7 @@ def test_first_runs_of_two_models_and_a_comparison_at_once_all_finish(tmp_path: 
 def test_a_second_retrain_of_a_model_ends_with_one_line_and_makes_no_run(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with model_lock(store, "one"):
-        done = subprocess.run([*COMMAND, "retrain", "--no-simulate", "--model-name", "one", "--store", str(store),
+        done = subprocess.run([*COMMAND, "train", "--no-simulate", "--model-name", "one", "--store", str(store),
                                "--n-requests", "1500"], capture_output=True, text=True, timeout=600)
     assert done.returncode == REFUSED
     assert done.stderr.startswith(f"error: one must have one writer at a time, got a second one: wait for process "

@@ -60,7 +60,7 @@ def test_a_schedule_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: 
                                                    wrong: tuple[str, ...]) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_HOME", raising=False)
-    found = CliRunner().invoke(app, ["schedule", *wrong])
+    found = CliRunner().invoke(app, ["model", "schedule", *wrong])
     monkeypatch.setenv("PREFECT_HOME", "")  # the command has set it
     assert found.exit_code == 2, found.output
     assert list(tmp_path.iterdir()) == []
@@ -103,13 +103,13 @@ def test_a_printed_deployment_holds_the_settings_and_no_secret(monkeypatch: pyte
     monkeypatch.setenv("SOJOURN_TRACKING_URI", "http://me:s3cret@host:1")
     monkeypatch.delenv("PREFECT_HOME", raising=False)
     (tmp_path / "run.toml").write_text(SETTINGS)
-    found = CliRunner().invoke(app, ["schedule", "--cron", "0 3 * * 1", "--config", "run.toml", "--print"])
+    found = CliRunner().invoke(app, ["model", "schedule", "--cron", "0 3 * * 1", "--config", "run.toml", "--print"])
     assert found.exit_code == 0 and "s3cret" not in found.output
     settings = yaml.safe_load(found.output)["deployments"][0]["parameters"]["settings"]
-    assert settings == {"store": str(tmp_path / ".sojourn"), "n_requests": 2000, "is_simulated": False, "n_draws": 0,
+    assert settings == {"store": str(tmp_path / ".sojourn"), "n_requests": 2000, "simulate": False, "n_draws": 0,
                         "n_threads": 1, "model_name": "m"}
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
-    never = CliRunner().invoke(app, ["schedule", "--cron", "0 0 31 2 *", "--print"])
+    never = CliRunner().invoke(app, ["model", "schedule", "--cron", "0 0 31 2 *", "--print"])
     assert never.exit_code == 2
 
 
@@ -202,8 +202,8 @@ def scheduled(folder: Path) -> Iterator[subprocess.Popen[str]]:
     environment = own_environment(PREFECT_HOME=str(folder / "prefect"))
     with (folder / "out.txt").open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from sojourn.flows.entry import main; main()", "schedule", "--cron", "* * * * *",
-             "--config", str(folder / "run.toml"), "--store", str(folder / "store")],
+            [sys.executable, "-c", "from sojourn.flows.entry import main; main()", "model", "schedule", "--cron",
+             "* * * * *", "--config", str(folder / "run.toml"), "--store", str(folder / "store")],
             env=environment, stdout=out, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         yield process

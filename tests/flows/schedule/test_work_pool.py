@@ -39,7 +39,7 @@ def test_a_worker_of_a_pool_is_killed_and_the_next_run_finishes(new_store: Calla
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS", "2")
     document = yaml.safe_load(deployment_file(RetrainConfig(
-        store=store, n_requests=2_000, is_simulated=False, n_draws=0, n_threads=1, model_name="m"), "* * * * *"))
+        store=store, n_requests=2_000, simulate=False, n_draws=0, n_threads=1, model_name="m"), "* * * * *"))
     document["deployments"][0] |= {"schedules": [{"interval": 20}], "concurrency_limit": None}
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(document))
 

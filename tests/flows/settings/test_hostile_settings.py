@@ -167,7 +167,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for name in ("pipe", "loop", ".", "none", "a" * 300):
-        told = CliRunner().invoke(app, ["retrain", "--config", str(tmp_path / name)])
+        told = CliRunner().invoke(app, ["train", "--config", str(tmp_path / name)])
         assert told.exit_code == 2, name
         assert told.stderr.count("\n") == 1 and (tmp_path / name).name[:200] in told.stderr, told.stderr
         told = CliRunner().invoke(app, ["trace", "describe", str(tmp_path / name if name != "." else "/dev/null"),

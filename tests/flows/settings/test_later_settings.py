@@ -83,7 +83,7 @@ def test_the_test_window_s_data_set_is_the_later_file(tables: tuple[Path, Path])
 
 @pytest.mark.parametrize(("settings", "rule"), [
     ({"test_offset_s": 100}, "test_offset_s must be given with test, got 100 without one"),
-    ({"is_overlap_allowed": True}, "is_overlap_allowed must be given with test"),
+    ({"allow_overlap": True}, "allow_overlap must be given with test"),
     ({"test": Path("later.csv")}, "test must be given with a trace file, got 'later.csv' for the synthetic trace"),
     ({"test": Path("later.csv"), "trace": Path("past.csv"), "reader": "csv", "test_reader": "sql"},
      "test_reader must be one of files with test, got 'sql'"),
@@ -104,8 +104,8 @@ def test_a_later_file_that_is_not_there_is_refused_before_any_work(tables: tuple
     missing = tmp_path / "missing.csv"
     if content is not None:
         missing.write_text(content)
-    maps = [part for pair in PAIRS[:3] for part in ("--map", pair)]
-    done = CliRunner().invoke(app, ["evaluate", "--trace", str(tables[0]), "--reader", "csv", *maps, "--test",
+    maps = [part for pair in PAIRS[:3] for part in ("--column-map", pair)]
+    done = CliRunner().invoke(app, ["lab", "evaluate", str(tables[0]), "--reader", "csv", *maps, "--test",
                                     str(missing), "--store", str(tmp_path / "store")])
     assert done.exit_code == 2
     assert rule in " ".join(done.stderr.split())

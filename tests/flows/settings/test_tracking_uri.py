@@ -214,7 +214,7 @@ def test_the_traceback_of_a_fault_is_cleaned(monkeypatch: pytest.MonkeyPatch,
     def fails() -> None:
         raise KeyError(URIS[0])
 
-    monkeypatch.setattr("sys.argv", ["sojourn", "status"])
+    monkeypatch.setattr("sys.argv", ["sojourn", "store", "status"])
     monkeypatch.setattr("sojourn.flows.cli.app", fails)
     with pytest.raises(SystemExit) as raised:
         main()

@@ -16,7 +16,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from sojourn.flows.store.lock import store_lock
-sys.argv = ["/usr/bin/sojourn", "retrain", "--store", "secret"]
+sys.argv = ["/usr/bin/sojourn", "train", "--store", "secret"]
 with store_lock(Path({store!r})):
     print("held", flush=True)
     sys.stdin.read()
@@ -55,11 +55,11 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def test_who_waits_says_for_whom_and_a_killed_holder_is_none(tmp_path: Path) -> None:
     process, _ = _begin(HOLD, tmp_path)
     lines: list[str] = []
-    holder = rf"the store {tmp_path} is in use by process {process.pid} \(sojourn retrain, since 20.* UTC\)"
+    holder = rf"the store {tmp_path} is in use by process {process.pid} \(sojourn train, since 20.* UTC\)"
     with pytest.raises(TimeoutError, match=rf"{holder}: waited 1 s"), store_lock(tmp_path, 1.2, lines.append):
         pass
     assert len(lines) == 1
-    assert lines[0].startswith(f"waiting  the store {tmp_path} is in use by process {process.pid} (sojourn retrain, ")
+    assert lines[0].startswith(f"waiting  the store {tmp_path} is in use by process {process.pid} (sojourn train, ")
     assert "secret" not in lines[0]
     _kill(process)
     with store_lock(tmp_path, 0.0):
@@ -95,8 +95,8 @@ def test_one_process_excludes_itself(tmp_path: Path) -> None:
 
 
 def test_a_command_is_told_without_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/opt/bin/sojourn", "pull", "http://me:secret@host"])
-    assert whoami()["command"] == "sojourn pull"
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/sojourn", "model", "pull", "http://me:secret@host"])
+    assert whoami()["command"] == "sojourn model pull"
     monkeypatch.setattr(sys, "argv", ["-c"])
     assert whoami()["command"] == "python"
 

@@ -29,7 +29,7 @@ def test_defaults_lie_within_their_bounds(family: str) -> None:
 
 
 def test_a_family_without_a_space_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["search", "--family", "km", "--store", str(tmp_path)])
+    result = CliRunner().invoke(app, ["lab", "search", "--family", "km", "--store", str(tmp_path)])
     assert result.exit_code == 2
     assert "family must have a search space (gbdt-once, gbdt-landmark, hazard), got 'km'" in result.stderr
 

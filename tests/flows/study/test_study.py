@@ -96,7 +96,7 @@ def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Calla
         tracker.log_text(run, json.dumps({**FOUND, "trace": trace, "n_test": n_test}), f"{SYSTEM}/{STUDY}.json")
         tracker.end(run, status)
     page = tmp_path / "results.md"
-    result = CliRunner().invoke(app, ["results", str(page), "--store", str(tmp_path)])
+    result = CliRunner().invoke(app, ["lab", "results", str(page), "--store", str(tmp_path)])
     assert result.exit_code == 0, result.output
     text = page.read_text()
     assert text.index("[a](results/a.md)") < text.index("[b](results/b.md)")
@@ -170,9 +170,9 @@ def test_an_index_that_is_no_markdown_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_store_without_studies_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["results", str(tmp_path / "results.md"), "--store", str(tmp_path)])
+    result = CliRunner().invoke(app, ["lab", "results", str(tmp_path / "results.md"), "--store", str(tmp_path)])
     assert result.exit_code == 2
-    assert "sojourn evaluate" in result.stderr
+    assert "sojourn lab evaluate" in result.stderr
 
 
 @pytest.mark.slow

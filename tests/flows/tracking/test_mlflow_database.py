@@ -190,7 +190,7 @@ def test_an_older_schema_is_upgraded_on_a_copy(old_database: Path, tmp_path: Pat
 
 
 def test_who_reads_waits_for_who_makes(tmp_path: Path, empty_database: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no store at .*none: `sojourn retrain`, .* makes one"):
+    with pytest.raises(FileNotFoundError, match=r"no store at .*none: `sojourn train`, .* makes one"):
         check_database(tmp_path / "none" / "mlflow.db")
     assert not (tmp_path / "none").exists()
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""`sojourn pull`: the right version, whole, and only if it can be served; trouble is told and survived."""
+"""`sojourn model pull`: the right version, whole, and only if it can be served; trouble is told and survived."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def store(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pytes
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["pull", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["model", "pull", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr
@@ -283,11 +283,12 @@ def test_the_command_pulls_an_alias_and_a_version(made: Made, store: Path, tmp_p
 @pytest.mark.slow
 def test_the_small_extra_pulls_predicts_and_exports(made: Made, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "served"
-    code, out, err = run_without(OF_PIPELINE, "pull", f"models:/{NAME}@champion", str(folder), "--store", str(store))
+    code, out, err = run_without(OF_PIPELINE, "model", "pull", f"models:/{NAME}@champion", str(folder), "--store",
+                                 str(store))
     assert (code, err, out.startswith("pulled   made version 2")) == (0, "", True)
     assert load_bundle(folder).version == load_bundle(made.folders["once"]).version
-    assert run_without(OF_PIPELINE, "predict", str(folder), '{"cpu_cores": 2}')[0] == 0
-    assert run_without(OF_PIPELINE, "export-c", str(folder), "--output", str(tmp_path))[0] == 0
+    assert run_without(OF_PIPELINE, "model", "predict", str(folder), '{"cpu_cores": 2}')[0] == 0
+    assert run_without(OF_PIPELINE, "model", "export-c", str(folder), "--output", str(tmp_path))[0] == 0
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -70,7 +70,7 @@ def _sojourn(root: Path, folder: str, uri: str, *arguments: str) -> str:
 def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str) -> None:
     import mlflow
 
-    retrain = ("retrain", "--no-simulate", "--n-requests", "1000", "--n-threads", "1", "--store", "store")
+    retrain = ("train", "--no-simulate", "--n-requests", "1000", "--n-threads", "1", "--store", "store")
     assert "version 1" in _sojourn(root, "one", uri, *retrain)
     tracker = Tracker(TrackingUri(uri), root / "unused")
     tracker.set_alias(NAME, CHAMPION, 1)
@@ -88,10 +88,10 @@ def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str)
     kept = _bytes_of(root)
     shutil.rmtree(root / "one")  # another host knows the server alone
 
-    assert "version 1" in _sojourn(root, "other", uri, "pull", f"models:/{NAME}@{CHAMPION}", "served")
+    assert "version 1" in _sojourn(root, "other", uri, "model", "pull", f"models:/{NAME}@{CHAMPION}", "served")
     life = Predictor.load(root / "other" / "served").predict({"cpu_cores": 4, "mem_gib": 16}, 1_706_486_400)
     assert life.remaining(0) > 0.0
-    _sojourn(root, "other", uri, "results", "results.md")
+    _sojourn(root, "other", uri, "lab", "results", "results.md")
     assert "| km" in (root / "other" / "results" / "small.md").read_text()
 
     kept |= _bytes_of(root)
@@ -110,7 +110,7 @@ def test_a_server_that_is_away_is_found_before_training(root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
     with pytest.raises(AssertionError) as raised:
-        _sojourn(root, "other", f"http://me:{SECRET}@127.0.0.1:{port}", "retrain", "--store", "store")
+        _sojourn(root, "other", f"http://me:{SECRET}@127.0.0.1:{port}", "train", "--store", "store")
     said = str(raised.value).splitlines()[0]
     assert said.startswith(f"error: the tracking store must answer at http://127.0.0.1:{port}, got ")
     assert SECRET not in str(raised.value)

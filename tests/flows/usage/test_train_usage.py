@@ -1,4 +1,4 @@
-"""`sojourn train-usage` from end to end on made series: promoted, published, pulled and served; killed in between."""
+"""`sojourn usage train` from end to end on made series: promoted, published, pulled and served; killed in between."""
 
 from __future__ import annotations
 

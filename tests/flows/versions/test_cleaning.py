@@ -89,7 +89,7 @@ def test_versions_that_may_be_needed_stay_and_the_others_say_what_became_of_them
     assert four.children(four.run_of(NAME, 1)) == []  # the measures of single families are gone, the version's stay
     states = {row[0]: row[3] for row in version_rows(version_lines(four, NAME))[1]}
     assert states["1"].startswith("passed; artifacts removed 20") and states["2"] == "passed"
-    with pytest.raises(OSError, match="artifacts of made version 1 must be there, got none: `sojourn clean` removed"):
+    with pytest.raises(OSError, match="version 1 must be there, got none: `sojourn store clean` removed"):
         roll_back(four, store, NAME, 1, "x")
     assert plan_cleaning(store, four, ONE).items == ()
 
@@ -112,7 +112,7 @@ def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: T
     with four.run("cut off", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as failed:
         four.end(failed, "FAILED")
     going = {each.run.run_id for each in clean(store, four, ONE).items if each.run is not None}
-    assert runs[2] not in going and running not in going  # the latest that finished is read by `sojourn results`
+    assert runs[2] not in going and running not in going  # the latest that finished is read by `sojourn lab results`
     assert {runs[0], runs[1]} <= going
     assert len(four.comparisons()) == 1
     assert _held(four, store) == {1: True, 2: True, 3: False, 4: True}
@@ -223,7 +223,7 @@ def test_what_would_not_go_is_named_and_stops_nothing(store: Path, tracker: Trac
         removed(path, ignore_errors)
 
     monkeypatch.setattr(shutil, "rmtree", refusing)
-    found = CliRunner().invoke(app, ["clean", "--store", str(store), "--keep-caches", "1", "--yes"])
+    found = CliRunner().invoke(app, ["store", "clean", "--store", str(store), "--keep-caches", "1", "--yes"])
     assert found.exit_code == 2 and f"got {stuck}: " in found.output
     assert {path.name for path in (store / "features").iterdir()} == {
         f"t-{NEW}-11111111.parquet", f"t-{NEW}-11111111.json"}
@@ -232,7 +232,7 @@ def test_what_would_not_go_is_named_and_stops_nothing(store: Path, tracker: Trac
 def test_on_a_terminal_the_command_asks_and_removes_what_it_showed(store: Path, four: Tracker,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.flows.commands.store.is_terminal", lambda: True)
-    wanted = ["clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "0"]
+    wanted = ["store", "clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "0"]
     refused = CliRunner().invoke(app, wanted, input="\n")
     assert refused.exit_code == 0 and "Remove all this? [y/N]" in refused.output
     assert _held(four, store) == {1: True, 2: True, 3: True, 4: True}
@@ -248,7 +248,7 @@ def test_on_a_terminal_the_command_asks_and_removes_what_it_showed(store: Path, 
 
 def test_the_command_lists_first_and_removes_with_yes(store: Path, four: Tracker) -> None:
     _cached(store)
-    wanted = ["clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "1"]
+    wanted = ["store", "clean", "--store", str(store), "--keep-runs", "1", "--keep-caches", "1"]
     listed = CliRunner().invoke(app, wanted)
     assert listed.exit_code == 0, listed.output
     assert "1 x artifacts of hazard" in listed.output and "to remove; nothing was" in listed.output
@@ -259,7 +259,7 @@ def test_the_command_lists_first_and_removes_with_yes(store: Path, four: Tracker
     assert "0.00 MB  to remove; nothing was" in CliRunner().invoke(app, wanted).output
     refused = CliRunner().invoke(app, [*wanted, "--keep-runs", "0"])
     assert refused.exit_code == 2 and "keep_runs must be valid" in refused.output
-    away = CliRunner().invoke(app, ["clean", "--store", str(store / "nowhere")])
+    away = CliRunner().invoke(app, ["store", "clean", "--store", str(store / "nowhere")])
     assert away.exit_code == 2 and not (store / "nowhere").exists()
 
 

@@ -1,4 +1,4 @@
-"""`sojourn status` says what a store holds, and changes nothing."""
+"""`sojourn store status` says what a store holds, and changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_empty_store_says_so(store: Path, tracker: Tracker) -> None:
     found = _lines(store, tracker)
     assert (found["store"], found["champion"], found["last run"]) == (
         str(store), "none: no model is registered yet", "none")
-    assert found["disk"].split(" (")[0].endswith(" MB") and "`sojourn clean` lists what may go" in found["disk"]
+    assert found["disk"].split(" (")[0].endswith(" MB") and "`sojourn store clean` lists what may go" in found["disk"]
 
 
 def test_champion_challenger_and_run_are_said(made: Made, store: Path, tracker: Tracker) -> None:
@@ -48,9 +48,9 @@ def test_champion_challenger_and_run_are_said(made: Made, store: Path, tracker: 
 
 
 def test_the_command_prints_the_lines(store: Path, tracker: Tracker) -> None:
-    done = CliRunner().invoke(app, ["status", "--store", str(store)])
+    done = CliRunner().invoke(app, ["store", "status", "--store", str(store)])
     assert done.exit_code == 0 and done.stdout.splitlines()[0] == f"store       {store}"
-    done = CliRunner().invoke(app, ["status", "--store", str(store / "none")])
+    done = CliRunner().invoke(app, ["store", "status", "--store", str(store / "none")])
     assert done.exit_code == 2 and not (store / "none").exists()
 
 

@@ -338,7 +338,7 @@ def test_fast_math_is_refused(made: Made, tmp_path: Path) -> None:
 
 def test_only_earlier_exports_are_replaced_and_nothing_else_is_left(tmp_path: Path,
                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    old = CSource("m", "/* Written by sojourn export-c. 1", "/* Written by sojourn export-c. 2")
+    old = CSource("m", "/* Written by sojourn model export-c. 1", "/* Written by sojourn model export-c. 2")
     new = CSource("m", "3", "4")
     old.write(tmp_path)
     with monkeypatch.context() as broken:

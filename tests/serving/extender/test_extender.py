@@ -343,7 +343,7 @@ def test_the_program_says_what_is_wrong_in_one_line(made: Made, tmp_path: Path,
 
 
 def test_the_command_line_hands_its_arguments_on(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["extender", str(tmp_path / "none"), "--port", "0"])
+    result = CliRunner().invoke(app, ["serve", "extender", str(tmp_path / "none"), "--port", "0"])
     assert result.exit_code == 2
     assert "MANIFEST.json must be a readable file" in result.stderr
 
