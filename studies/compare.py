@@ -80,7 +80,7 @@ def run_compared(config: StudySettings) -> int:
     cells = config.cells()
     with stage("open the store"):
         tracker = open_store(config)
-    return run_comparison(config, tracker, cells)
+    return run_comparison(config, tracker, cells)[0]
 
 
 def main() -> None:

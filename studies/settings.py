@@ -21,8 +21,8 @@ OF_REPLAYS = ("trace", "reader", "recipe", "n_requests", "host_cpu_cores", "host
 """What studies read that replay with perfect lifetimes."""
 OF_COMPARISONS = (*OF_REPLAYS, "predictors", "rectifiers", "starts", "page")
 """What comparisons read."""
-_OPTIONS = {"policies": "policy", "predictors": "predictor", "rectifiers": "rectifier", "loads": "load", "seeds": "seed",
-            "starts": "start"}
+_OPTIONS = {"policies": "policy", "predictors": "predictor", "rectifiers": "rectifier", "loads": "load",
+            "seeds": "seed", "starts": "start"}
 """Options that may be repeated, by their setting."""
 _TYPES: dict[str, Callable[[str], Any]] = {
     "n_requests": int, "loads": float, "seeds": int, "host_cpu_cores": float, "host_mem_gib": float, "trace": Path,

@@ -3,6 +3,7 @@ start times of a day's jobs, `lab admit` accepts jobs with deadlines."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,11 @@ from sojourn.flows.settings.store import StoreSettings, load_settings
        "price_per_host_hour", "page", "picture", "store", "config",
        rare=("preset", "recipe", "rectifiers", "starts", "seeds", "n_seeds", "n_requests", "horizon_s", "column_map",
              "map_file", "timezone", "n_workers", "dask"))
-def gain(flags: Flags) -> None:
+def gain(
+    flags: Flags,
+    is_json: Annotated[bool, typer.Option(
+        "--json", help="Print the answers and a row a policy as one JSON object, all else on standard error.")] = False,
+) -> None:
     """Say how many hosts a policy that knows lifetimes would leave empty on a trace, with perfect or predicted ones.
 
     Replays policies x predictors x loads x seeds in pairs against best-fit. Finished replays are not run again.
@@ -39,15 +44,22 @@ def gain(flags: Flags) -> None:
 
     check_before_work(settings)
     from sojourn.flows.compare.comparison import run_comparison
-    from sojourn.flows.console import stage
+    from sojourn.flows.console import console, stage
     from sojourn.flows.retrain.ingest import with_kept_trace
     from sojourn.flows.versions.promotion import open_store
 
     settings = with_kept_trace(settings)
     cells = settings.cells()  # refuses what can't be replayed before a store is made
-    with stage("open the store"):
-        tracker = open_store(settings)
-    if run_comparison(settings, tracker, cells):
+    console.stderr = is_json
+    try:
+        with stage("open the store"):
+            tracker = open_store(settings)
+        n_failed, found = run_comparison(settings, tracker, cells)
+    finally:
+        console.stderr = False
+    if is_json:
+        typer.echo(json.dumps(found))
+    if n_failed:
         raise typer.Exit(CELL_FAILED)
 
 

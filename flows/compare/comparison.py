@@ -5,6 +5,7 @@ placements are explained for the page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -55,8 +56,11 @@ MAX_CELLS = 6
 """Cells explained at most: the first with different policies, then the others."""
 
 
-def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell]) -> int:
-    """Run the cells that are not finished yet, print and log the whole; returns how many failed."""
+def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell]) -> tuple[int, dict[str, Any]]:
+    """Run the cells that are not finished yet, print and log the whole; returns how many failed, and what was found.
+
+    It is `answers`, lines in hosts and money, and `rows`, the summary's, with None for what is not known.
+    """
     with _workers(config.dask, config.n_workers) as workers:
         failed = run_cells(cells, workers)
     store = CellStore(config.store)
@@ -104,7 +108,7 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         title = f"{config.preset or 'Comparison'} on {trace.name}"
         title += "" if trace.source.file is not None else ": invented requests, not a cluster's own"
         _write_page(config.page, comparison_data(title, found, table, summary, config.price_per_host_hour))
-    return len(failed)
+    return len(failed), {"answers": answers, "rows": json.loads(summary.to_json(orient="records", double_precision=15))}
 
 
 def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:

@@ -49,6 +49,11 @@ def test_gain_of_two_policies(tmp_path: Path) -> None:
     assert code == 0
     rows = "".join(line for line in out.splitlines() if line.startswith("│"))
     assert [rows.count(word) for word in ("nilas-expected", "oracle", "noise:2", "lava")] == [2, 1, 1, 0]
+    asked = ("gain", tmp_path / "trace", "--policy", "nilas-expected", "--n-seeds", 1, "--store", tmp_path / "store")
+    code, out, err = _run(*asked, "--json")
+    found = json.loads(out)
+    assert (code, [row["policy"] for row in found["rows"]]) == (0, ["best-fit", "nilas-expected"])
+    assert len(found["answers"]) == 1 and "replay" in err
     code, _, err = _run("gain", "--policy", "nilass")
     assert code == 2
     assert err.startswith("error: policy must be one of aligned-fit, best-fit, ")
