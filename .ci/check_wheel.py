@@ -91,7 +91,8 @@ def main() -> None:
                 ("pull-alone", "[pull]", BARE))]
             whole, bare, _, _, pull, served, _ = (each.result() for each in tried)
         refused(bare, ("--help",), "sojourn needs typer", "'.[pull]'", "'.[pipeline]'")
-        refused(bare, ("model", "pull", "models:/made@champion", "served"), "sojourn model pull needs typer", "'.[pull]'")
+        refused(bare, ("model", "pull", "models:/made@champion", "served"), "sojourn model pull needs typer",
+                "'.[pull]'")
         refused(bare, ("train",), "sojourn train needs typer", "'.[pipeline]'")
         run(str(whole / "python"), "-c", MAKE, str(ROOT / "tests"), cwd=work)
         check_pull(pull, work)

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sojourn import __version__
-from sojourn.flows.entry import EXTENDER
+from sojourn.flows.entry import DIRECT
 from sojourn.flows.process import show_what_can_be_shown
 
 show_what_can_be_shown()
@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
                                               "interface by default."),
         "annotate": Leaf("serve", "annotate", "Write how long running pods or jobs will run, at most, as annotations "
                                               "that other programs read."),
+        "warm": Leaf("serve", "warm", "Compile what a predictor's first start would compile, once, and keep it."),
     })),
     "trace": Branch("Describe, convert, make and fetch traces.", MappingProxyType({
         "describe": Leaf("trace", "describe", "A trace's requests, lifetimes, owners and use of its hosts, and what "
@@ -144,10 +145,10 @@ def imported(name: str, leaf: Leaf) -> Any:
     from sojourn.flows.commands.options import RegistryCommand
 
     function = getattr(import_module(f"sojourn.flows.commands.{leaf.file}"), leaf.function)
-    is_extender = name == EXTENDER[-1]
+    is_direct = ("serve", name) in DIRECT
     one = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    settings = {"allow_extra_args": True, "ignore_unknown_options": True} if is_extender else None
-    one.command(name, cls=RegistryCommand, add_help_option=not is_extender, context_settings=settings)(function)
+    settings = {"allow_extra_args": True, "ignore_unknown_options": True} if is_direct else None
+    one.command(name, cls=RegistryCommand, add_help_option=not is_direct, context_settings=settings)(function)
     made = typer.main.get_command(one)
     made.name = name
     return made

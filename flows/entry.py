@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import traceback
+from importlib import import_module
 
-EXTENDER = ("serve", "extender")
+DIRECT = {("serve", "extender"): "sojourn.serving.extender", ("serve", "warm"): "sojourn.serving.live.warming"}
+"""Commands that need no command line library: a scheduler's image has none. By words: the module of `main`."""
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
 _OF_SERVE = frozenset({"anyio", "click", "h11", "starlette", "uvicorn"})
 
@@ -14,10 +16,9 @@ def main() -> None:
     """Run the command that the arguments name; exit code 2 where a library is missing for it."""
     arguments = sys.argv[1:]
     try:
-        if tuple(arguments[:2]) == EXTENDER:  # it needs no command line library, and neither does a scheduler's image
-            from sojourn.serving.extender import main as extend
-
-            sys.exit(extend(arguments[2:], f"sojourn {' '.join(EXTENDER)}"))
+        words = tuple(arguments[:2])
+        if words in DIRECT:
+            sys.exit(import_module(DIRECT[words]).main(arguments[2:], f"sojourn {' '.join(words)}"))
         from sojourn.flows.cli import app
 
         try:

@@ -39,8 +39,8 @@ def killed_decided_cleaning(bench: Bench) -> Iterator[Try]:
 def killed_usage_training(bench: Bench) -> Iterator[Try]:
     """kill -9 in a training of a usage section after a rollback; the next training ends well"""
     sizes = [part for size in ("n_requests=1000", "n_usage=12", "days=8") for part in ("--set", size)]
-    command = ["usage", "train", "made", "--usage-reader", "synthetic", *sizes, "--n-classes", "3", "--model-name", _USAGE,
-               "--store", str(bench.store)]
+    command = ["usage", "train", "made", "--usage-reader", "synthetic", *sizes, "--n-classes", "3", "--model-name",
+               _USAGE, "--store", str(bench.store)]
 
     def after() -> list[str]:
         ended = bench.launcher.run(command, bench.store)

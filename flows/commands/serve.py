@@ -174,6 +174,13 @@ def extender(context: typer.Context) -> None:
     raise typer.Exit(main(context.args, "sojourn serve extender"))
 
 
+def warm(context: typer.Context) -> None:
+    """Compile what a predictor's first start would compile, once, and keep it."""
+    from sojourn.serving.live.warming import main
+
+    raise typer.Exit(main(context.args, "sojourn serve warm"))
+
+
 N_ROWS_MAX = 12
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
