@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Union, get_args, get_origin
@@ -52,6 +53,7 @@ _DEFAULT = re.compile(r"[;.]?\s[Dd]efault:\s(?P<value>(?:[^.]|\.\w)+)\.$")
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of all stores. [default: .sojourn]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings. [default: none]")]
 Reader = Annotated[str | None, typer.Option(help="How to read the trace: {readers}. [default: by the file's name]")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead: an object a line.")]
 RARE = "Rare options"
 """Help lists them last."""
 PREFIX = "SOJOURN_"
@@ -348,54 +350,20 @@ def _variables() -> set[str]:
     return {f"{PREFIX}{name.upper()}" for kind in kinds for name in kind.model_fields}
 
 
+_REGISTRIES = {
+    "readers": "features.readers READERS", "recipes": "simulator WORKLOADS", "policies": "simulator POLICIES",
+    "families": "models.lifetime LIFETIME_MODELS", "searched": "models.lifetime SEARCH_SPACES",
+    "presets": "flows.compare.settings PRESETS", "usage_readers": "features.usage USAGE_READERS",
+    "allocations": "simulator.admission ALLOCATIONS", "planners": "simulator.planning PLANNERS",
+    "consumers": "flows.annotation.annotate CONSUMERS", "rectifiers": "simulator.rectification RECTIFIERS"}
+"""Module and name of each, as help asks for it."""
+
+
 def _registry(name: str) -> Iterable[str]:
-    """The names in a registry, which is loaded now. name: as help asks for it."""
-    match name:
-        case "readers":
-            from sojourn.features.readers import READERS
-
-            return READERS
-        case "recipes":
-            from sojourn.simulator import WORKLOADS
-
-            return WORKLOADS
-        case "policies":
-            from sojourn.simulator import POLICIES
-
-            return POLICIES
-        case "families":
-            from sojourn.models.lifetime import LIFETIME_MODELS
-
-            return LIFETIME_MODELS
-        case "searched":
-            from sojourn.models.lifetime import SEARCH_SPACES
-
-            return SEARCH_SPACES
-        case "presets":
-            from sojourn.flows.compare.settings import PRESETS
-
-            return PRESETS
-        case "usage_readers":
-            from sojourn.features.usage import USAGE_READERS
-
-            return USAGE_READERS
-        case "allocations":
-            from sojourn.simulator.admission import ALLOCATIONS
-
-            return ALLOCATIONS
-        case "planners":
-            from sojourn.simulator.planning import PLANNERS
-
-            return PLANNERS
-        case "consumers":
-            from sojourn.flows.annotation.annotate import CONSUMERS
-
-            return CONSUMERS
-        case "rectifiers":
-            from sojourn.simulator.rectification import RECTIFIERS
-
-            return RECTIFIERS
-    raise KeyError(name)
+    """The names in a registry, which is loaded now."""
+    module, _, attribute = _REGISTRIES[name].partition(" ")
+    found: Iterable[str] = getattr(import_module(f"sojourn.{module}"), attribute)
+    return found
 
 
 class RegistryCommand(TyperCommand):
@@ -446,6 +414,11 @@ def keeps(what: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
         return wrapped
 
     return decorated
+
+
+def print_json(document: Any) -> None:
+    """An object on one line; null is what is no finite number."""
+    typer.echo(json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None)))
 
 
 def json_objects(text: str, what: str) -> dict[str, dict[str, Any]]:

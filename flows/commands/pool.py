@@ -3,7 +3,6 @@ start times of a day's jobs, `lab admit` accepts jobs with deadlines."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +10,7 @@ from typing import Annotated
 import typer
 
 from sojourn.flows.admission.settings import AdmitConfig
-from sojourn.flows.commands.options import (
-    CELL_FAILED,
-    Flags,
-    StoreFolder,
-    keeps,
-    plain_errors,
-    takes,
-)
+from sojourn.flows.commands.options import CELL_FAILED, Flags, Json, StoreFolder, keeps, plain_errors, print_json, takes
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.other_jobs import PlanConfig, RectifyConfig
 from sojourn.flows.settings.store import StoreSettings, load_settings
@@ -32,8 +24,7 @@ from sojourn.flows.settings.store import StoreSettings, load_settings
              "map_file", "timezone", "n_workers", "dask"))
 def gain(
     flags: Flags,
-    is_json: Annotated[bool, typer.Option(
-        "--json", help="Print the answers and a row a policy as one JSON object, all else on standard error.")] = False,
+    is_json: Json = False,
 ) -> None:
     """Say how many hosts a policy that knows lifetimes would leave empty on a trace, with perfect or predicted ones.
 
@@ -58,7 +49,7 @@ def gain(
     finally:
         console.stderr = False
     if is_json:
-        typer.echo(json.dumps(found))
+        print_json(found)
     if n_failed:
         raise typer.Exit(CELL_FAILED)
 

@@ -3,7 +3,6 @@ results`."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -15,21 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import REFUSED, Flags, StoreFolder, keeps, plain_errors, takes
+from sojourn.flows.commands.options import REFUSED, Flags, Json, StoreFolder, keeps, plain_errors, print_json, takes
 from sojourn.flows.settings.store import RetentionSettings, StoreSettings, load_settings
 
 if TYPE_CHECKING:
     from sojourn.flows.versions.cleaning import CleaningPlan, Removable
 
 _STORE_HELP = "Folder of all stores; SOJOURN_TRACKING_URI names a server instead. [default: .sojourn]"
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead: an object a line.")]
 _N_NAMED = 5
 """Of each kind the largest so many are named."""
-
-
-def print_json(document: Any) -> None:
-    """An object on one line; null is what is no finite number."""
-    typer.echo(json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None)))
 
 
 @plain_errors

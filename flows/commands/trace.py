@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.flows.commands.options import (
-    Flags,
-    TraceArgument,
-    keeps,
-    plain_errors,
-    takes,
-)
-from sojourn.flows.commands.store import Json, print_json
+from sojourn.flows.commands.options import Flags, Json, TraceArgument, keeps, plain_errors, print_json, takes
 from sojourn.flows.settings.other_jobs import DESCRIBED, DescribeUsageConfig
 from sojourn.flows.settings.store import load_settings
 from sojourn.flows.settings.trace import ReadSettings, maps_columns
@@ -31,6 +24,8 @@ if TYPE_CHECKING:
 _READING = ("horizon_s", "column_map", "map_file", "timezone")
 LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
+
+
 @plain_errors
 @takes(ReadSettings, "reader", rare=_READING)
 def describe(

@@ -12,7 +12,7 @@ import pandas as pd
 from rich.table import Table
 
 from sojourn.flows.console import FittedTable
-from sojourn.flows.reports.section import Section, markdown_rows
+from sojourn.flows.reports.section import markdown_rows
 from sojourn.simulator.experiments import caveats, is_rejecting_more
 from sojourn.simulator.measures import COLUMNS, Column, interval_text, number_text, signed_text
 
@@ -100,15 +100,10 @@ def _debt_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     known = _known(_DEBT, rows)
     if not known:
         return []
-    debt = _section("Placement debt", known, (), rows)
-    return ["Placement debt:", "", *markdown_rows(debt.titles, debt.rows, debt.n_text), ""]
-
-
-def _section(title: str, columns: _Columns, words: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> Section:
-    return Section(title, " ".join(filter(None, words)),
-                   ("policy", "predictor", *(title for title, _, _ in columns)),
-                   tuple((row["policy"], row["predictor"], *(_text(row, name, column) for _, name, column in columns))
-                         for row in rows), 2)
+    titles = ("policy", "predictor", *(title for title, _, _ in known))
+    cells = [(row["policy"], row["predictor"], *(_text(row, name, column) for _, name, column in known))
+             for row in rows]
+    return ["Placement debt:", "", *markdown_rows(titles, cells, 2), ""]
 
 
 def _known(columns: _Columns, rows: Sequence[Mapping[Any, Any]]) -> _Columns:

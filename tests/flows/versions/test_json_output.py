@@ -36,30 +36,30 @@ def refused(*arguments: str) -> str:
 
 
 def test_versions_are_an_object_a_line(made: Made, store: Path, tracker: Tracker) -> None:
-    assert objects("versions", "--store", str(store)) == []
+    assert objects("model", "list", "--store", str(store)) == []
     made_store(made, store, "m")
-    latest, first = objects("versions", "m", "--store", str(store))
+    latest, first = objects("model", "list", "m", "--store", str(store))
     assert (latest["model"], latest["version"], latest["aliases"]) == ("m", 2, [CHAMPION])
     assert latest["is_comparable"] is True
     assert (first["version"], first["is_comparable"], first["data_hash"]) == (1, False, "aaa")
     assert latest["measures"]["ages.ibs"] == 0.25 and latest["measures"]["wave.next_day.ratio"] is None
     assert (latest["failed"], latest["left"], latest["cleaned"]) == ([], None, None)
     assert latest["registered_unix_s"] >= first["registered_unix_s"] > 1.7e9
-    assert objects("versions", "--store", str(store)) == [latest, first]
-    assert refused("versions", "other", "--store", str(store)).startswith("error: the registered model must be one of")
-    assert refused("versions", "--store", str(store / "none")).startswith("error: ")
+    assert objects("model", "list", "--store", str(store)) == [latest, first]
+    assert refused("model", "list", "other", "--store", str(store)).startswith("error: the registered model must be")
+    assert refused("model", "list", "--store", str(store / "none")).startswith("error: ")
 
 
 def test_status_is_one_object(made: Made, store: Path, tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=7))
-    empty, = objects("status", "--store", str(store))
+    empty, = objects("store", "status", "--store", str(store))
     assert (empty["store"], empty["models"], empty["last_run"]) == (str(store), [], None)
     bundle = made_store(made, store, "m")
     tracker.set_alias("m", CHALLENGER, 1)
     tracker.tag_version("m", 1, "gate.accuracy", "FAILED: worse")
     with tracker.run("retrain made", {}):
         pass
-    found, = objects("status", "--store", str(store))
+    found, = objects("store", "status", "--store", str(store))
     model, = found["models"]
     champion, challenger = model[CHAMPION], model[CHALLENGER]
     assert (champion["version"], champion["is_gone"], champion["trace"]) == (2, False, "made")
@@ -69,7 +69,7 @@ def test_status_is_one_object(made: Made, store: Path, tracker: Tracker, monkeyp
     run = found["last_run"]
     assert (run["name"], run["status"]) == ("retrain made", "finished") and run["took_s"] >= 0.0
     assert found["disk_bytes"]["mlflow.db"] > 1_000 and found["free_bytes"] == 7
-    assert refused("status", "--store", str(store / "none")).startswith("error: ")
+    assert refused("store", "status", "--store", str(store / "none")).startswith("error: ")
 
 
 def test_a_trace_is_described_in_numbers(tmp_path: Path) -> None:
@@ -90,17 +90,18 @@ def test_a_trace_is_described_in_numbers(tmp_path: Path) -> None:
 def test_a_check_says_what_would_be_read(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text(TABLE)
-    guessed = json.loads(CliRunner().invoke(app, ["trace", "check", str(table), "--json"]).stdout)
+    guessed = json.loads(CliRunner().invoke(app, ["check", str(table), "--json"]).stdout)
     assert guessed["column_map_toml"] == table.with_name("table.csv.toml").read_text()
-    found, = objects("trace", "check", str(table))
+    found, = objects("check", str(table))
     assert {each["column"]: each["role"] for each in found["columns"]}["owner"] == "owner"
     assert (found["first_s"], found["n_requests"], found["n_running"], found["is_dated"]) == (0, 24, 8, False)
     assert found["horizon_s"] >= found["last_s"] and found["n_read"] == 24
-    assert found["next"] == f"sojourn retrain --trace {table} --reader csv"
+    assert found["next"] == [f"sojourn {each} {table} --reader csv" for each in ("gain", "train")]
     table.write_text("id,arrival\nr1,x\n")
-    assert refused("trace", "check", str(table)).startswith("error: ")
+    assert refused("check", str(table)).startswith("error: ")
 
 
-@pytest.mark.parametrize("command", [("versions",), ("status",), ("trace", "check"), ("trace", "describe")])
+@pytest.mark.parametrize("command", [("model", "list"), ("store", "status"), ("check",), ("trace", "describe"),
+                                     ("gain",)])
 def test_the_help_names_it(command: tuple[str, ...]) -> None:
     assert "--json" in CliRunner().invoke(app, [*command, "--help"]).stdout
