@@ -121,10 +121,6 @@ class ImportedCommands(TyperGroup):
                                     context_settings=_WIDTH, rich_markup_mode=None)
         return None if found is None else imported(name, found)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """All names, in the order of help."""
-        return list(self._tree)
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write names and sentences."""
         with formatter.section("Commands"):

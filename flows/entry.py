@@ -6,8 +6,9 @@ import sys
 import traceback
 from importlib import import_module
 
-DIRECT = {("serve", "extender"): "sojourn.serving.extender", ("serve", "warm"): "sojourn.serving.live.warming"}
-"""Commands that need no command line library: a scheduler's image has none. By words: the module of `main`."""
+DIRECT = {("serve", "extender"): ("sojourn.serving.extender", "main"),
+          ("serve", "warm"): ("sojourn.serving.live", "warm_main")}
+"""Commands that need no command line library: a scheduler's image has none. By words: module and function."""
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
 _OF_SERVE = frozenset({"anyio", "click", "h11", "starlette", "uvicorn"})
 
@@ -18,7 +19,8 @@ def main() -> None:
     try:
         words = tuple(arguments[:2])
         if words in DIRECT:
-            sys.exit(import_module(DIRECT[words]).main(arguments[2:], f"sojourn {' '.join(words)}"))
+            module, name = DIRECT[words]
+            sys.exit(getattr(import_module(module), name)(arguments[2:], f"sojourn {' '.join(words)}"))
         from sojourn.flows.cli import app
 
         try:

@@ -176,9 +176,9 @@ def extender(context: typer.Context) -> None:
 
 def warm(context: typer.Context) -> None:
     """Compile what a predictor's first start would compile, once, and keep it."""
-    from sojourn.serving.live.warming import main
+    from sojourn.serving.live import warm_main
 
-    raise typer.Exit(main(context.args, "sojourn serve warm"))
+    raise typer.Exit(warm_main(context.args, "sojourn serve warm"))
 
 
 N_ROWS_MAX = 12

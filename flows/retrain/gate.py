@@ -99,7 +99,7 @@ def next_steps(reasons: Sequence[Reason], name: str, version: int | None = None)
 
     >>> for step in next_steps((Reason.LEVEL,), "sojourn-lifetime", 3): print(step)
     Record for longer, or give columns that say more of a request: the model is not shown to be more accurate than what the failed gate compares it with.
-    To serve this version all the same: sojourn model pull models:/sojourn-lifetime/3 FOLDER, then Predictor.load("FOLDER").
+    To serve it all the same: sojourn model pull models:/sojourn-lifetime/3 FOLDER, then Predictor.load("FOLDER").
     """  # noqa: E501
     steps = [words for reason, words in _STEPS.items() if reason in reasons][:_MOST_STEPS]
     if reasons and _HARMLESS.issuperset(reasons):

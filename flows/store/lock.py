@@ -31,6 +31,7 @@ TIMEOUT_S = 600.0
 """Longer than the upgrade of a large database takes; who still waits then waits for a process that hangs."""
 _PAUSE_S, _FIRST_WORD_S, _NEXT_WORD_S = 0.1, 1.0, 30.0
 _N_BYTES_MAX = 4_096
+_GROUPS = [[name] for name in ("model", "serve", "trace", "usage", "store", "lab")]
 USE = "use.lock"
 """The file of the lock of use; it holds the store's id."""
 _used: dict[tuple[int, Path], int] = {}
@@ -119,7 +120,7 @@ def is_locked(file: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 def whoami() -> dict[str, str | int]:
     """Host, pid, command and time of now (UTC) of this process; the command without its arguments."""
-    words = [Path(sys.argv[0]).name if sys.argv else "", *sys.argv[1:2]]
+    words = [Path(sys.argv[0]).name if sys.argv else "", *sys.argv[1:3 if sys.argv[1:2] in _GROUPS else 2]]
     command = " ".join(word for word in words if word and not word.startswith("-")) or "python"
     return {"host": socket.gethostname(), "pid": os.getpid(), "command": command,
             "since": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")}

@@ -49,7 +49,7 @@ def test_every_preset_is_a_grid(name: str) -> None:
 
 def test_an_unknown_preset_is_refused_before_the_simulator_is_loaded() -> None:
     script = ("import sys; from typer.testing import CliRunner; from sojourn.flows.cli import app\n"
-              "found = CliRunner().invoke(app, ['compare', '--preset', 'everything'])\n"
+              "found = CliRunner().invoke(app, ['gain', '--preset', 'everything'])\n"
               "heavy = sorted({'numba', 'pandas'} & set(sys.modules))\n"
               "print(found.exit_code, found.stderr.split(',')[0], heavy)")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -13,17 +13,17 @@ from sojourn.flows.retrain.gates import Difference, Jury, better_gate
 from sojourn.flows.retrain.promote import Promotion, described
 from sojourn.flows.retrain.report import print_run, print_standing
 
-SERVED = 'To serve this version all the same: sojourn model pull models:/m/3 FOLDER, then Predictor.load("FOLDER").'
+SERVED = 'To serve it all the same: sojourn model pull models:/m/3 FOLDER, then Predictor.load("FOLDER").'
 
 
 @pytest.mark.parametrize(("reasons", "words"), [
     ((), []),
     ((Reason.FEW_ENDS,), ["Record for longer: "]),
-    ((Reason.NOT_SIMULATED,), ["Run it with the simulation", "To serve this version"]),
+    ((Reason.NOT_SIMULATED,), ["Run it with the simulation", "To serve it"]),
     ((Reason.NO_EFFECT,), ["Give the hosts of your cluster (--host-cpu-cores, --host-mem-gib) and how full",
-                           "To serve this version"]),
-    ((Reason.PLACEMENT_NOT_SHOWN,), ["Give the hosts of your cluster", "To serve this version"]),
-    ((Reason.LEVEL,), ["Record for longer, or give columns", "To serve this version"]),
+                           "To serve it"]),
+    ((Reason.PLACEMENT_NOT_SHOWN,), ["Give the hosts of your cluster", "To serve it"]),
+    ((Reason.LEVEL,), ["Record for longer, or give columns", "To serve it"]),
     # what is wrong with the file, the columns or the registry is not to be served
     ((Reason.OTHER,), ["See the failed gates"]),
     ((Reason.LEVEL, Reason.OTHER), ["Record for longer, or give columns", "See the failed gates"]),
@@ -31,7 +31,7 @@ SERVED = 'To serve this version all the same: sojourn model pull models:/m/3 FOL
     # two at most, the first ones first
     ((Reason.LEVEL, Reason.PLACEMENT_NOT_SHOWN, Reason.NO_EFFECT),
      ["Give the hosts of your cluster (--host-cpu-cores, --host-mem-gib) and how full", "Give the hosts",
-      "To serve this version"]),
+      "To serve it"]),
 ])  # fmt: skip
 def test_the_reasons_choose_the_sentences(reasons: tuple[Reason, ...], words: list[str]) -> None:
     told = next_steps(reasons, "m", 3)

@@ -194,7 +194,7 @@ def test_what_was_stopped_with_its_schedule_ends_in_mlflow(monkeypatch: pytest.M
 
 SERVER = prefect_server.__module__.encode()
 """The program of Prefect's temporary server, in the command of its process."""
-SETTINGS = "n_requests = 2000\nis_simulated = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
+SETTINGS = "n_requests = 2000\nsimulate = false\nn_draws = 0\nn_threads = 1\nmodel_name = \"m\"\n"
 
 
 @contextmanager

@@ -46,8 +46,8 @@ def test_the_default_families_are_five_and_any_of_the_registry_may_be_asked_for(
     ({"trace": Path("x.csv"), "reader": "csv", "timezone": "CEST"}, "timezone must be an IANA name"),
     ({"trace": Path("x.txt"), "reader": "slurm", "timezone": "CEST"}, "timezone must be an IANA name"),
     ({"trace": Path("x.txt"), "reader": "slurm", "column_map": ("arrival=Start",)}, "got reader 'slurm'"),
-    ({"trace": Path("x.swf")}, "give --reader NAME, got trace 'x.swf' without one"),
-    ({"reader": "swf"}, "trace must be given with a reader: give --trace PATH, got reader 'swf' without one"),
+    ({"trace": Path("x.txt")}, "reader must be given with --reader NAME"),
+    ({"reader": "swf"}, "trace must be given with a reader: give the FILE, got reader 'swf' without one"),
     ({"load": 0.0}, "load"),
     ({"store": Path("/data/a?b")}, r"store must be a path without a question mark, got '/data/a\?b'"),
     *(({"tracking_uri": uri}, rf"must be sqlite:///PATH without a user or a query, got {shown} \[") for uri, shown in (
