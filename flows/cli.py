@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sojourn import __version__
-from sojourn.flows.entry import DIRECT
 from sojourn.flows.process import show_what_can_be_shown
 
 show_what_can_be_shown()
@@ -19,11 +18,12 @@ _WIDTH = {"max_content_width": 120}
 
 
 class Leaf(NamedTuple):
-    """A command: the function of a file of `flows/commands`, and its first sentence, which help shows without it."""
+    """A command: function of a file of `flows/commands`, and its first sentence. is_parsed: else it reads its words."""
 
     file: str
     function: str
     about: str
+    is_parsed: bool = True
 
 
 class Branch(NamedTuple):
@@ -61,10 +61,11 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
     })),
     "serve": Branch("Answer a scheduler or other programs.", MappingProxyType({
         "extender": Leaf("serve", "extender", "Serve a bundle as a Kubernetes scheduler extender, on the loopback "
-                                              "interface by default."),
+                                              "interface by default.", is_parsed=False),
         "annotate": Leaf("serve", "annotate", "Write how long running pods or jobs will run, at most, as annotations "
                                               "that other programs read."),
-        "warm": Leaf("serve", "warm", "Compile what a predictor's first start would compile, once, and keep it."),
+        "warm": Leaf("serve", "warm", "Compile what a predictor's first start would compile, once, and keep it.",
+                     is_parsed=False),
     })),
     "trace": Branch("Describe, convert, make and fetch traces.", MappingProxyType({
         "describe": Leaf("trace", "describe", "A trace's requests, lifetimes, owners and use of its hosts, and what "
@@ -141,10 +142,9 @@ def imported(name: str, leaf: Leaf) -> Any:
     from sojourn.flows.commands.options import RegistryCommand
 
     function = getattr(import_module(f"sojourn.flows.commands.{leaf.file}"), leaf.function)
-    is_direct = ("serve", name) in DIRECT
     one = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    settings = {"allow_extra_args": True, "ignore_unknown_options": True} if is_direct else None
-    one.command(name, cls=RegistryCommand, add_help_option=not is_direct, context_settings=settings)(function)
+    settings = {"allow_extra_args": True, "ignore_unknown_options": True} if not leaf.is_parsed else None
+    one.command(name, cls=RegistryCommand, add_help_option=leaf.is_parsed, context_settings=settings)(function)
     made = typer.main.get_command(one)
     made.name = name
     return made

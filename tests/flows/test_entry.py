@@ -30,7 +30,8 @@ def test_the_extender_needs_two_libraries_for_http_alone() -> None:
     assert error == f"error: sojourn serve extender needs uvicorn, which is not installed: {HOW} '.[serve]'\n"
 
 
-@pytest.mark.parametrize("arguments", [("check", "."), ("trace", "describe", "."), ("lab", "evaluate"), ("store", "ui")])
+@pytest.mark.parametrize("arguments", [("check", "."), ("trace", "describe", "."), ("lab", "evaluate"),
+                                       ("store", "ui")])
 def test_other_commands_name_their_extra(arguments: tuple[str, ...]) -> None:
     code, _, error = run_without(OF_PIPELINE, *arguments)
     assert code == 2
