@@ -27,7 +27,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.placement.workloads import WorkloadSpec, positions_of
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings, fit_refresh
+from sojourn.models.lifetime import LIFETIME_MODELS, EventLog, FitSettings, fit_refresh
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import RefreshModel
@@ -271,7 +271,8 @@ _Made = tuple[FeatureRows, CurveTable, tuple[Anew, ...]]
 
 def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> _Made:
     rows, split = known.rows, known.split
-    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=rows.names)
+    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=rows.names,
+                           log=EventLog.of(rows, known.encoder.history))
     model = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings)
     asked = _asked(rows, split)
     if not predictor.is_refreshed:

@@ -32,6 +32,7 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import (
     LIFETIME_MODELS,
     AgeGain,
+    EventLog,
     FitSettings,
     HazardModel,
     LifetimeModel,
@@ -269,7 +270,9 @@ def train(settings: TrainSettings, features: Features) -> Training:
 
 def fit_settings(settings: TrainSettings, features: Features) -> FitSettings:
     """The arguments of every family's fit besides its windows."""
-    return FitSettings(backoff_keys(features.encoder), settings.n_threads, settings.seed, names=features.rows.names)
+    rows = features.rows
+    return FitSettings(backoff_keys(features.encoder), settings.n_threads, settings.seed, names=rows.names,
+                       log=EventLog.of(rows, features.encoder.history))
 
 
 def tell_limits(split: Split, features: Features) -> None:

@@ -8,17 +8,27 @@ from types import MappingProxyType
 
 from sojourn.models.lifetime.baselines import KM, REPEAT_LAST, REQUESTED_TIME
 from sojourn.models.lifetime.classes import DVLA, LAVA, ClassesModel
-from sojourn.models.lifetime.contract import Bounds, Exported, Family, FitSettings, LifetimeModel, Scores, SearchSpace
+from sojourn.models.lifetime.contract import (
+    Bounds,
+    EventLog,
+    Exported,
+    Family,
+    FitSettings,
+    LifetimeModel,
+    Scores,
+    SearchSpace,
+)
 from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Rows
 from sojourn.models.lifetime.hazard import HAZARD, MIXTURE, HazardModel
 from sojourn.models.lifetime.intervals import limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
+from sojourn.models.lifetime.online import ONLINE
 from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
 from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
 __all__ = [
     "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Bounds", "ClassesModel",
-    "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel", "LifetimeModel", "NetworkModel",
+    "EventLog", "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel", "LifetimeModel", "NetworkModel",
     "Refresh", "Rows", "Scores", "SearchSpace", "fit_refresh", "limit_text", "person_periods",
 ]  # fmt: skip
 
@@ -37,6 +47,7 @@ LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
     "mixture": MIXTURE,
     "dvla-classes": DVLA,
     "lava-classes": LAVA,
+    "online": ONLINE,
 })
 """Name in configs, MLflow and figures -> family, in the order of tables; add a new one last."""
 

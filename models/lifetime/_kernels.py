@@ -1,4 +1,4 @@
-"""Compiled loop over rows with limit axis: the intervals in which each row was at risk."""
+"""Compiled loops: the intervals in which rows with limit axis were at risk; the replay of a trace through habits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from sojourn.serving.curves import fill_limit_axis
 from sojourn.serving.inputs import has_limit
 from sojourn.serving.kernel import kernel
+from sojourn.serving.live.habits import advance, begin, fill_hazards, finish
 
 
 @kernel
@@ -34,3 +35,41 @@ def fill_limit_periods(edges, shares, limit_s, entry_s, lifetime_s, is_event, id
                 weight[at] = 1.0 if is_last else seen_s / (upper_s - lower_s) * parts[place]
             at += 1
     return at
+
+
+@kernel
+def replay(habits, ones, decided_s, lifetime_s, is_event, seen_s, by_end, is_fresh, is_asked, hazards):
+    """Write the cumulative hazards of the rows asked for, each with what was known at its decision.
+
+    Rows are in the order of decision; by_end: rows in the order of their ends. is_fresh: bool (n,
+    levels), the node begins anew. hazards: float32 (m, J). At one second ends come before decisions.
+    """
+    n, n_levels = is_fresh.shape
+    known = np.empty(hazards.shape[1])
+    n_ended = n_asked = 0
+    for row in range(n + 1):
+        now_s = decided_s[row] if row < n else np.inf
+        while n_ended < n:
+            one = by_end[n_ended]
+            end_s = ones.start_s[one] + lifetime_s[one]
+            if end_s > now_s:
+                break
+            n_ended += 1
+            if ones.serial[one] >= 0:
+                advance(habits, ones, end_s)
+                finish(habits, ones, one, lifetime_s[one], is_event[one])
+        if row == n:
+            break
+        advance(habits, ones, now_s)
+        for level in range(n_levels):
+            if is_fresh[row, level]:
+                habits.counts[ones.nodes[row, level]] = 0.0
+                habits.born[ones.nodes[row, level]] = row
+        if is_asked[row]:
+            fill_hazards(habits, ones.nodes[row], known)
+            for interval in range(len(known)):
+                hazards[n_asked, interval] = known[interval]
+            n_asked += 1
+        begin(habits, ones, row, row, seen_s[row])
+        if ones.start_s[row] + lifetime_s[row] <= now_s:  # it ended within the second of its decision
+            finish(habits, ones, row, lifetime_s[row], is_event[row])

@@ -12,10 +12,11 @@ from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
+from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest
-from sojourn.serving.inputs import Encoder, Lookup
+from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class FitSettings:
 
     n_threads, seed: of the learner. params: LightGBM parameters that replace defaults. names: of
     the features, in order, for families that read a feature by its name. fitted: models by family,
-    fitted on the same windows with the same settings, for families that combine others.
+    fitted on the same windows with the same settings, for families that combine others. log: the
+    whole trace, for families that learn on after their fit.
     """
 
     idx_backoff: tuple[int, ...] = ()
@@ -33,6 +35,23 @@ class FitSettings:
     params: dict[str, Any] | None = None
     names: tuple[str, ...] = ()
     fitted: Mapping[str, LifetimeModel] = field(default_factory=dict)
+    log: EventLog | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventLog:
+    """What happened when, of every row of a trace: a model reads of it only what came before each prediction.
+
+    rows: of the whole trace, in the order of decision; `Examples.idx_row` names them. is_owner: of each history key.
+    """
+
+    rows: FeatureRows
+    is_owner: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, rows: FeatureRows, history: HistoryDefinition) -> EventLog:
+        """From feature rows and the definition of their history."""
+        return cls(rows, tuple(key.kind == "owner" for key in history.keys))
 
 
 Scores = Callable[[np.ndarray], np.ndarray]

@@ -1,0 +1,244 @@
+"""What each owner's requests do of late: discrete hazards over nested keys, counted as they run and end.
+
+There is no fit. Each key of a request has a node: all requests, each owner, the finest owner with
+the limit, and with the whole shape. In each interval a node counts the requests that came through
+or ended there, with a slow and a fast memory; old ones fade by each new one. So running requests
+count up to their ages, late intervals fade no faster than they are visited, and an idle owner keeps
+its habits. A request's hazard starts from that of all and is drawn to each node in turn, as far as
+the node has counts. The same functions replay a trace and serve; with numba they are compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.serving.curves import HALF_S
+from sojourn.serving.curves.formulas import WIDTH_MIN_S
+from sojourn.serving.inputs import has_limit
+from sojourn.serving.kernel import register_jitable
+
+HAZARD_TOP = 1.0 - 1e-12
+"""The largest hazard of an interval, so that its cumulative hazard is finite."""
+N_NODES_MAX = 20_000
+"""The most nodes of a level; beyond it the one with the oldest last arrival is removed."""
+_MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 63) - 1
+
+
+class HabitRules(NamedTuple):
+    """Constants. memory: requests in an interval after which a count weighs 1/e, of all requests (`all_memory`), and
+    of a node's slow and fast counts. prior: weight of the coarser hazard, in requests, beside slow and fast counts.
+    """
+
+    all_memory: float = 4_000.0
+    memory: float = 512.0
+    fast_memory: float = 2.0
+    prior: float = 16.0
+    fast_prior: float = 4.0
+
+
+class Habits(NamedTuple):
+    """edges: float64 (J + 1,) s; shares: float64 (K + 1,) of the limit, or empty; base: float64 (J + K,), the hazards
+    before anything is counted. rules: float64 (5,), `HabitRules`. counts: float64 (S, J + K, 4), of each node at risk
+    and ended, slow, then fast; node 0 is of all. born: int64 (S,), the first admission of the node's present key.
+    """
+
+    edges: np.ndarray
+    shares: np.ndarray
+    base: np.ndarray
+    rules: np.ndarray
+    counts: np.ndarray
+    born: np.ndarray
+
+
+class OpenOnes(NamedTuple):
+    """Requests that run, by place: start_s float64, limit_s float64, interval int64, serial int64 (-1 = none), nodes
+    int64 (n, levels). Heap of their next edges: due_s float64, due_place and due_serial int64; size: int64 (1,).
+    """
+
+    start_s: np.ndarray
+    limit_s: np.ndarray
+    interval: np.ndarray
+    serial: np.ndarray
+    nodes: np.ndarray
+    due_s: np.ndarray
+    due_place: np.ndarray
+    due_serial: np.ndarray
+    size: np.ndarray
+
+
+def joined_code(first: Any, second: Any) -> Any:
+    """The code of two codes together, 63 bits: of Python's numbers, or of uint64 arrays.
+
+    >>> joined_code(1, 2) == int(joined_code(np.array([1], np.uint64), np.array([2], np.uint64))[0])
+    True
+    """
+    if isinstance(first, np.ndarray):
+        mixed = (first * np.uint64(_MIX)) ^ ((first >> np.uint64(29)) + second * np.uint64(0xBF58476D1CE4E5B9))
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(_MIX)
+        return (mixed ^ (mixed >> np.uint64(31))) & np.uint64(_MASK)
+    whole = (1 << 64) - 1
+    one = (first * _MIX & whole) ^ ((first >> 29) + second * 0xBF58476D1CE4E5B9 & whole)
+    one = (one ^ (one >> 32)) * _MIX & whole
+    return (one ^ (one >> 31)) & _MASK
+
+
+def new_habits(edges: np.ndarray, shares: np.ndarray, base: np.ndarray, rules: HabitRules, n_nodes: int) -> Habits:
+    """Habits of so many nodes without counts."""
+    return Habits(edges, shares, base, np.array(rules, np.float64), np.zeros((n_nodes, len(base), 4)),
+                  np.full(n_nodes, -1, np.int64))
+
+
+def new_open(n: int, n_levels: int) -> OpenOnes:
+    """Room for n running requests, with nodes at so many levels below that of all."""
+    return OpenOnes(np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.full(n, -1, np.int64),
+                    np.full((n, n_levels), -1, np.int64), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64),
+                    np.zeros(1, np.int64))
+
+
+@register_jitable
+def first_interval(limit_s: float, habits: Habits) -> int:
+    """The interval in which a request with this limit begins."""
+    if len(habits.shares) and has_limit(limit_s) and habits.shares[0] * limit_s - HALF_S < WIDTH_MIN_S:
+        return len(habits.edges) - 1
+    return 0
+
+
+@register_jitable
+def interval_end(interval: int, limit_s: float, habits: Habits) -> tuple[float, float, int]:
+    """The uptime at which an interval ends, s; its part of the whole interval; and the interval after it.
+
+    Infinite beyond the last. The axis is that of `serving.curves.fill_limit_axis`.
+    """
+    edges, shares = habits.edges, habits.shares
+    n_ages = len(edges) - 1
+    if not (len(shares) and has_limit(limit_s)):
+        return (math.inf, 0.0, interval) if interval >= n_ages else (edges[interval + 1], 1.0, interval + 1)
+    if interval >= n_ages:
+        idx = interval - n_ages
+        if idx >= len(shares) - 1:
+            return math.inf, 0.0, interval
+        return shares[idx + 1] * limit_s - HALF_S, 1.0, interval + 1
+    switch_s, lower_s, upper_s = shares[0] * limit_s - HALF_S, edges[interval], edges[interval + 1]
+    if switch_s < upper_s or interval == n_ages - 1:
+        return switch_s, (switch_s - lower_s) / (upper_s - lower_s), n_ages
+    return upper_s, 1.0, n_ages if switch_s - upper_s < WIDTH_MIN_S else interval + 1
+
+
+@register_jitable
+def count_one(habits: Habits, nodes: Any, serial: int, interval: int, part: float, ended: float) -> None:
+    """Count one request in an interval, at all of its nodes that still have its keys."""
+    rules, counts = habits.rules, habits.counts
+    fade = min(part / rules[0], 0.5)
+    counts[0, interval, 0] += part - fade * counts[0, interval, 0]
+    counts[0, interval, 1] += ended - fade * counts[0, interval, 1]
+    slow, fast = min(part / rules[1], 0.5), min(part / rules[2], 0.5)
+    for level in range(len(nodes)):
+        node = nodes[level]
+        if node >= 0 and serial >= habits.born[node]:
+            counts[node, interval, 0] += part - slow * counts[node, interval, 0]
+            counts[node, interval, 1] += ended - slow * counts[node, interval, 1]
+            counts[node, interval, 2] += part - fast * counts[node, interval, 2]
+            counts[node, interval, 3] += ended - fast * counts[node, interval, 3]
+
+
+@register_jitable
+def fill_hazards(habits: Habits, nodes: Any, hazards: Any) -> None:
+    """Write the cumulative hazards (J + K,) of a request with these nodes; -1 = none."""
+    rules, counts = habits.rules, habits.counts
+    prior, fast_prior = rules[3], rules[4]
+    for interval in range(len(habits.base)):
+        hazard = (counts[0, interval, 1] + prior * habits.base[interval]) / (counts[0, interval, 0] + prior)
+        for level in range(len(nodes)):
+            node = nodes[level]
+            if node >= 0 and counts[node, interval, 0] > 0.0:
+                hazard = (counts[node, interval, 1] + prior * hazard) / (counts[node, interval, 0] + prior)
+                hazard = (counts[node, interval, 3] + fast_prior * hazard) / (counts[node, interval, 2] + fast_prior)
+        hazards[interval] = -math.log1p(-min(hazard, HAZARD_TOP))
+
+
+@register_jitable
+def push_due(ones: OpenOnes, due_s: float, place: int, serial: int) -> None:
+    """Put a request's next edge into the heap."""
+    at = ones.size[0]
+    ones.size[0] += 1
+    while at > 0:
+        above = (at - 1) // 2
+        if ones.due_s[above] <= due_s:
+            break
+        ones.due_s[at], ones.due_place[at] = ones.due_s[above], ones.due_place[above]
+        ones.due_serial[at] = ones.due_serial[above]
+        at = above
+    ones.due_s[at], ones.due_place[at], ones.due_serial[at] = due_s, place, serial
+
+
+@register_jitable
+def pop_due(ones: OpenOnes) -> None:
+    """Remove the first edge of the heap."""
+    ones.size[0] -= 1
+    n, at = ones.size[0], 0
+    due_s, place, serial = ones.due_s[n], ones.due_place[n], ones.due_serial[n]
+    while True:
+        below = 2 * at + 1
+        if below >= n:
+            break
+        if below + 1 < n and ones.due_s[below + 1] < ones.due_s[below]:
+            below += 1
+        if due_s <= ones.due_s[below]:
+            break
+        ones.due_s[at], ones.due_place[at] = ones.due_s[below], ones.due_place[below]
+        ones.due_serial[at] = ones.due_serial[below]
+        at = below
+    ones.due_s[at], ones.due_place[at], ones.due_serial[at] = due_s, place, serial
+
+
+@register_jitable
+def advance(habits: Habits, ones: OpenOnes, now_s: float) -> None:
+    """Count who came through the end of an interval before `now_s`."""
+    while ones.size[0] > 0 and ones.due_s[0] < now_s:
+        place, serial = ones.due_place[0], ones.due_serial[0]
+        pop_due(ones)
+        if ones.serial[place] != serial:  # it ended
+            continue
+        interval, limit_s = ones.interval[place], ones.limit_s[place]
+        _, part, following = interval_end(interval, limit_s, habits)
+        count_one(habits, ones.nodes[place], serial, interval, part, 0.0)
+        ones.interval[place] = following
+        upper_s = interval_end(following, limit_s, habits)[0]
+        if upper_s < math.inf:
+            push_due(ones, ones.start_s[place] + upper_s, place, serial)
+
+
+@register_jitable
+def begin(habits: Habits, ones: OpenOnes, place: int, serial: int, seen_s: float) -> None:
+    """Follow the request at `place`, whose start, limit and nodes are set, from the first whole interval after its
+    uptime `seen_s` on. serial: of its admission, rising."""
+    ones.serial[place] = serial
+    limit_s = ones.limit_s[place]
+    interval = first_interval(limit_s, habits)
+    lower_s = 0.0
+    upper_s, _, following = interval_end(interval, limit_s, habits)
+    while lower_s < seen_s and upper_s < math.inf:
+        interval, lower_s = following, upper_s
+        upper_s, _, following = interval_end(interval, limit_s, habits)
+    ones.interval[place] = interval
+    if upper_s < math.inf:
+        push_due(ones, ones.start_s[place] + upper_s, place, serial)
+
+
+@register_jitable
+def finish(habits: Habits, ones: OpenOnes, place: int, lifetime_s: float, is_event: bool) -> None:
+    """Count the end of the request at `place`, and follow it no longer; without an event it only leaves."""
+    serial, limit_s = ones.serial[place], ones.limit_s[place]
+    ones.serial[place] = -1
+    if not is_event:
+        return
+    interval = first_interval(limit_s, habits)
+    upper_s, _, following = interval_end(interval, limit_s, habits)
+    while upper_s < lifetime_s:
+        interval = following
+        upper_s, _, following = interval_end(interval, limit_s, habits)
+    if upper_s < math.inf:
+        count_one(habits, ones.nodes[place], serial, interval, 1.0, 1.0)
