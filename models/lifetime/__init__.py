@@ -22,7 +22,7 @@ from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Rows
 from sojourn.models.lifetime.hazard import HAZARD, MIXTURE, HazardModel
 from sojourn.models.lifetime.intervals import limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
-from sojourn.models.lifetime.online import ONLINE
+from sojourn.models.lifetime.online import BLEND, ONLINE
 from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
 from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
@@ -48,6 +48,7 @@ LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
     "dvla-classes": DVLA,
     "lava-classes": LAVA,
     "online": ONLINE,
+    "blend": BLEND,
 })
 """Name in configs, MLflow and figures -> family, in the order of tables; add a new one last."""
 

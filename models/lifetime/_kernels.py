@@ -7,7 +7,7 @@ import numpy as np
 from sojourn.serving.curves import fill_limit_axis
 from sojourn.serving.inputs import has_limit
 from sojourn.serving.kernel import kernel
-from sojourn.serving.live.habits import advance, begin, fill_hazards, finish
+from sojourn.serving.live.habits import advance, begin, fill_hazards, fill_weights, finish
 
 
 @kernel
@@ -38,14 +38,17 @@ def fill_limit_periods(edges, shares, limit_s, entry_s, lifetime_s, is_event, id
 
 
 @kernel
-def replay(habits, ones, decided_s, lifetime_s, is_event, seen_s, by_end, is_fresh, is_asked, hazards):
-    """Write the cumulative hazards of the rows asked for, each with what was known at its decision.
+def replay(habits, ones, blend, decided_s, lifetime_s, is_event, seen_s, by_end, is_fresh, is_asked, hazards, weights):
+    """Write the cumulative hazards of the rows asked for, each with what was known at its decision, and the weights
+    of the model of the blend.
 
     Rows are in the order of decision; by_end: rows in the order of their ends. is_fresh: bool (n,
-    levels), the node begins anew. hazards: float32 (m, J). At one second ends come before decisions.
+    levels), the node begins anew. hazards: float32 (m, J); weights: float32 (m, buckets). At one
+    second ends come before decisions.
     """
     n, n_levels = is_fresh.shape
-    known = np.empty(hazards.shape[1])
+    first, n_weighed = blend.places[1], len(blend.is_weighed)
+    known, weight = np.empty(hazards.shape[1]), np.empty(weights.shape[1])
     n_ended = n_asked = 0
     for row in range(n + 1):
         now_s = decided_s[row] if row < n else np.inf
@@ -56,20 +59,30 @@ def replay(habits, ones, decided_s, lifetime_s, is_event, seen_s, by_end, is_fre
                 break
             n_ended += 1
             if ones.serial[one] >= 0:
-                advance(habits, ones, end_s)
-                finish(habits, ones, one, lifetime_s[one], is_event[one])
+                advance(habits, ones, blend, end_s)
+                finish(habits, ones, blend, one, lifetime_s[one], is_event[one])
         if row == n:
             break
-        advance(habits, ones, now_s)
+        advance(habits, ones, blend, now_s)
+        nodes = ones.nodes[row]
         for level in range(n_levels):
             if is_fresh[row, level]:
-                habits.counts[ones.nodes[row, level]] = 0.0
-                habits.born[ones.nodes[row, level]] = row
+                habits.counts[nodes[level]] = 0.0
+                blend.sums[nodes[level]] = 0.0
+                habits.born[nodes[level]] = row
+        is_weighed = first <= row < first + n_weighed
+        if is_asked[row] or is_weighed:
+            fill_hazards(habits, nodes, known)
+            if is_weighed:
+                for interval in range(len(known)):
+                    blend.known[row - first, interval] = known[interval]
         if is_asked[row]:
-            fill_hazards(habits, ones.nodes[row], known)
+            fill_weights(blend, nodes, weight)
             for interval in range(len(known)):
                 hazards[n_asked, interval] = known[interval]
+            for bucket in range(len(weight)):
+                weights[n_asked, bucket] = weight[bucket]
             n_asked += 1
         begin(habits, ones, row, row, seen_s[row])
         if ones.start_s[row] + lifetime_s[row] <= now_s:  # it ended within the second of its decision
-            finish(habits, ones, row, lifetime_s[row], is_event[row])
+            finish(habits, ones, blend, row, lifetime_s[row], is_event[row])

@@ -3,6 +3,8 @@
 The curve of a request is that of the counts at its decision, by what had ended and what still ran
 then. So the model goes on counting through the windows that judge it, in the order of events, as a
 live service would. A few constants are chosen on the validation window.
+
+`blend`: the hazards of `hazard` and `online`, weighted by the latest losses of both at each owner.
 """
 
 from __future__ import annotations
@@ -14,14 +16,23 @@ from typing import Self
 
 import numpy as np
 
-from sojourn.features.split import Examples
+from sojourn.features.split import Examples, known_at
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime._kernels import replay
 from sojourn.models.lifetime.contract import EventLog, Family, FitSettings
+from sojourn.models.lifetime.hazard import HazardModel, buckets_of
 from sojourn.models.lifetime.intervals import Axis, limit_place_of
 from sojourn.models.measures import BrierOverAges
 from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
-from sojourn.serving.live.habits import N_NODES_MAX, HabitRules, joined_code, new_habits, new_open
+from sojourn.serving.live.habits import (
+    N_NODES_MAX,
+    BlendRules,
+    HabitRules,
+    joined_code,
+    new_blend,
+    new_habits,
+    new_open,
+)
 
 GRID: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("memory", (64.0, 512.0, 2_048.0)), ("fast_prior", (2.0, 4.0, 8.0)), ("fast_memory", (2.0, 4.0)),
@@ -33,11 +44,12 @@ N_ROWS_MAX = 5_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Requests in the order of decision, with codes of their keys at each level.
+    """Requests in the order of decision, with their nodes at each level.
 
     decided_s, start_s, lifetime_s, seen_s: float64 (n,); seen_s: the uptime when first observed.
-    is_event: bool (n,). codes: int64 (n, levels), -1 = none, from coarse to fine. limit_s: float64
-    (n,), NaN = none. idx_row: int64 (n,), the rows of the trace.
+    is_event: bool (n,). limit_s: float64 (n,), NaN = none. idx_row: int64 (n,), the rows of the
+    trace. nodes: int64 (n, levels), -1 = none, from coarse to fine; is_fresh: bool (n, levels), the
+    node begins anew. n_nodes: with that of all. owner_level: of the finest owner, -1 = none.
     """
 
     decided_s: np.ndarray
@@ -45,9 +57,12 @@ class Events:
     lifetime_s: np.ndarray
     seen_s: np.ndarray
     is_event: np.ndarray
-    codes: np.ndarray
     limit_s: np.ndarray
     idx_row: np.ndarray
+    nodes: np.ndarray
+    is_fresh: np.ndarray
+    n_nodes: int
+    owner_level: int
 
     @classmethod
     def of_log(cls, log: EventLog, limit_place: int) -> Events:
@@ -58,8 +73,8 @@ class Events:
         limit_s = rows.features[:, limit_place] if limit_place >= 0 else np.full(len(rows), np.nan)
         return cls(rows.decided_s.astype(np.float64), rows.arrival_s.astype(np.float64),
                    np.maximum(rows.lifetime_s, 1).astype(np.float64),
-                   np.maximum(begin_s - rows.arrival_s, 0).astype(np.float64), rows.is_event,
-                   level_codes(owners, limit_s), limit_s, np.arange(len(rows)))
+                   np.maximum(begin_s - rows.arrival_s, 0).astype(np.float64), rows.is_event, limit_s,
+                   np.arange(len(rows)), *nodes_of(level_codes(owners, limit_s)), max(len(owners) - 1, 0) - 1)
 
     @classmethod
     def of_examples(cls, examples: Examples, settings: FitSettings, limit_place: int) -> Events:
@@ -68,9 +83,10 @@ class Events:
         codes = level_codes([examples.keys[idx] for idx in settings.idx_backoff], limit_s)
         decided_s = examples.arrival_s + examples.entry_s
         order = np.argsort(decided_s, kind="stable")
-        return cls(*(values[order] for values in (
+        labels = (values[order] for values in (
             decided_s, examples.arrival_s.astype(np.float64), examples.lifetime_s, examples.entry_s, examples.is_event,
-            codes, limit_s, examples.idx_row)))
+            limit_s, examples.idx_row))
+        return cls(*labels, *nodes_of(codes[order]), max(len(settings.idx_backoff) - 1, 0) - 1)
 
     def places(self, idx_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The place of each row of the trace among these, int64 (m,), and whether it is one of them."""
@@ -78,21 +94,46 @@ class Events:
         at = order[np.minimum(np.searchsorted(self.idx_row, idx_row, sorter=order), len(order) - 1)]
         return at, self.idx_row[at] == idx_row
 
-    def hazards(self, axis: Axis, rules: HabitRules, is_asked: np.ndarray) -> np.ndarray:
-        """Cumulative hazards of the rows asked for, float32 (m, J + K)."""
-        n, n_levels = self.codes.shape
-        nodes, is_fresh, n_nodes = _nodes(self.codes)
+    def replayed(self, axis: Axis, rules: HabitRules, is_asked: np.ndarray,
+                 weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Of the rows asked for, cumulative hazards, float32 (m, J + K), and weights of the model, float32 (m, B)."""
+        n, n_levels = self.nodes.shape
         intervals = axis.intervals
         base = 1.0 / (1.0 + np.exp(-intervals.offsets))
-        habits = new_habits(intervals.edges, intervals.shares, base, rules, n_nodes)
-        ones = new_open(n, n_levels)
+        habits = new_habits(intervals.edges, intervals.shares, base, rules, self.n_nodes)
         limit_s = self.limit_s if axis.limit_place >= 0 else np.full(n, np.nan)
-        ones = ones._replace(start_s=self.start_s, limit_s=limit_s, nodes=nodes)
-        found = np.empty((int(is_asked.sum()), len(base)), np.float32)
+        ones = new_open(n, n_levels)._replace(start_s=self.start_s, limit_s=limit_s, nodes=self.nodes)
+        buckets = buckets_of(axis)
+        n_weighed = 0 if weighing is None else len(weighing.is_weighed)
+        blend = new_blend(BlendRules() if weighing is None else weighing.rules, buckets, self.owner_level,
+                          self.n_nodes, n_weighed, n - n_weighed)
+        if weighing is not None:
+            blend = blend._replace(model=weighing.model, is_weighed=weighing.is_weighed)
+        hazards = np.empty((int(is_asked.sum()), len(base)), np.float32)
+        weights = np.empty((len(hazards), blend.sums.shape[1]), np.float32)
         by_end = np.argsort(self.start_s + self.lifetime_s, kind="stable")
-        replay(habits, ones, self.decided_s, self.lifetime_s, self.is_event, self.seen_s, by_end, is_fresh, is_asked,
-               found)
-        return found
+        replay(habits, ones, blend, self.decided_s, self.lifetime_s, self.is_event, self.seen_s, by_end, self.is_fresh,
+               is_asked, hazards, weights)
+        return hazards, weights
+
+    def replayed_rows(self, axis: Axis, rules: HabitRules, rows: Examples,
+                      weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The same of examples' rows, in their order, float64."""
+        at, _ = self.places(rows.idx_row)
+        is_asked = np.zeros(len(self.idx_row), bool)
+        is_asked[at] = True
+        order = np.cumsum(is_asked)[at] - 1
+        hazards, weights = self.replayed(axis, rules, is_asked, weighing)
+        return hazards[order].astype(np.float64), weights[order].astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighing:
+    """What a model predicted of the last k events: cumulative hazards float32 (k, J + K), and whether it did, bool."""
+
+    rules: BlendRules
+    model: np.ndarray
+    is_weighed: np.ndarray
 
 
 def level_codes(owners: list[np.ndarray], limit_s: np.ndarray) -> np.ndarray:
@@ -117,7 +158,7 @@ def level_codes(owners: list[np.ndarray], limit_s: np.ndarray) -> np.ndarray:
     return np.column_stack(levels)
 
 
-def _nodes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def nodes_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Nodes of each row, int64 (n, levels), -1 = none; whether each begins anew there, bool; and the number of nodes.
 
     Each level has at most N_NODES_MAX; the one with the oldest last arrival makes room. Node 0 is of all.
@@ -161,17 +202,17 @@ class OnlineModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         limit_place = limit_place_of(train, settings)
-        feature = settings.names.index(LIMIT) if LIMIT in settings.names else -1
+        feature = _limit_feature(settings)
         self.validation_axis_ = axis = Axis.fit(train, limit_place)
         events = self.events_ = (Events.of_log(settings.log, feature) if settings.log is not None else
                                  Events.of_examples(_joined(train, valid), settings, feature))
         self.rules_ = chosen_rules(events, axis, valid, settings.seed)
-        self.validation_hazards_ = _asked(events, axis, self.rules_, valid)
+        self.validation_hazards_ = events.replayed_rows(axis, self.rules_, valid)[0]
         self.validation_table_ = axis.table(self.validation_hazards_, valid)
         self.axis_ = Axis.fit(past, limit_place)
         if settings.log is None:
             self.events_ = Events.of_examples(past, settings, feature)
-        self.hazards_ = self.events_.hazards(self.axis_, self.rules_, np.ones(len(self.events_.idx_row), bool))
+        self.hazards_, _ = self.events_.replayed(self.axis_, self.rules_, np.ones(len(self.events_.idx_row), bool))
         return self
 
     def hazards(self, rows: Examples) -> np.ndarray:
@@ -200,7 +241,8 @@ def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> Habi
         valid = valid.take(np.sort(np.random.default_rng(seed).permutation(len(valid))[:N_ROWS_MAX]))
 
     def score(rules: HabitRules) -> float:
-        return BrierOverAges.of(axis.table(_asked(events, axis, rules, valid), valid), valid).score()
+        hazards, _ = events.replayed_rows(axis, rules, valid)
+        return BrierOverAges.of(axis.table(hazards, valid), valid).score()
 
     rules = HabitRules()
     best = score(rules)
@@ -212,15 +254,6 @@ def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> Habi
     return rules
 
 
-def _asked(events: Events, axis: Axis, rules: HabitRules, rows: Examples) -> np.ndarray:
-    """Hazards of the examples' rows, float64 (n, J + K), in their order."""
-    at, _ = events.places(rows.idx_row)
-    is_asked = np.zeros(len(events.idx_row), bool)
-    is_asked[at] = True
-    found = events.hazards(axis, rules, is_asked)
-    return found[np.cumsum(is_asked)[at] - 1].astype(np.float64)
-
-
 def _joined(first: Examples, second: Examples) -> Examples:
     """Both windows one after the other."""
     features, lifetime_s, is_event, entry_s, arrival_s, idx_row = (
@@ -228,3 +261,120 @@ def _joined(first: Examples, second: Examples) -> Examples:
         for name in ("features", "lifetime_s", "is_event", "entry_s", "arrival_s", "idx_row"))
     keys = tuple(np.concatenate(codes) for codes in zip(first.keys, second.keys, strict=True))
     return Examples(features, keys, lifetime_s, is_event, entry_s, arrival_s, idx_row, begin_s=first.begin_s)
+
+
+PRIORS = (1.0, 10.0, 100.0)
+"""Weights of the overall weight beside an owner's, to choose from on the validation window."""
+
+
+class BlendModel:
+    """`hazard` and `online`, and weights that go on changing. Models in `settings.fitted` are used again.
+
+    The weights begin at one half where the validation window begins, since the losses of a model on
+    its training window are too small. There the losses are those of the model that was fitted
+    before it; later, of the final one.
+    """
+
+    name = "blend"
+    clipped_share_ = math.nan
+    hazard_: HazardModel
+    online_: OnlineModel
+    rules_: BlendRules
+    hazards_: np.ndarray
+    weights_: np.ndarray
+    validation_table_: CurveTable
+
+    def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        own_model, known_model = settings.fitted.get("hazard"), settings.fitted.get("online")
+        self.hazard_ = (own_model if isinstance(own_model, HazardModel)
+                        else HazardModel().fit(train, valid, past, settings))
+        self.online_ = (known_model if isinstance(known_model, OnlineModel)
+                        else OnlineModel().fit(train, valid, past, settings))
+        of_valid, axis = self.hazard_.validation_hazards_, self.online_.validation_axis_
+        self._choose(train, valid, of_valid, settings)
+        predicted = [(valid, resampled(of_valid, axis, self.online_.axis_))]
+        if settings.log is not None:
+            later = _later(settings.log, past)
+            predicted.append((later, self.hazard_.hazards(later)))
+        events = self.online_.events_
+        self.hazards_, self.weights_ = events.replayed(
+            self.online_.axis_, self.online_.rules_, np.ones(len(events.idx_row), bool),
+            _weighing(self.rules_, events, predicted))
+        return self
+
+    def _choose(self, train: Examples, valid: Examples, of_valid: np.ndarray, settings: FitSettings) -> None:
+        axis, online = self.online_.validation_axis_, self.online_
+        events = (online.events_ if settings.log is not None else
+                  Events.of_examples(_joined(train, valid), settings, _limit_feature(settings)))
+        best = math.inf
+        for prior in PRIORS:
+            rules = BlendRules(prior=prior)
+            known, weights = events.replayed_rows(axis, online.rules_, valid,
+                                                  _weighing(rules, events, [(valid, of_valid)]))
+            table = axis.table(mixed(of_valid, known, weights, axis), valid)
+            score = BrierOverAges.of(table, valid).score()
+            if prior == PRIORS[0] or score < best:
+                self.rules_, self.validation_table_, best = rules, table, score
+
+    def curve_table(self, rows: Examples) -> HazardTable:
+        axis = self.online_.axis_
+        of_model = self.hazard_.hazards(rows)
+        at, is_found = self.online_.events_.places(rows.idx_row)
+        of_rows = mixed(of_model, self.hazards_[at].astype(np.float64), self.weights_[at].astype(np.float64), axis)
+        return axis.table(np.where(is_found[:, None], of_rows, of_model), rows)
+
+    def export(self) -> None:
+        return None
+
+    def gains(self) -> np.ndarray | None:
+        return self.hazard_.gains()
+
+
+BLEND = Family(BlendModel, "`hazard` and `online`, weighted by both families' latest losses at each owner",
+               "whole distribution", complexity=6)
+
+
+def mixed(of_model: np.ndarray, of_habits: np.ndarray, weights: np.ndarray, axis: Axis) -> np.ndarray:
+    """Hazards (n, J + K) of both with the model's weights in each bucket (n, B)."""
+    each = weights[:, buckets_of(axis)]
+    return each * of_model + (1.0 - each) * of_habits
+
+
+def resampled(hazards: np.ndarray, axis: Axis, other: Axis) -> np.ndarray:
+    """Cumulative hazards (n, J + K) on the intervals of another axis of the same kind; rates are constant within an
+    interval, and beyond the last one that of the last."""
+    n_ages = axis.n_ages
+    shared = _overlaps(axis.intervals.edges, other.intervals.edges)
+    ages = hazards[:, :n_ages] @ shared
+    return np.column_stack([ages, hazards[:, n_ages:]])
+
+
+def _overlaps(edges: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The part of each interval that lies in each of the others, float64 (J, J2)."""
+    stretched = np.append(edges[:-1], max(edges[-1], others[-1]))
+    low = np.maximum(stretched[:-1, None], others[None, :-1])
+    high = np.minimum(stretched[1:, None], others[None, 1:])
+    parts: np.ndarray = np.maximum(high - low, 0.0) / np.diff(edges)[:, None]
+    return parts
+
+
+def _weighing(rules: BlendRules, events: Events, predicted: list[tuple[Examples, np.ndarray]]) -> Weighing:
+    """The model's hazards of these examples, at their events."""
+    places = [events.places(rows.idx_row)[0] for rows, _ in predicted]
+    n, first = len(events.idx_row), min(int(at.min()) for at in places if len(at))
+    model = np.zeros((n - first, predicted[0][1].shape[1]), np.float32)
+    is_weighed = np.zeros(n - first, bool)
+    for at, (_, hazards) in zip(places, predicted, strict=True):
+        model[at - first], is_weighed[at - first] = hazards, True
+    return Weighing(rules, model, is_weighed)
+
+
+def _later(log: EventLog, past: Examples) -> Examples:
+    """The rows of a log that were decided after all of `past`."""
+    is_later = np.zeros(len(log.rows), bool)
+    is_later[int(past.idx_row.max()) + 1:] = True
+    return known_at(log.rows, is_later, None, is_late_entry=False)
+
+
+def _limit_feature(settings: FitSettings) -> int:
+    return settings.names.index(LIMIT) if LIMIT in settings.names else -1

@@ -5,7 +5,8 @@ the limit, and with the whole shape. In each interval a node counts the requests
 or ended there, with a slow and a fast memory; old ones fade by each new one. So running requests
 count up to their ages, late intervals fade no faster than they are visited, and an idle owner keeps
 its habits. A request's hazard starts from that of all and is drawn to each node in turn, as far as
-the node has counts. The same functions replay a trace and serve; with numba they are compiled.
+the node has counts. `Blend` weighs these hazards against those of a model, by how both did of late.
+The same functions replay a trace and serve; with numba they are compiled.
 """
 
 from __future__ import annotations
@@ -69,6 +70,36 @@ class OpenOnes(NamedTuple):
     size: np.ndarray
 
 
+class BlendRules(NamedTuple):
+    """Constants of the weights. all_memory, memory: intervals after which a loss weighs 1/e, over all and of an owner.
+    all_prior: weight of one half at the start; prior: of the overall weight beside an owner's; both in sums of squared
+    differences.
+    """
+
+    all_memory: float = 20_000.0
+    memory: float = 5_000.0
+    all_prior: float = 0.1
+    prior: float = 10.0
+
+
+class Blend(NamedTuple):
+    """Weights of a model beside the habits, by their latest losses in the intervals that requests came through.
+
+    rules: float64 (4,), `BlendRules`. buckets: int64 (J + K,), of each interval. places: int64 (2,), the level whose
+    nodes have weights, and the first place of `model`. sums: float64 (S, buckets, 2), of squared differences of the
+    two hazards, and of their products with the miss of the habits. model, known: float32 (n, J + K), the cumulative
+    hazards that the model and the habits predicted for each open request; is_weighed: bool (n,), they are set.
+    """
+
+    rules: np.ndarray
+    buckets: np.ndarray
+    places: np.ndarray
+    sums: np.ndarray
+    model: np.ndarray
+    known: np.ndarray
+    is_weighed: np.ndarray
+
+
 def joined_code(first: Any, second: Any) -> Any:
     """The code of two codes together, 63 bits: of Python's numbers, or of uint64 arrays.
 
@@ -89,6 +120,14 @@ def new_habits(edges: np.ndarray, shares: np.ndarray, base: np.ndarray, rules: H
     """Habits of so many nodes without counts."""
     return Habits(edges, shares, base, np.array(rules, np.float64), np.zeros((n_nodes, len(base), 4)),
                   np.full(n_nodes, -1, np.int64))
+
+
+def new_blend(rules: BlendRules, buckets: np.ndarray, level: int, n_nodes: int, n: int, first: int = 0) -> Blend:
+    """A blend without losses, with room for n requests from place `first` on; none is weighed yet."""
+    shape = (n, len(buckets))
+    return Blend(np.array(rules, np.float64), buckets.astype(np.int64), np.array([level, first], np.int64),
+                 np.zeros((n_nodes, int(buckets.max()) + 1, 2)), np.zeros(shape, np.float32),
+                 np.zeros(shape, np.float32), np.zeros(n, np.bool_))
 
 
 def new_open(n: int, n_levels: int) -> OpenOnes:
@@ -160,6 +199,44 @@ def fill_hazards(habits: Habits, nodes: Any, hazards: Any) -> None:
 
 
 @register_jitable
+def weigh_one(habits: Habits, blend: Blend, nodes: Any, serial: int, place: int, interval: int, part: float,
+              ended: float) -> None:
+    """Count the losses of both predictions in an interval that a request came through, or in which it ended.
+
+    With weight w of the model, the loss is (ended - w model - (1 - w) habits)^2, the Brier score of the interval among
+    those at risk in it, so censoring needs no weights. Its least w is a ratio of two sums.
+    """
+    at = place - blend.places[1]
+    if not 0 <= at < len(blend.is_weighed) or not blend.is_weighed[at]:
+        return
+    model = -math.expm1(-part * blend.model[at, interval])
+    known = -math.expm1(-part * blend.known[at, interval])
+    squared, product = (model - known) * (model - known), (ended - known) * (model - known)
+    sums, bucket = blend.sums, blend.buckets[interval]
+    sums[0, bucket, 0] += squared - sums[0, bucket, 0] / blend.rules[0]
+    sums[0, bucket, 1] += product - sums[0, bucket, 1] / blend.rules[0]
+    node = nodes[blend.places[0]] if blend.places[0] >= 0 else -1
+    if node >= 0 and serial >= habits.born[node]:
+        sums[node, bucket, 0] += squared - sums[node, bucket, 0] / blend.rules[1]
+        sums[node, bucket, 1] += product - sums[node, bucket, 1] / blend.rules[1]
+
+
+@register_jitable
+def fill_weights(blend: Blend, nodes: Any, weights: Any) -> None:
+    """Write the model's weight in each bucket, in [0, 1], for a request with these nodes: its owner's, drawn to the
+    overall one, and that to one half."""
+    rules, sums = blend.rules, blend.sums
+    node = nodes[blend.places[0]] if blend.places[0] >= 0 else -1
+    for bucket in range(sums.shape[1]):
+        weight = (sums[0, bucket, 1] + 0.5 * rules[2]) / (sums[0, bucket, 0] + rules[2])
+        weight = min(max(weight, 0.0), 1.0)
+        if node >= 0:
+            weight = (sums[node, bucket, 1] + rules[3] * weight) / (sums[node, bucket, 0] + rules[3])
+            weight = min(max(weight, 0.0), 1.0)
+        weights[bucket] = weight
+
+
+@register_jitable
 def push_due(ones: OpenOnes, due_s: float, place: int, serial: int) -> None:
     """Put a request's next edge into the heap."""
     at = ones.size[0]
@@ -195,7 +272,7 @@ def pop_due(ones: OpenOnes) -> None:
 
 
 @register_jitable
-def advance(habits: Habits, ones: OpenOnes, now_s: float) -> None:
+def advance(habits: Habits, ones: OpenOnes, blend: Blend, now_s: float) -> None:
     """Count who came through the end of an interval before `now_s`."""
     while ones.size[0] > 0 and ones.due_s[0] < now_s:
         place, serial = ones.due_place[0], ones.due_serial[0]
@@ -205,6 +282,7 @@ def advance(habits: Habits, ones: OpenOnes, now_s: float) -> None:
         interval, limit_s = ones.interval[place], ones.limit_s[place]
         _, part, following = interval_end(interval, limit_s, habits)
         count_one(habits, ones.nodes[place], serial, interval, part, 0.0)
+        weigh_one(habits, blend, ones.nodes[place], serial, place, interval, part, 0.0)
         ones.interval[place] = following
         upper_s = interval_end(following, limit_s, habits)[0]
         if upper_s < math.inf:
@@ -229,7 +307,7 @@ def begin(habits: Habits, ones: OpenOnes, place: int, serial: int, seen_s: float
 
 
 @register_jitable
-def finish(habits: Habits, ones: OpenOnes, place: int, lifetime_s: float, is_event: bool) -> None:
+def finish(habits: Habits, ones: OpenOnes, blend: Blend, place: int, lifetime_s: float, is_event: bool) -> None:
     """Count the end of the request at `place`, and follow it no longer; without an event it only leaves."""
     serial, limit_s = ones.serial[place], ones.limit_s[place]
     ones.serial[place] = -1
@@ -242,3 +320,4 @@ def finish(habits: Habits, ones: OpenOnes, place: int, lifetime_s: float, is_eve
         upper_s, _, following = interval_end(interval, limit_s, habits)
     if upper_s < math.inf:
         count_one(habits, ones.nodes[place], serial, interval, 1.0, 1.0)
+        weigh_one(habits, blend, ones.nodes[place], serial, place, interval, 1.0, 1.0)

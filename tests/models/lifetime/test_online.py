@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,23 +11,42 @@ import pytest
 
 from sojourn.features import Roles, Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
-from sojourn.features.split import split_by_time
+from sojourn.features.split import known_at, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.models.lifetime import LIFETIME_MODELS, EventLog, FitSettings
+from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.intervals import Axis, Intervals
-from sojourn.models.lifetime.online import Events, OnlineModel, _nodes, level_codes
+from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, level_codes, nodes_of, resampled
 from sojourn.serving.live import habits as rules_of_habits
-from sojourn.serving.live.habits import HabitRules, advance, begin, fill_hazards, finish, new_habits, new_open
+from sojourn.serving.live.habits import (
+    BlendRules,
+    HabitRules,
+    advance,
+    begin,
+    fill_hazards,
+    fill_weights,
+    finish,
+    new_blend,
+    new_habits,
+    new_open,
+)
 
 
 def _fitted(trace: Trace) -> tuple[OnlineModel, FeatureRows]:
+    model, _, rows = _both(trace, is_blend=False)
+    return model, rows
+
+
+def _both(trace: Trace, *, is_blend: bool = True) -> tuple[OnlineModel, BlendModel, FeatureRows]:
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = split_by_time(rows, 0.3, 0.2)
-    settings = FitSettings(backoff_keys(encoder), 1, 0, names=rows.names, log=EventLog.of(rows, encoder.history))
-    model = LIFETIME_MODELS["online"]().fit(split.train, split.valid, split.past, settings)
-    assert isinstance(model, OnlineModel)
-    return model, rows
+    settings = FitSettings(backoff_keys(encoder), 1, 0, {"num_leaves": 7, "learning_rate": 0.4}, rows.names,
+                           log=EventLog.of(rows, encoder.history))
+    online = OnlineModel().fit(split.train, split.valid, split.past, settings)
+    blend = BlendModel()
+    if is_blend:
+        blend.fit(split.train, split.valid, split.past, replace(settings, fitted={"online": online}))
+    return online, blend, rows
 
 
 def _changed_after(trace: Trace, cut_s: int) -> Trace:
@@ -50,32 +70,39 @@ def trace() -> Trace:
     return synthesize(1_500, seed=3)
 
 
-@pytest.mark.parametrize("share", [0.75, 0.85, 0.95])
+@pytest.mark.parametrize("share", [0.75, 0.95])
 def test_no_row_sees_what_becomes_known_after_its_decision(trace: Trace, share: float) -> None:
     """All that is known after a cut is changed at random: 0 cells of the rows that were decided before differ."""
-    model, rows = _fitted(trace)
+    model, blend, rows = _both(trace)
     cut_s = int(np.quantile(rows.decided_s, share))
-    other, changed = _fitted(_changed_after(trace, cut_s))
-    assert other.rules_ == model.rules_
+    other, other_blend, changed = _both(_changed_after(trace, cut_s))
+    assert other.rules_ == model.rules_ and other_blend.rules_ == blend.rules_
     n = int((rows.decided_s < cut_s).sum())
     np.testing.assert_array_equal(rows.idx_request[:n], changed.idx_request[:n])
     assert int((model.hazards_[:n] != other.hazards_[:n]).sum()) == 0
-    assert (model.hazards_[n:] != other.hazards_[n:len(model.hazards_)]).any()
+    assert int((blend.weights_[:n] != other_blend.weights_[:n]).sum()) == 0
+    m = min(len(rows), len(changed))
+    assert (model.hazards_[n:m] != other.hazards_[n:m]).any()
+    assert (blend.weights_[n:m] != other_blend.weights_[n:m]).any()
+    before = known_at(rows, np.arange(len(rows)) < n, cut_s)
+    np.testing.assert_array_equal(blend.curve_table(before).quantile(0.5, 0.0),
+                                  other_blend.curve_table(before).quantile(0.5, 0.0))
 
 
 def test_an_end_is_known_from_its_own_second_on() -> None:
     """Two equal requests, and the first ends at 100 s: a decision at 99 s does not know it, one at 100 s does."""
     for decided_s, is_known in ((99, False), (100, True)):
         events = Events(np.array([0.0, decided_s]), np.array([0.0, decided_s]), np.array([100.0, 50.0]), np.zeros(2),
-                        np.ones(2, bool), np.array([[1], [1]]), np.full(2, math.nan), np.arange(2))
+                        np.ones(2, bool), np.full(2, math.nan), np.arange(2), *nodes_of(np.array([[1], [1]])), 0)
         axis = Axis(Intervals(EDGES, np.zeros(3), 1.0, EDGES))
-        found = events.hazards(axis, HabitRules(), np.ones(2, bool))
+        found, _ = events.replayed(axis, HabitRules(), np.ones(2, bool))
         assert (found[1, 1] > np.log(2.0) + 1e-3) == is_known  # 0.5 before anything is counted
         assert found[1, 0] < np.log(2.0)  # the first ran through the first interval
 
 
 EDGES = np.array([0.0, 10.5, 100.5, 1_000.5])
 BASE = np.array([0.5, 0.5, 0.5])
+NO_BLEND = new_blend(BlendRules(), np.zeros(6), -1, 2, 0)
 
 
 def _answers(habits: rules_of_habits.Habits, nodes: list[int]) -> np.ndarray:
@@ -92,10 +119,10 @@ def test_counts_and_answers_by_hand() -> None:
     ones.limit_s[:] = math.nan
     begin(habits, ones, 0, 0, 0.0)
     begin(habits, ones, 1, 1, 0.0)
-    advance(habits, ones, 11.0)  # both came through the first interval
+    advance(habits, ones, NO_BLEND, 11.0)  # both came through the first interval
     # slow: 1, then 1 + 1 - 1/4; fast: 1, then 1 + 1 - 1/2
     np.testing.assert_allclose(habits.counts[1, 0], [1.75, 0.0, 1.5, 0.0])
-    finish(habits, ones, 0, 50.0, True)  # it ends in the second
+    finish(habits, ones, NO_BLEND, 0, 50.0, True)  # it ends in the second
     np.testing.assert_allclose(habits.counts[1, 1], [1.0, 1.0, 1.0, 1.0])
     np.testing.assert_allclose(habits.counts[1, 2], 0.0)
     # Of all: (0 + 2 * 0.5) / (2 + 2) = 0.25 (its memory is endless). Slow: 2 * 0.25 / 3.75; fast: that / 2.5.
@@ -109,10 +136,10 @@ def test_a_censored_request_counts_as_far_as_it_came() -> None:
     habits, ones = new_habits(EDGES, np.empty(0), BASE, HabitRules(), 1), new_open(2, 0)
     begin(habits, ones, 0, 0, 0.0)
     begin(habits, ones, 1, 1, 50.0)  # seen from 50 s on: the second interval is not whole
-    advance(habits, ones, 101.0)
-    finish(habits, ones, 0, 101.0, False)
+    advance(habits, ones, NO_BLEND, 101.0)
+    finish(habits, ones, NO_BLEND, 0, 101.0, False)
     np.testing.assert_allclose(habits.counts[0, :, 0], [1.0, 1.0, 0.0])
-    advance(habits, ones, 5_000.0)
+    advance(habits, ones, NO_BLEND, 5_000.0)
     np.testing.assert_allclose(habits.counts[0, :, 0], [1.0, 1.0, 1.0])
     assert habits.counts[0, :, 1].sum() == 0.0
 
@@ -122,9 +149,9 @@ def test_ends_at_the_limit_are_counted_on_the_axis_of_the_limit() -> None:
     habits, ones = new_habits(EDGES, shares, np.full(6, 0.5), HabitRules(), 1), new_open(1, 0)
     ones.limit_s[0] = 100.0
     begin(habits, ones, 0, 0, 0.0)
-    finish(habits, ones, 0, 100.0, True)
+    finish(habits, ones, NO_BLEND, 0, 100.0, True)
     np.testing.assert_allclose(habits.counts[0, :, 1], [0, 0, 0, 0, 1.0, 0])
-    advance(habits, ones, 5_000.0)
+    advance(habits, ones, NO_BLEND, 5_000.0)
     assert habits.counts[0, :, 0].sum() == 1.0  # it is followed no longer
 
 
@@ -132,7 +159,7 @@ def test_a_level_keeps_so_many_nodes_and_drops_the_longest_unused(monkeypatch: p
     from sojourn.models.lifetime import online
 
     monkeypatch.setattr(online, "N_NODES_MAX", 2)
-    nodes, is_fresh, n_nodes = _nodes(np.array([[7], [8], [7], [9], [8], [-1]]))
+    nodes, is_fresh, n_nodes = nodes_of(np.array([[7], [8], [7], [9], [8], [-1]]))
     assert nodes[:, 0].tolist() == [1, 2, 1, 2, 1, -1]  # 9 takes the place of 8, then 8 that of 7
     assert is_fresh[:, 0].tolist() == [True, True, False, True, True, False]
     assert n_nodes == 3
@@ -169,3 +196,47 @@ def test_one_owner_and_a_first_request_are_answered() -> None:
     medians = table.quantile(0.5, 0.0)
     assert 120 < np.median(medians[200:]) < 350  # the true median is 208 s
     assert 120 < medians[-1] < 350  # a new owner has the curve of all
+
+
+def test_weights_are_the_least_squares_of_what_was_predicted() -> None:
+    """Two requests in one interval, model .8 and habits .4; one ends there, one comes through."""
+    rules = BlendRules(all_memory=1e9, memory=1e9, all_prior=0.1, prior=0.2)
+    habits, ones = new_habits(EDGES, np.empty(0), BASE, HabitRules(), 2), new_open(2, 1)
+    blend = new_blend(rules, np.zeros(3), 0, 2, 2)
+    ones.nodes[:, 0] = 1
+    ones.limit_s[:] = math.nan
+    blend.model[:], blend.known[:], blend.is_weighed[:] = -np.log(0.2), -np.log(0.6), True
+    weights = np.empty(1)
+    fill_weights(blend, np.array([1]), weights)
+    assert weights[0] == 0.5  # before anything ended
+    for place in (0, 1):
+        begin(habits, ones, place, place, 0.0)
+    finish(habits, ones, blend, 0, 5.0, True)
+    # Squares .4 * .4, product (1 - .4) * .4: over all (.24 + .05) / (.16 + .1), cut to 1; the owner's (.24 + .2) / .36.
+    fill_weights(blend, np.array([1]), weights)
+    assert weights[0] == 1.0
+    advance(habits, ones, blend, 11.0)
+    # The other adds .16 and (0 - .4) * .4: over all (.08 + .05) / (.32 + .1), the owner's (.08 + .2 * .3095) / .52.
+    fill_weights(blend, np.array([1]), weights)
+    np.testing.assert_allclose(weights[0], (0.08 + 0.2 * 0.13 / 0.42) / 0.52, rtol=1e-6)
+    fill_weights(blend, np.array([-1]), weights)
+    np.testing.assert_allclose(weights[0], 0.13 / 0.42, rtol=1e-6)  # another owner
+
+
+def test_a_censored_request_adds_only_the_losses_of_the_intervals_that_it_came_through() -> None:
+    habits, ones = new_habits(EDGES, np.empty(0), BASE, HabitRules(), 1), new_open(1, 0)
+    blend = new_blend(BlendRules(), np.arange(3), -1, 1, 1)
+    ones.limit_s[:] = math.nan
+    blend.model[:], blend.known[:], blend.is_weighed[:] = 0.1, 0.5, True
+    begin(habits, ones, 0, 0, 0.0)
+    advance(habits, ones, blend, 101.0)
+    finish(habits, ones, blend, 0, 101.0, False)
+    advance(habits, ones, blend, 1e9)
+    assert (blend.sums[0, :, 0] > 0.0).tolist() == [True, True, False]
+
+
+def test_hazards_on_another_axis_keep_their_rates() -> None:
+    axis = Axis(Intervals(np.array([0.0, 10.5, 100.5]), np.zeros(2), 1.0, EDGES))
+    other = Axis(Intervals(np.array([0.0, 5.25, 55.5, 190.5]), np.zeros(3), 1.0, EDGES))
+    # Half of the first; the other half and half of the second; the rest, and as much again beyond it: 90 s at its rate.
+    np.testing.assert_allclose(resampled(np.array([[1.0, 9.0]]), axis, other), [[0.5, 0.5 + 4.5, 4.5 + 9.0]])
