@@ -83,10 +83,10 @@ class Events:
         codes = level_codes([examples.keys[idx] for idx in settings.idx_backoff], limit_s)
         decided_s = examples.arrival_s + examples.entry_s
         order = np.argsort(decided_s, kind="stable")
-        labels = (values[order] for values in (
-            decided_s, examples.arrival_s.astype(np.float64), examples.lifetime_s, examples.entry_s, examples.is_event,
-            limit_s, examples.idx_row))
-        return cls(*labels, *nodes_of(codes[order]), max(len(settings.idx_backoff) - 1, 0) - 1)
+        window = examples.take(order)
+        return cls(decided_s[order], window.arrival_s.astype(np.float64), window.lifetime_s, window.entry_s,
+                   window.is_event, limit_s[order], window.idx_row, *nodes_of(codes[order]),
+                   max(len(settings.idx_backoff) - 1, 0) - 1)
 
     def places(self, idx_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The place of each row of the trace among these, int64 (m,), and whether it is one of them."""
