@@ -26,6 +26,7 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.publishing import publish_files
 from sojourn.serving.bundle import (
     FORMAT_VERSION,
+    HABITS,
     LOOKUP_ARRAYS,
     MANIFEST,
     REFRESH_ARRAY,
@@ -56,6 +57,9 @@ def write_bundle(folder: str | Path, family: str, exported: Exported, encoder: E
         table = {"lookup": {"keys": key_names, "weights": list(lookup.weights)}}
         keys = lookup.keys.to_arrays()
         arrays |= dict(zip(LOOKUP_ARRAYS, (keys["places"], keys["codes"], lookup.hazards.ravel()), strict=True))
+    if exported.habits is not None:
+        table["habits"] = dict(exported.habits.fields)
+        arrays |= {f"{HABITS}{name}": array for name, array in exported.habits.arrays.items()}
     schema = {
         "format_version": FORMAT_VERSION,
         "kind": exported.kind,

@@ -14,7 +14,7 @@ import numpy as np
 from sojourn.serving.answers import Attribution, Current, FirstAnswer, Lifetime, RefreshedLifetime, Served, attribute
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import Moment, clock_second, folder_path
-from sojourn.serving.curves import HazardCurve, checked_seconds, recalibrated
+from sojourn.serving.curves import Curve, HazardCurve, checked_seconds, recalibrated
 from sojourn.serving.decisions import Decisions, LogSettings
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forking import join_forks
@@ -200,7 +200,7 @@ class Predictor:
             uptimes = [uptime_s if type(uptime_s) is float and 0.0 <= uptime_s < _INF
                        else checked_seconds(uptime_s, "uptime_s") for uptime_s in ages_s]
             now = served.now(now_s)
-            if served.first is None or self._open.recalibration.learnt is not None:
+            if served.first is None or self._open.recalibration.learnt is not None or self._open.habits is not None:
                 answers = [self._predict(served, request, now).remaining(uptime_s)
                            for request, uptime_s in zip(rows, uptimes, strict=True)]
             else:
@@ -337,11 +337,12 @@ class Predictor:
         with self._reloading:
             try:
                 fresh = Served.of(load_bundle(source)).following(self._current.served)
+                habits = self._open.habits_of(fresh)
             except Exception:
                 self.count("reload_errors")
                 raise
             with self._lock:
-                self._open.serve(fresh)
+                self._open.serve(fresh, habits)
         if folder is None and self._usage.live is not None:
             self.reload_usage()
         return fresh.version
@@ -463,13 +464,19 @@ class Predictor:
                 parsed = served.parse(request)
             encoded, n_before, unknown = live.encoded(served, served, parsed, start_s)
             factors = live.recalibration.factors_of(served)
+            mixed = live.blended(served, encoded, n_before, parsed, start_s if recorded_s is None else recorded_s)
             if recorded_s is not None:
                 admission = live.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
                                        None, factors)
+                if mixed is not None and live.habits is not None:
+                    live.habits.follow(admission.number, mixed[1], mixed[2], start_s, recorded_s)
             n["predictions"] += 1
             n["unknowns"] += bool(unknown)
         builder = served.builder
-        curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
+        if mixed is not None:
+            curve: Curve = mixed[0]
+        else:
+            curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
         if factors is not None and isinstance(curve, HazardCurve):
             curve = recalibrated(curve, factors)
         recorder = self._decisions.recorder

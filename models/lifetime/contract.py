@@ -74,6 +74,14 @@ class ExportedLookup:
         return not any(self.weights)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportedHabits:
+    """Owners' habits beside the forest: fields of schema.json, and arrays; see `serving.live.LiveHabits`."""
+
+    fields: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """The parts of a fitted model for a bundle: kind of score, forest, the schema's numbers, age features, lookup.
@@ -93,6 +101,7 @@ class Exported:
     scores: Scores | None = None
     n_leaves: int = 0
     lookup: ExportedLookup | None = None
+    habits: ExportedHabits | None = None
 
     def __post_init__(self) -> None:
         if self.n_leaves == 0:

@@ -1,4 +1,4 @@
-"""`online`: what each owner's requests did of late, without a fit (`serving.live.habits`).
+"""`online`: what each owner's requests did of late, without a fit (`serving.curves.habits`).
 
 The curve of a request is that of the counts at its decision, by what had ended and what still ran
 then. So the model goes on counting through the windows that judge it, in the order of events, as a
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -19,12 +20,11 @@ import numpy as np
 from sojourn.features.split import Examples, known_at
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime._kernels import replay
-from sojourn.models.lifetime.contract import EventLog, Family, FitSettings
+from sojourn.models.lifetime.contract import EventLog, Exported, ExportedHabits, Family, FitSettings
 from sojourn.models.lifetime.hazard import HazardModel, buckets_of
 from sojourn.models.lifetime.intervals import Axis, limit_place_of
 from sojourn.models.measures import BrierOverAges
-from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
-from sojourn.serving.live.habits import (
+from sojourn.serving.curves.habits import (
     N_NODES_MAX,
     BlendRules,
     HabitRules,
@@ -33,6 +33,8 @@ from sojourn.serving.live.habits import (
     new_habits,
     new_open,
 )
+from sojourn.serving.forest import Forest
+from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
 
 GRID: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("memory", (64.0, 512.0, 2_048.0)), ("fast_prior", (2.0, 4.0, 8.0)), ("fast_memory", (2.0, 4.0)),
@@ -49,7 +51,8 @@ class Events:
     decided_s, start_s, lifetime_s, seen_s: float64 (n,); seen_s: the uptime when first observed.
     is_event: bool (n,). limit_s: float64 (n,), NaN = none. idx_row: int64 (n,), the rows of the
     trace. nodes: int64 (n, levels), -1 = none, from coarse to fine; is_fresh: bool (n, levels), the
-    node begins anew. n_nodes: with that of all. owner_level: of the finest owner, -1 = none.
+    node begins anew. n_nodes: with that of all. last_nodes: of each level, code -> node at the end,
+    latest arrival last. owner_level: of the finest owner, -1 = none.
     """
 
     decided_s: np.ndarray
@@ -62,6 +65,7 @@ class Events:
     nodes: np.ndarray
     is_fresh: np.ndarray
     n_nodes: int
+    last_nodes: tuple[Mapping[int, int], ...]
     owner_level: int
 
     @classmethod
@@ -95,8 +99,8 @@ class Events:
         return at, self.idx_row[at] == idx_row
 
     def replayed(self, axis: Axis, rules: HabitRules, is_asked: np.ndarray,
-                 weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Of the rows asked for, cumulative hazards, float32 (m, J + K), and weights of the model, float32 (m, B)."""
+                 weighing: Weighing | None = None) -> Replayed:
+        """The habits' answers for the rows asked for, and the counts at the end."""
         n, n_levels = self.nodes.shape
         intervals = axis.intervals
         base = 1.0 / (1.0 + np.exp(-intervals.offsets))
@@ -114,7 +118,7 @@ class Events:
         by_end = np.argsort(self.start_s + self.lifetime_s, kind="stable")
         replay(habits, ones, blend, self.decided_s, self.lifetime_s, self.is_event, self.seen_s, by_end, self.is_fresh,
                is_asked, hazards, weights)
-        return hazards, weights
+        return Replayed(hazards, weights, habits.counts, blend.sums)
 
     def replayed_rows(self, axis: Axis, rules: HabitRules, rows: Examples,
                       weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -123,8 +127,19 @@ class Events:
         is_asked = np.zeros(len(self.idx_row), bool)
         is_asked[at] = True
         order = np.cumsum(is_asked)[at] - 1
-        hazards, weights = self.replayed(axis, rules, is_asked, weighing)
-        return hazards[order].astype(np.float64), weights[order].astype(np.float64)
+        found = self.replayed(axis, rules, is_asked, weighing)
+        return found.hazards[order].astype(np.float64), found.weights[order].astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replayed:
+    """hazards: cumulative, float32 (m, J + K), weights: of the model, float32 (m, B), of m rows. counts: float64 (S,
+    J + K, 4), sums: float64 (S, B, 2), of all nodes at the end of the log."""
+
+    hazards: np.ndarray
+    weights: np.ndarray
+    counts: np.ndarray
+    sums: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,12 +173,14 @@ def level_codes(owners: list[np.ndarray], limit_s: np.ndarray) -> np.ndarray:
     return np.column_stack(levels)
 
 
-def nodes_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Nodes of each row, int64 (n, levels), -1 = none; whether each begins anew there, bool; and the number of nodes.
+def nodes_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, tuple[Mapping[int, int], ...]]:
+    """Nodes of each row, int64 (n, levels), -1 = none; whether each begins anew there, bool; the number of nodes; and
+    the nodes of each level at the end, by code.
 
     Each level has at most N_NODES_MAX; the one with the oldest last arrival makes room. Node 0 is of all.
     """
     nodes, is_fresh, n_nodes = np.full(codes.shape, -1, np.int64), np.zeros(codes.shape, bool), 1
+    last_nodes = []
     for level in range(codes.shape[1]):
         node_of: OrderedDict[int, int] = OrderedDict()
         for row, code in enumerate(codes[:, level].tolist()):
@@ -180,7 +197,8 @@ def nodes_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
             else:
                 node_of.move_to_end(code)
             nodes[row, level] = node
-    return nodes, is_fresh, n_nodes
+        last_nodes.append(node_of)
+    return nodes, is_fresh, n_nodes, tuple(last_nodes)
 
 
 class OnlineModel:
@@ -196,6 +214,8 @@ class OnlineModel:
     rules_: HabitRules
     events_: Events
     hazards_: np.ndarray
+    exported_: ExportedHabits | None
+    n_features_: int
     validation_hazards_: np.ndarray
     validation_axis_: Axis
     validation_table_: CurveTable
@@ -212,7 +232,10 @@ class OnlineModel:
         self.axis_ = Axis.fit(past, limit_place)
         if settings.log is None:
             self.events_ = Events.of_examples(past, settings, feature)
-        self.hazards_, _ = self.events_.replayed(self.axis_, self.rules_, np.ones(len(self.events_.idx_row), bool))
+        found = self.events_.replayed(self.axis_, self.rules_, np.ones(len(self.events_.idx_row), bool))
+        self.hazards_ = found.hazards
+        self.exported_ = exported_habits(self.events_, found, self.axis_, self.rules_, None, settings)
+        self.n_features_ = past.features.shape[1]
         return self
 
     def hazards(self, rows: Examples) -> np.ndarray:
@@ -224,8 +247,12 @@ class OnlineModel:
     def curve_table(self, rows: Examples) -> HazardTable:
         return self.axis_.table(self.hazards(rows), rows)
 
-    def export(self) -> None:
-        return None
+    def export(self) -> Exported | None:
+        """The habits, with a forest of one leaf; None without a log."""
+        if self.exported_ is None:
+            return None
+        return Exported(self.axis_.kind, Forest.without_splits(self.n_features_ + 1), self.axis_.fields(),
+                        habits=self.exported_)
 
     def gains(self) -> None:
         return None
@@ -282,6 +309,7 @@ class BlendModel:
     rules_: BlendRules
     hazards_: np.ndarray
     weights_: np.ndarray
+    exported_: ExportedHabits | None
     validation_table_: CurveTable
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
@@ -297,9 +325,11 @@ class BlendModel:
             later = _later(settings.log, past)
             predicted.append((later, self.hazard_.hazards(later)))
         events = self.online_.events_
-        self.hazards_, self.weights_ = events.replayed(
-            self.online_.axis_, self.online_.rules_, np.ones(len(events.idx_row), bool),
-            _weighing(self.rules_, events, predicted))
+        axis, rules = self.online_.axis_, self.online_.rules_
+        found = events.replayed(axis, rules, np.ones(len(events.idx_row), bool),
+                                _weighing(self.rules_, events, predicted))
+        self.hazards_, self.weights_ = found.hazards, found.weights
+        self.exported_ = exported_habits(events, found, axis, rules, self.rules_, settings)
         return self
 
     def _choose(self, train: Examples, valid: Examples, of_valid: np.ndarray, settings: FitSettings) -> None:
@@ -323,8 +353,9 @@ class BlendModel:
         of_rows = mixed(of_model, self.hazards_[at].astype(np.float64), self.weights_[at].astype(np.float64), axis)
         return axis.table(np.where(is_found[:, None], of_rows, of_model), rows)
 
-    def export(self) -> None:
-        return None
+    def export(self) -> Exported | None:
+        """The hazard model, and the habits that it is mixed with; None without a log."""
+        return None if self.exported_ is None else replace(self.hazard_.export(), habits=self.exported_)
 
     def gains(self) -> np.ndarray | None:
         return self.hazard_.gains()
@@ -367,6 +398,34 @@ def _weighing(rules: BlendRules, events: Events, predicted: list[tuple[Examples,
     for at, (_, hazards) in zip(places, predicted, strict=True):
         model[at - first], is_weighed[at - first] = hazards, True
     return Weighing(rules, model, is_weighed)
+
+
+N_NODES_EXPORTED = 1_000
+"""The most nodes of a level in a bundle: those with the latest arrivals."""
+
+
+def exported_habits(events: Events, found: Replayed, axis: Axis, rules: HabitRules, blend: BlendRules | None,
+                    settings: FitSettings) -> ExportedHabits | None:
+    """The habits at the end of the log for a bundle; None without a log. blend: None = the model has no weight.
+
+    Counts have 11 bits, so that they pack well.
+    """
+    if settings.log is None:
+        return None
+    codes = [(level, code, node) for level, nodes in enumerate(events.last_nodes)
+             for code, node in list(nodes.items())[-N_NODES_EXPORTED:]]
+    kept = [0, *(node for _, _, node in codes)]
+    fields = {
+        "keys": [name for name, is_owner in zip(settings.log.rows.key_names, settings.log.is_owner, strict=True)
+                 if is_owner],
+        "has_limit_level": bool(events.nodes.shape[1] > max(events.owner_level + 1, 0) + (events.owner_level >= 0)),
+        "rules": list(rules), "blend": list(blend or BlendRules()), "is_blended": blend is not None,
+        "buckets": buckets_of(axis).tolist(),
+    }  # fmt: skip
+    counts = found.counts[kept].ravel().astype(np.float16).astype(np.float64)
+    return ExportedHabits(fields, {
+        "codes": np.array([(level, code) for level, code, _ in codes], np.int64).reshape(-1, 2), "counts": counts,
+        "sums": found.sums[kept].ravel().astype(np.float32).astype(np.float64)})
 
 
 def _later(log: EventLog, past: Examples) -> Examples:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn.serving.answers.attribution import background_of
 from sojourn.serving.answers.curve_builder import CurveBuilder, FirstAnswer, Refresher
-from sojourn.serving.bundle import Bundle, Schema
+from sojourn.serving.bundle import Bundle, HabitSection, Schema
 from sojourn.serving.checks import LATEST_S, clock_second
 from sojourn.serving.curves import LifetimeCurve, lifetime_class
 from sojourn.serving.errors import BundleError, shown
@@ -38,7 +38,7 @@ class Served:
     latest_s: a time before or after them is on another clock than the training trace. rare: columns
     that fewer than USUAL_SHARE of the training requests had, if the bundle has the shares.
     refresher: predicts a running request anew, if the bundle has such a model. instant_s: how its
-    history is read, see `HistoryDefinition`.
+    history is read, see `HistoryDefinition`. habits: those of the bundle, if its curves are mixed with them.
     """
 
     version: str
@@ -53,6 +53,7 @@ class Served:
     rare: frozenset[str] = frozenset()
     refresher: Refresher | None = None
     instant_s: int | None = None
+    habits: HabitSection | None = None
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
@@ -70,7 +71,7 @@ class Served:
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
                    first_s=first_s, latest_s=latest_s, rare=rare,
                    refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh),
-                   instant_s=encoder.history.instant_s)
+                   instant_s=encoder.history.instant_s, habits=bundle.habits)
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.

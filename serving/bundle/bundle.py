@@ -364,11 +364,36 @@ FILES = tuple(N_BYTES_MAX)
 _FILES = VouchedFiles("bundle", FORMAT_VERSION, N_BYTES_MAX)
 
 
+HABITS = "habits:"
+"""In history.npz: prefix of the arrays of owners' habits; see `serving.live.LiveHabits`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HabitSection:
+    """The habits of owners at the end of the trace, which the curves of a model are mixed with: fields of
+    schema.json, and arrays. `serving.live.LiveHabits` checks them."""
+
+    fields: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> HabitSection | None:
+        """From schema.json and the arrays of history.npz; None if the bundle has none; BundleError if malformed."""
+        fields = document.get("habits")
+        if fields is None:
+            return None
+        if not isinstance(fields, dict):
+            raise BundleError(f"schema.json: habits must be an object, got {shown(fields)}")
+        return cls(fields, {name.removeprefix(HABITS): array for name, array in arrays.items()
+                            if name.startswith(HABITS)})
+
+
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """A verified bundle in memory. version: the first 12 hex digits of the manifest's sha256.
 
-    refresh: the model that predicts running requests anew; None if it would not help.
+    refresh: the model that predicts running requests anew; None if it would not help. habits: of
+    owners, which change the curves of requests; None if the model has none.
     """
 
     schema: Schema
@@ -376,6 +401,7 @@ class Bundle:
     history: HistoryState
     version: str
     refresh: RefreshModel | None = None
+    habits: HabitSection | None = None
 
 
 def example_bundle() -> Path:
@@ -404,7 +430,7 @@ def load_bundle(folder: str | Path) -> Bundle:
     except Exception as error:  # numpy may raise anything for arrays that do not fit
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
     return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]),
-                  RefreshModel.from_document(document, arrays))
+                  RefreshModel.from_document(document, arrays), HabitSection.from_document(document, arrays))
 
 
 def check_files(folder: str | Path) -> str:

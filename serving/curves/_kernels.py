@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sojourn.serving.curves import habits
 from sojourn.serving.curves.curve_arrays import (
     AT_AFTER,
     AT_GAP,
@@ -291,3 +292,9 @@ def rises_at(hosts, row, limit_s, now_s):
 def held_step(hosts, row, now_s):
     """The index of a request's held total that is valid now."""
     return max(n_at_most(hosts.changes_s[hosts.model[row]], now_s - hosts.arrival_s[row]) - 1, 0)
+
+
+answer_by_habits = kernel(habits.answer_by_habits)
+fill_blended = kernel(habits.fill_blended)
+follow_by_habits = kernel(habits.follow_by_habits)
+end_by_habits = kernel(habits.end_by_habits)

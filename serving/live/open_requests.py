@@ -19,6 +19,7 @@ from sojourn.serving.curves import HazardCurve, recalibrated
 from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Parsed, Receipt
 from sojourn.serving.live.admitted import Admitted, LiveRequests, Refreshed, names_of_refresh
 from sojourn.serving.live.counters import Counters
+from sojourn.serving.live.live_habits import Given, LiveHabits
 from sojourn.serving.live.recalibration import OFF, OnlineRecalibration
 from sojourn.serving.live.snapshot import LiveHistory, content_of, write_snapshot
 
@@ -43,9 +44,22 @@ class OpenRequests:
         self._snapshotting = threading.Lock()  # taken before the predictor's lock, never while it is held
         self.recalibration.begin(recalibrate, self._clock_s, start.recalibration)
         self._name_features(current.served)
+        self.habits = self.habits_of(current.served)
+        """Of the served version; None if its curves are the model's alone."""
+        if self.habits is not None and start.habits is not None:
+            self.habits.restore(start.habits)
 
-    def serve(self, fresh: Served) -> None:
-        """Serve another version from now on; the history and the running requests stay."""
+    def habits_of(self, served: Served) -> LiveHabits | None:
+        """The habits with which a version begins; BundleError if its bundle holds malformed ones."""
+        return None if served.habits is None else LiveHabits(served.schema, served.habits)
+
+    def serve(self, fresh: Served, habits: LiveHabits | None) -> None:
+        """Serve another version from now on; the history and the running requests stay.
+
+        habits: those with which it begins. Habits that are counted now go on if they mean the same to it.
+        """
+        if habits is None or self.habits is None or not habits.continues(self.habits):
+            self.habits = habits
         self._name_features(fresh)
         if fresh.instant_s != self.history.definition.instant_s:
             self.history.read_as(fresh.encoder.history)
@@ -74,6 +88,16 @@ class OpenRequests:
             return np.array(model.encoder.encode(parsed, time_s, history)), 0, unknown
         return first.answer(parsed.numbers, slots, time_s, history.overall, history.rows), first.n_numbers, unknown
 
+    def blended(self, served: Served, encoded: np.ndarray, n_before: int, parsed: Parsed,
+                now_s: int) -> tuple[HazardCurve, np.ndarray, Given] | None:
+        """The curve with the habits of now, the model's hazards and what the habits gave; None without habits."""
+        habits, builder = self.habits, served.builder
+        if habits is None or served.version != self._current.served.version:
+            return None
+        curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
+        given = habits.answer(parsed, now_s)
+        return *habits.blended(curve, given), given  # type: ignore[arg-type]
+
     def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
         """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
         admission = self.history.admit(keys, start_s)
@@ -99,6 +123,8 @@ class OpenRequests:
         if began_s < admission.arrival_s:
             raise ValueError(f"arrival_s must be >= the admission {admission.arrival_s}, got {began_s}")
         self.recalibration.learn(one, end_s, began_s)
+        if self.habits is not None:
+            self.habits.ended(admission.number, end_s, began_s)
         self._remove(one)
         self.history.ended(admission, end_s, start_s)
         self._record_time(end_s)
@@ -160,6 +186,10 @@ class OpenRequests:
             one = one._replace(encoded=np.array(values), n_before=0)
         if one.factors is not None and one.version == served.version and isinstance(curve, HazardCurve):
             curve = recalibrated(curve, one.factors)
+        if self.habits is not None and one.version == served.version and isinstance(curve, HazardCurve):
+            with self._counters.lock:
+                given = self.habits.given(admission.number)
+            curve = curve if given is None else self.habits.blended(curve, given)[0]
         return Lifetime(curve, one.encoded, admission.arrival_s, one.unknown, served.version, admission, one.n_before)
 
     def snapshot(self, folder: str | Path) -> None:
@@ -172,8 +202,9 @@ class OpenRequests:
                     cut, running, clock_s = self.history.cut(), self.running.all(), self._clock_s
                     served, learner = self._current.served, self.recalibration.learnt
                     names, learnt = {**self._names}, None if learner is None else (served.version, learner.to_arrays())
+                    habits = None if self.habits is None else self.habits.to_arrays()
                 try:
-                    content = content_of(cut, served.encoder, running, names, clock_s, learnt)
+                    content = content_of(cut, served.encoder, running, names, clock_s, learnt, habits)
                 finally:
                     with counters.lock:
                         self.history.release()
@@ -198,6 +229,8 @@ class OpenRequests:
     def _remove(self, one: Admitted) -> None:
         self.running.remove(one)
         self.recalibration.forget(one.admission.number)
+        if self.habits is not None:
+            self.habits.forget(one.admission.number)
         self._usage_ended(one.admission)
 
     def _record_time(self, now_s: int) -> None:

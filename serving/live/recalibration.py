@@ -40,6 +40,7 @@ CLOCK_BACK_S = 30 * 86_400
 """A step back in time by so much means that the clock was set back. Running requests were counted
 up to a wrong time, perhaps by years, so all counts start anew. Late reports of ends differ by less."""
 OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
+MIXED = "off: the version's curves are mixed with owners' habits, which follow their ends"
 WAITS = "off: requests wait after their admission, so it is not known what runs"
 CurveNumbers = np.ndarray
 """Edges (s) and rates (per s) of a model's own curve, float64 (2, J + 1)."""
@@ -221,6 +222,9 @@ class OnlineRecalibration:
         served = self._current.served
         if not served.schema.curves.has_hazards:
             self.state = NO_HAZARDS
+            return
+        if served.habits is not None:
+            self.state = MIXED
             return
         self.state = ON
         served.builder.load_recalibration(Recalibration().factors)

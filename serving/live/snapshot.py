@@ -24,7 +24,7 @@ import numpy as np
 
 from sojourn.publishing import sync
 from sojourn.serving import checks as document_fields
-from sojourn.serving.bundle import FolderFiles, read_arrays, write_arrays
+from sojourn.serving.bundle import HABITS, FolderFiles, read_arrays, write_arrays
 from sojourn.serving.checks import LATEST_S
 from sojourn.serving.curves import N_AGES, N_BANDS
 from sojourn.serving.errors import SnapshotError, shown
@@ -280,7 +280,7 @@ class LiveHistory:
     """The state from which a predictor continues.
 
     names: feature names, in order, by version in `running`. clock_s: the latest time of a call.
-    recalibration: a version and its recalibration, or None.
+    recalibration: a version and its recalibration, or None. habits: arrays of `LiveHabits`, or None.
     """
 
     history: HistoryState
@@ -288,14 +288,16 @@ class LiveHistory:
     names: Mapping[str, tuple[str, ...]]
     clock_s: int | None
     recalibration: tuple[str, Recalibration] | None = None
+    habits: Mapping[str, np.ndarray] | None = None
 
 
 def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], names: Mapping[str, tuple[str, ...]],
                clock_s: int | None,
-               recalibration: tuple[str, Mapping[str, np.ndarray]] | None = None) -> SnapshotContent:
+               recalibration: tuple[str, Mapping[str, np.ndarray]] | None = None,
+               habits: Mapping[str, np.ndarray] | None = None) -> SnapshotContent:
     """The content of a snapshot, from a cut of the history and the requests that ran then; takes no lock.
 
-    recalibration: its version, and `Recalibration.to_arrays`.
+    recalibration: its version, and `Recalibration.to_arrays`. habits: `LiveHabits.to_arrays`.
     """
     versions: dict[str, int] = {}
     unknowns: dict[tuple[str, ...], int] = {}
@@ -317,6 +319,7 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
     arrays |= _packed_factors(running)
     if recalibration is not None:
         arrays |= {f"{_RECALIBRATION}{name}": array for name, array in recalibration[1].items()}
+    arrays |= {f"{HABITS}{name}": array for name, array in (habits or {}).items()}
     terms = HistoryTerms.of(encoder)
     state = {
         "history": dict(terms.definition), "numbers": sorted(terms.numbers), "phase_s": terms.phase_s,
@@ -368,7 +371,8 @@ def _read(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHisto
         parts = {name.removeprefix(_RECALIBRATION): array for name, array in arrays.items()
                  if name.startswith(_RECALIBRATION)}
         recalibration = document_fields.text(state["recalibration"], "recalibration"), Recalibration.from_arrays(parts)
-    return LiveHistory(history, running, names, clock_s, recalibration)
+    habits = {name.removeprefix(HABITS): array for name, array in arrays.items() if name.startswith(HABITS)}
+    return LiveHistory(history, running, names, clock_s, recalibration, habits or None)
 
 
 def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Sequence[tuple[str, tuple[str, ...]]],

@@ -16,8 +16,8 @@ from sojourn.features.synthetic import synthesize
 from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.intervals import Axis, Intervals
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, level_codes, nodes_of, resampled
-from sojourn.serving.live import habits as rules_of_habits
-from sojourn.serving.live.habits import (
+from sojourn.serving.curves import habits as rules_of_habits
+from sojourn.serving.curves.habits import (
     BlendRules,
     HabitRules,
     advance,
@@ -95,7 +95,7 @@ def test_an_end_is_known_from_its_own_second_on() -> None:
         events = Events(np.array([0.0, decided_s]), np.array([0.0, decided_s]), np.array([100.0, 50.0]), np.zeros(2),
                         np.ones(2, bool), np.full(2, math.nan), np.arange(2), *nodes_of(np.array([[1], [1]])), 0)
         axis = Axis(Intervals(EDGES, np.zeros(3), 1.0, EDGES))
-        found, _ = events.replayed(axis, HabitRules(), np.ones(2, bool))
+        found = events.replayed(axis, HabitRules(), np.ones(2, bool)).hazards
         assert (found[1, 1] > np.log(2.0) + 1e-3) == is_known  # 0.5 before anything is counted
         assert found[1, 0] < np.log(2.0)  # the first ran through the first interval
 
@@ -159,10 +159,11 @@ def test_a_level_keeps_so_many_nodes_and_drops_the_longest_unused(monkeypatch: p
     from sojourn.models.lifetime import online
 
     monkeypatch.setattr(online, "N_NODES_MAX", 2)
-    nodes, is_fresh, n_nodes = nodes_of(np.array([[7], [8], [7], [9], [8], [-1]]))
+    nodes, is_fresh, n_nodes, last = nodes_of(np.array([[7], [8], [7], [9], [8], [-1]]))
     assert nodes[:, 0].tolist() == [1, 2, 1, 2, 1, -1]  # 9 takes the place of 8, then 8 that of 7
     assert is_fresh[:, 0].tolist() == [True, True, False, True, True, False]
     assert n_nodes == 3
+    assert [*last[0].items()] == [(9, 2), (8, 1)]
 
 
 def test_levels_are_nested_and_a_missing_owner_has_none() -> None:

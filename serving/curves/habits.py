@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.serving.curves import HALF_S
-from sojourn.serving.curves.formulas import WIDTH_MIN_S
+from sojourn.serving.curves.formulas import HALF_S, N_HAZARD, WIDTH_MIN_S, fill_hazard, fill_limit_axis
 from sojourn.serving.inputs import has_limit
 from sojourn.serving.kernel import register_jitable
 
@@ -321,3 +320,65 @@ def finish(habits: Habits, ones: OpenOnes, blend: Blend, place: int, lifetime_s:
     if upper_s < math.inf:
         count_one(habits, ones.nodes[place], serial, interval, 1.0, 1.0)
         weigh_one(habits, blend, ones.nodes[place], serial, place, interval, 1.0, 1.0)
+
+
+@register_jitable
+def fill_blended(habits: Habits, blend: Blend, numbers: Any, limit_s: float, tail_s: float, known: Any, weights: Any,
+                 model: Any, blended: Any) -> None:
+    """Write the numbers of a curve whose hazards are the model's and the habits', by weights.
+
+    numbers: of the model's curve, as `fill_hazard` writes them, flat. limit_s: NaN without limit axis. known: (J + K,),
+    cumulative hazards of the habits. weights: of the model in each bucket. model: (J + K,), gets the model's cumulative
+    hazards of whole intervals. blended: as numbers; on a limit axis the edges follow.
+    """
+    edges, shares = habits.edges, habits.shares
+    n_ages = len(edges) - 1
+    n = len(habits.base)
+    own_edges, own_known = np.empty(n + 1), np.empty(n)
+    n_of_age = n
+    if len(shares) > 0:
+        n_of_age = fill_limit_axis(known, edges, shares, limit_s, tail_s, own_edges, own_known)  # type: ignore[arg-type]
+    else:
+        own_edges[:] = edges
+        own_known[:] = known
+    hazards = np.empty(n)
+    model[:] = 0.0
+    for idx in range(n):
+        own = numbers[idx] * (own_edges[idx + 1] - own_edges[idx])
+        hazards[idx] = own
+        interval = idx if idx < n_of_age else n_ages + idx - n_of_age
+        if interval < n and (idx < n_of_age or has_limit(limit_s)):
+            weight = weights[blend.buckets[interval]]
+            hazards[idx] = weight * own + (1.0 - weight) * own_known[idx]
+            part = 1.0
+            if idx < n_of_age:
+                part = (own_edges[idx + 1] - own_edges[idx]) / (edges[idx + 1] - edges[idx])
+            model[interval] = own / part
+    size = n + 1
+    fill_hazard(hazards, own_edges, tail_s,  # type: ignore[arg-type]
+                blended[:size], blended[size:2 * size], blended[2 * size:3 * size],
+                blended[3 * size:N_HAZARD * size])
+    if len(blended) > N_HAZARD * size:
+        blended[N_HAZARD * size:] = own_edges
+
+
+@register_jitable
+def answer_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, now_s: float, nodes: Any, known: Any,
+                     weights: Any) -> None:
+    """Count up to now; write the habits' hazards and the model's weights of a request that is asked about now."""
+    advance(habits, ones, blend, now_s)
+    fill_hazards(habits, nodes, known)
+    fill_weights(blend, nodes, weights)
+
+
+@register_jitable
+def follow_by_habits(habits: Habits, ones: OpenOnes, place: int, serial: int, seen_s: float) -> None:
+    """See `begin`."""
+    begin(habits, ones, place, serial, seen_s)
+
+
+@register_jitable
+def end_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, place: int, now_s: float, lifetime_s: float) -> None:
+    """Count up to now, and the end of the request at a place."""
+    advance(habits, ones, blend, now_s)
+    finish(habits, ones, blend, place, lifetime_s, True)

@@ -1,0 +1,276 @@
+"""Habits inside a predictor: the same answers as in training, and the same after a restart."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder, parsed_requests
+from sojourn.features.split import Split, split_by_time
+from sojourn.features.synthetic import synthesize
+from sojourn.features.trace import Trace
+from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.lifetime import EventLog, FitSettings
+from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weighing
+from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving.bundle import HabitSection
+from sojourn.serving.curves.habits import BlendRules
+from sojourn.serving.inputs import HistoryState
+from sojourn.serving.live import LiveHabits
+
+
+class Made:
+    """A trace, both fitted families, and a bundle of `blend`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.trace: Trace = synthesize(1_500, seed=3)
+        self.encoder = default_encoder(self.trace)
+        self.history = HistoryState(self.encoder.history)
+        self.rows: FeatureRows = build_rows(self.trace, self.encoder, self.history)
+        self.split: Split = split_by_time(self.rows, 0.3, 0.2)
+        self.log = EventLog.of(self.rows, self.encoder.history)
+        settings = FitSettings(backoff_keys(self.encoder), 1, 0, {"num_leaves": 7, "learning_rate": 0.4},
+                               self.rows.names, log=self.log)
+        windows = self.split.train, self.split.valid, self.split.past
+        self.online = OnlineModel().fit(*windows, settings)
+        self.blend = BlendModel().fit(*windows, replace(settings, fitted={"online": self.online}))
+        self.folders = {name: folder / name for name in ("blend", "online")}
+        for name, model in (("blend", self.blend), ("online", self.online)):
+            exported = model.export()
+            assert exported is not None
+            about = {"training": {"history_to_s": self.trace.horizon_s}, "metrics": {}}
+            write_bundle(self.folders[name], name, exported, self.encoder, self.history, about)
+        columns = self.trace.requests[list(self.encoder.columns())]
+        self.requests = [{str(name): value for name, value in row.items() if value == value}
+                         for row in columns.astype(object).to_dict("records")]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("habits"))
+
+
+def _empty(made: Made, name: str, rules: BlendRules) -> LiveHabits:
+    """Habits of the bundle's meaning without counts."""
+    bundle = load_bundle(made.folders[name])
+    assert bundle.habits is not None
+    n_nodes = len(bundle.habits.arrays["codes"]) + 1
+    arrays = {name: np.zeros(len(bundle.habits.arrays[name]) // n_nodes) for name in ("counts", "sums")}
+    arrays["codes"] = np.empty((0, 2), np.int64)
+    return LiveHabits(bundle.schema, HabitSection({**bundle.habits.fields, "blend": list(rules), "is_blended": True},
+                                                  arrays))
+
+
+def test_a_live_replay_gives_the_bits_of_training(made: Made) -> None:
+    """Every request asked in order of decision: hazards and weights of all rows are those of the compiled replay."""
+    rows, rules = made.rows, BlendRules(prior=1.0)
+    axis, events = made.online.axis_, made.online.events_
+    n, n_intervals = len(rows), len(axis.intervals.offsets)
+    model = np.random.default_rng(0).uniform(0.01, 1.0, (n, n_intervals)).astype(np.float32)
+    offline = events.replayed(axis, made.online.rules_, np.ones(n, bool), Weighing(rules, model, np.ones(n, bool)))
+    live = _empty(made, "online", rules)
+    parsed = list(parsed_requests(made.trace.requests.iloc[rows.idx_request], made.encoder))
+    end_s = rows.arrival_s + np.maximum(rows.lifetime_s, 1)
+    by_end, n_ended = np.argsort(end_s, kind="stable").tolist(), 0
+    for row in range(n):
+        now_s = int(rows.decided_s[row])
+        while n_ended < n and end_s[by_end[n_ended]] <= now_s:
+            one = by_end[n_ended]
+            if rows.is_event[one]:
+                live.ended(one, int(end_s[one]), int(rows.arrival_s[one]))
+            n_ended += 1
+        given = live.answer(parsed[row], now_s)
+        np.testing.assert_array_equal(given.known, offline.hazards[row])
+        np.testing.assert_array_equal(given.weights, offline.weights[row])
+        live.follow(row, model[row], given, int(rows.arrival_s[row]), max(now_s, rows.begin_s))
+    assert len(live) > 20
+
+
+def _admit_all(made: Made, predictor: Predictor, start: int, n: int) -> list[str]:
+    """Admit requests a minute apart after the trace's end; each third ends after five minutes."""
+    open_ids: list[str] = []
+    base_s = made.trace.horizon_s + 60
+    for idx in range(start, start + n):
+        vm = predictor.admit(made.requests[idx], base_s + 60 * idx)
+        assert vm.id is not None
+        open_ids.append(vm.id)
+        if idx % 3 == 2:
+            predictor.ended(open_ids.pop(0), base_s + 60 * idx + 30)
+    return open_ids
+
+
+@pytest.mark.parametrize("name", ["blend", "online"])
+def test_ends_change_the_next_answers(made: Made, name: str) -> None:
+    predictor = Predictor.load(made.folders[name])
+    request, now_s = made.requests[0], made.trace.horizon_s + 60
+    before = predictor.predict(request, now_s).quantile(0.5, 0.0)
+    for _ in range(40):
+        predictor.ended(predictor.admit(request, now_s), now_s + 5_000)
+        now_s += 5_001
+    after = predictor.predict(request, now_s).quantile(0.5, 0.0)
+    assert before < 2_500 or before > 10_000
+    assert after == pytest.approx(5_000, rel=0.3)
+
+
+@pytest.mark.parametrize("name", ["blend", "online"])
+def test_a_snapshot_continues_to_the_bit(made: Made, name: str, tmp_path: Path) -> None:
+    one = Predictor.load(made.folders[name])
+    ids = _admit_all(made, one, 0, 200)
+    one.snapshot(tmp_path / "snapshot")
+    other = Predictor.load(made.folders[name], history=tmp_path / "snapshot")
+    now_s = made.trace.horizon_s + 60 * 300
+    assert other.running() == one.running() and set(ids) == set(one.running())
+    for each in one.running():
+        assert one.handle(each).curve == other.handle(each).curve
+    for idx in range(200, 260):
+        assert one.predict(made.requests[idx], now_s).curve == other.predict(made.requests[idx], now_s).curve
+        for predictor in (one, other):
+            predictor.ended(ids[idx - 200], now_s)
+        now_s += 60
+
+
+def test_a_handle_keeps_its_curve_until_it_ends(made: Made) -> None:
+    predictor = Predictor.load(made.folders["blend"])
+    vm = predictor.admit(made.requests[5], made.trace.horizon_s + 60)
+    assert vm.id is not None
+    assert predictor.handle(vm.id).curve == vm.curve
+    _admit_all(made, predictor, 10, 100)
+    assert predictor.handle(vm.id).curve == vm.curve
+    predictor.withdraw(vm)
+    assert predictor._open.habits is not None
+    assert len(predictor._open.habits) == len(predictor.running())
+
+
+def test_remaining_of_many_is_that_of_each(made: Made) -> None:
+    predictor = Predictor.load(made.folders["blend"])
+    now_s = made.trace.horizon_s + 60
+    many = predictor.remaining_many(made.requests[:20], [0.0] * 20, now_s)
+    assert many.tolist() == [predictor.predict(request, now_s).remaining(0.0) for request in made.requests[:20]]
+
+
+def test_a_reload_of_the_same_version_goes_on_and_of_another_begins_anew(made: Made) -> None:
+    predictor = Predictor.load(made.folders["blend"])
+    _admit_all(made, predictor, 0, 100)
+    now_s = made.trace.horizon_s + 60 * 200
+    before = predictor.predict(made.requests[3], now_s).curve
+    predictor.reload()
+    assert predictor.predict(made.requests[3], now_s).curve == before
+    predictor.reload(made.folders["online"])
+    fresh = Predictor.load(made.folders["online"], is_history_kept=False)
+    assert predictor.predict(made.requests[3], now_s).curve == fresh.predict(made.requests[3], now_s).curve
+    for each in predictor.running():  # admitted by the other version: they end as always
+        predictor.ended(each, now_s)
+
+
+def test_clocks_that_jump_and_owners_that_come_back_after_a_year_are_answered(made: Made) -> None:
+    predictor = Predictor.load(made.folders["blend"])
+    ids = _admit_all(made, predictor, 0, 60)
+    now_s = made.trace.horizon_s + 86_400
+    for later_s in (now_s, now_s + 365 * 86_400, now_s, now_s - 3_600):
+        vm = predictor.admit(made.requests[1], later_s)
+        assert 0.0 < vm.remaining(0.0) < 1e9
+        predictor.ended(vm, later_s)
+    for each in ids:
+        predictor.ended(each, now_s)
+    assert 0.0 < predictor.predict(made.requests[1], now_s + 2 * 365 * 86_400).quantile(0.9, 0.0) < 1e9
+
+
+def test_requests_that_wait_after_their_admission_count_from_their_begin(made: Made) -> None:
+    """The first wait shows that admissions are no starts; from then on a request counts when it ends."""
+    predictor = Predictor.load(made.folders["online"])
+    request, now_s = made.requests[0], made.trace.horizon_s + 60
+    for _ in range(60):
+        vm = predictor.admit(request, now_s)
+        predictor.ended(vm, now_s + 500_000 + 1_000, arrival_s=now_s + 500_000)
+        now_s += 501_001
+    assert predictor.predict(request, now_s).quantile(0.5, 0.0) == pytest.approx(1_000, rel=0.3)
+
+
+def test_limits_that_are_none_have_a_key_of_their_own(made: Made) -> None:
+    live = _empty(made, "blend", BlendRules())
+    live._limit_place, live._has_limit_level = 0, True
+    parsed = made.encoder.parse(made.requests[0])
+    codes = {value: live.codes(parsed._replace(numbers=(value, *parsed.numbers[1:])))
+             for value in (3_600.0, 7_200.0, 0.0, -5.0, 1e12)}
+    at = len(live._owners) - 1
+    assert codes[3_600.0][at] != codes[7_200.0][at] != codes[0.0][at]
+    assert codes[0.0] == codes[-5.0] == codes[1e12] == live.codes(
+        parsed._replace(numbers=(math.nan, *parsed.numbers[1:])))
+
+
+@pytest.mark.parametrize("change", ["rules", "keys", "counts", "codes", "buckets", "missing"])
+def test_a_malformed_section_is_refused(made: Made, change: str) -> None:
+    bundle = load_bundle(made.folders["blend"])
+    assert bundle.habits is not None
+    fields, arrays = dict(bundle.habits.fields), dict(bundle.habits.arrays)
+    if change == "rules":
+        fields["rules"] = [1.0, 0.0, 2.0, 3.0, 4.0]
+    elif change == "keys":
+        fields["keys"] = ["nobody"]
+    elif change == "counts":
+        arrays["counts"] = arrays["counts"][:-1]
+    elif change == "codes":
+        arrays["codes"] = arrays["codes"] - 10
+    elif change == "buckets":
+        fields["buckets"] = [999] * len(fields["buckets"])
+    else:
+        del arrays["sums"]
+    with pytest.raises(BundleError, match="habits must"):
+        Predictor(replace(bundle, habits=HabitSection(fields, arrays)))
+
+
+def test_the_bundle_says_what_it_is_mixed_with_and_stays_small(made: Made) -> None:
+    schema = json.loads((made.folders["blend"] / "schema.json").read_text())
+    assert schema["habits"]["keys"] == ["subscription", "deployment", "deployment+shape"]
+    assert (made.folders["blend"] / "history.npz").stat().st_size < 1_500_000
+    predictor = Predictor.load(made.folders["blend"], recalibrate=True)
+    assert predictor.info()["recalibration"].startswith("off: the version's curves are mixed")
+
+
+def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sojourn.serving.live import live_habits
+
+    whole = _empty(made, "blend", BlendRules())
+    monkeypatch.setattr(live_habits, "N_FIRST", 2)
+    small = _empty(made, "blend", BlendRules())
+    parsed = [made.encoder.parse(request) for request in made.requests[:300]]
+    for idx, one in enumerate(parsed):
+        answers = []
+        for live in (whole, small):
+            given = live.answer(one, 10 * idx)
+            live.follow(idx, given.known, given, 10 * idx, 10 * idx)
+            if idx % 2:
+                live.ended(idx - 1, 10 * idx + 5, 10 * (idx - 1))
+            answers.append(given.known)
+        np.testing.assert_array_equal(answers[0], answers[1])
+    assert len(small.ones.due_s) < 1_024
+
+
+@pytest.mark.slow
+def test_an_end_takes_ten_microseconds_at_most(made: Made) -> None:
+    live = _empty(made, "blend", BlendRules())
+    parsed = made.encoder.parse(made.requests[0])
+    spans = []
+    for idx in range(3_000):
+        given = live.answer(parsed, idx)
+        live.follow(idx, given.known, given, idx, idx)
+        if idx >= 100:
+            started = time.perf_counter()
+            live.ended(idx - 100, idx, idx - 100)
+            spans.append(time.perf_counter() - started)
+    assert np.median(spans) < 10e-6
+
+
+def test_events_of_a_window_alone_are_in_the_order_of_their_start(made: Made) -> None:
+    settings = FitSettings(backoff_keys(made.encoder), names=made.rows.names)
+    events = Events.of_examples(made.split.past, settings, -1)
+    assert (np.diff(events.decided_s) >= 0).all()
+    at, is_found = events.places(made.split.past.idx_row)
+    assert is_found.all()
+    np.testing.assert_array_equal(events.lifetime_s[at], made.split.past.lifetime_s)
