@@ -469,7 +469,7 @@ class Predictor:
                 admission = live.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
                                        None, factors)
                 if mixed is not None and live.habits is not None:
-                    live.habits.follow(admission.number, mixed[1], mixed[2], start_s, recorded_s)
+                    live.habits.follow(admission.number, mixed[1], start_s, recorded_s)
             n["predictions"] += 1
             n["unknowns"] += bool(unknown)
         builder = served.builder

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curves import habits
+from sojourn.serving.curves import habits as _habits
 from sojourn.serving.curves.curve_arrays import (
     AT_AFTER,
     AT_GAP,
@@ -41,6 +41,7 @@ from sojourn.serving.curves.formulas import (
     once_remaining,
     outlived_total,
 )
+from sojourn.serving.curves.habits import Blend, Habits, OpenOnes
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
@@ -294,7 +295,40 @@ def held_step(hosts, row, now_s):
     return max(n_at_most(hosts.changes_s[hosts.model[row]], now_s - hosts.arrival_s[row]) - 1, 0)
 
 
-answer_by_habits = kernel(habits.answer_by_habits)
-fill_blended = kernel(habits.fill_blended)
-follow_by_habits = kernel(habits.follow_by_habits)
-end_by_habits = kernel(habits.end_by_habits)
+fill_blended = kernel(_habits.fill_blended)
+
+
+# An array costs 0.1 us to pass, and twice that in a named tuple, so the tuples are made here.
+@kernel
+def answer_by_habits(edges, shares, base, rules, counts, born, start_s, limit_s, interval, serial, nodes_of,
+                     due_s, due_place, due_serial, size, blend_rules, buckets, places, sums, model_of, known_of,
+                     is_weighed,
+                     now_s, nodes, numbers, own_limit_s, tail_s, is_blended, known, weights, model, blended):
+    habits = Habits(edges, shares, base, rules, counts, born)
+    ones = OpenOnes(start_s, limit_s, interval, serial, nodes_of, due_s, due_place, due_serial, size)
+    blend = Blend(blend_rules, buckets, places, sums, model_of, known_of, is_weighed)
+    _habits.answer_by_habits(habits, ones, blend, now_s, nodes, numbers, own_limit_s, tail_s, is_blended, known,
+                             weights, model, blended)
+
+
+@kernel
+def follow_by_habits(edges, shares, base, rules, counts, born, start_s, limit_s, interval, serial, nodes_of,
+                     due_s, due_place, due_serial, size, blend_rules, buckets, places, sums, model_of, known_of,
+                     is_weighed,
+                     place, own_serial, own_start_s, own_limit_s, nodes, known, model, is_own, seen_s):
+    habits = Habits(edges, shares, base, rules, counts, born)
+    ones = OpenOnes(start_s, limit_s, interval, serial, nodes_of, due_s, due_place, due_serial, size)
+    blend = Blend(blend_rules, buckets, places, sums, model_of, known_of, is_weighed)
+    _habits.follow_by_habits(habits, ones, blend, place, own_serial, own_start_s, own_limit_s, nodes, known, model,
+                             is_own, seen_s)
+
+
+@kernel
+def end_by_habits(edges, shares, base, rules, counts, born, start_s, limit_s, interval, serial, nodes_of,
+                  due_s, due_place, due_serial, size, blend_rules, buckets, places, sums, model_of, known_of,
+                  is_weighed,
+                  place, end_s, began_s, lifetime_s):
+    habits = Habits(edges, shares, base, rules, counts, born)
+    ones = OpenOnes(start_s, limit_s, interval, serial, nodes_of, due_s, due_place, due_serial, size)
+    blend = Blend(blend_rules, buckets, places, sums, model_of, known_of, is_weighed)
+    return _habits.end_by_habits(habits, ones, blend, place, end_s, began_s, lifetime_s)

@@ -24,6 +24,8 @@ HAZARD_TOP = 1.0 - 1e-12
 """The largest hazard of an interval, so that its cumulative hazard is finite."""
 N_NODES_MAX = 20_000
 """The most nodes of a level; beyond it the one with the oldest last arrival is removed."""
+UNTIMED = -1
+"""The interval of a request that counts only when it ends, since it waits after its admission."""
 _MIX, _MASK = 0x9E3779B97F4A7C15, (1 << 63) - 1
 
 
@@ -363,22 +365,48 @@ def fill_blended(habits: Habits, blend: Blend, numbers: Any, limit_s: float, tai
 
 
 @register_jitable
-def answer_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, now_s: float, nodes: Any, known: Any,
-                     weights: Any) -> None:
-    """Count up to now; write the habits' hazards and the model's weights of a request that is asked about now."""
+def answer_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, now_s: float, nodes: Any, numbers: Any,
+                     limit_s: float, tail_s: float, is_blended: bool, known: Any, weights: Any, model: Any,
+                     blended: Any) -> None:
+    """Count up to now; write what the habits give a request that is asked about now, and its curve with them.
+
+    numbers and the rest: as in `fill_blended`; known and weights are written, too. Not is_blended: weights are 0.
+    """
     advance(habits, ones, blend, now_s)
     fill_hazards(habits, nodes, known)
-    fill_weights(blend, nodes, weights)
+    if is_blended:
+        fill_weights(blend, nodes, weights)
+    else:
+        weights[:] = 0.0
+    fill_blended(habits, blend, numbers, limit_s, tail_s, known, weights, model, blended)
 
 
 @register_jitable
-def follow_by_habits(habits: Habits, ones: OpenOnes, place: int, serial: int, seen_s: float) -> None:
-    """See `begin`."""
-    begin(habits, ones, place, serial, seen_s)
+def follow_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, place: int, serial: int, start_s: float,
+                     limit_s: float, nodes: Any, known: Any, model: Any, is_weighed: bool, seen_s: float) -> None:
+    """Put an admitted request at a place, and follow it; seen_s below 0: only put it there."""
+    ones.start_s[place], ones.limit_s[place], ones.serial[place] = start_s, limit_s, serial
+    ones.nodes[place] = nodes
+    blend.known[place] = known
+    blend.model[place] = model
+    blend.is_weighed[place] = is_weighed
+    ones.interval[place] = UNTIMED
+    if seen_s >= 0.0:
+        begin(habits, ones, place, serial, seen_s)
 
 
 @register_jitable
-def end_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, place: int, now_s: float, lifetime_s: float) -> None:
-    """Count up to now, and the end of the request at a place."""
-    advance(habits, ones, blend, now_s)
+def end_by_habits(habits: Habits, ones: OpenOnes, blend: Blend, place: int, end_s: float, began_s: float,
+                  lifetime_s: float) -> bool:
+    """Count up to an end, and the end of the request at a place; whether it began when it was admitted.
+
+    A request that is not timed is counted from its begin on.
+    """
+    is_timed = ones.start_s[place] == began_s
+    ones.start_s[place] = began_s
+    if ones.interval[place] == UNTIMED:
+        begin(habits, ones, place, ones.serial[place], 0.0)
+    advance(habits, ones, blend, end_s)
     finish(habits, ones, blend, place, lifetime_s, True)
+    blend.is_weighed[place] = False
+    return is_timed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,17 +36,19 @@ from sojourn.serving.inputs import LIMIT, Parsed, checked_array, has_limit, key_
 N_FIRST = 1_024
 """Room for so many requests and nodes at the start; it doubles when it is full."""
 _LOOPS: Any = formulas if KERNELS is None else KERNELS
-_UNTIMED = -1
-"""The interval of a request that counts only when it ends, since it waits after its admission."""
+N_CODES_KEPT = 4_096
+"""So many requests' codes are kept, since a key's code takes some microseconds."""
 
 
 class Given(NamedTuple):
     """What the habits gave a request: cumulative hazards, float32 (J + K,), the model's weights, float32 (B,), and
-    its limit, s. codes: of its keys at each level."""
+    its limit, s. model: the model's hazards of whole intervals, float32 (J + K,); codes: of its keys at each level;
+    both are needed to follow it."""
 
     known: np.ndarray
     weights: np.ndarray
     limit_s: float
+    model: np.ndarray | None = None
     codes: Sequence[int] = ()
 
 
@@ -84,6 +87,8 @@ class LiveHabits:
         self.habits = new_habits(edges, shares, 1.0 / (1.0 + np.exp(-offsets)), rules, N_FIRST)
         self.ones = new_open(N_FIRST, self._n_levels)
         self.blend = new_blend(blend_rules, buckets, max(len(names) - 1, 0) - 1, N_FIRST, N_FIRST)
+        self._set_parts()
+        self._codes = lru_cache(N_CODES_KEPT)(self.codes)
         self._weights = np.zeros((N_FIRST, self.blend.sums.shape[1]), np.float32)
         self._nodes: list[OrderedDict[int, int]] = [OrderedDict() for _ in range(self._n_levels)]
         self._n_nodes = 1
@@ -105,60 +110,51 @@ class LiveHabits:
         """Whether the counts of another version have the same meaning here."""
         return all(map(np.array_equal, self.meaning(), other.meaning()))
 
-    def codes(self, parsed: Parsed) -> list[int]:
-        """The code of a request's key at each level, -1 = none."""
+    def codes(self, keys: tuple[tuple[str, ...] | None, ...], limit_s: float) -> tuple[int, ...]:
+        """The code of a request's key at each level, -1 = none. keys: its history keys."""
         code, is_known, codes = 0, True, []
-        keys = [parsed.keys[idx] for idx in self._owners]
-        for key in keys[:-1] if len(keys) > 1 else keys:
+        owners = [keys[idx] for idx in self._owners]
+        for key in owners[:-1] if len(owners) > 1 else owners:
             is_known = is_known and key is not None
             code = joined_code(code, key_code(key)) if key is not None else 0
             codes.append(code if is_known else -1)
         if self._has_limit_level:
-            limit_s = self._limit_s(parsed)
             codes.append(joined_code(code, int(limit_s) if has_limit(limit_s) else 0) if is_known else -1)
-        if len(keys) > 1:
-            shape = keys[-1]
+        if len(owners) > 1:
+            shape = owners[-1]
             codes.append(joined_code(code, key_code(shape)) if is_known and shape is not None else -1)
-        return codes
+        return tuple(codes)
 
-    def answer(self, parsed: Parsed, now_s: int) -> Given:
-        """What the habits give a request that is asked about now."""
-        codes = self.codes(parsed)
+    def answer(self, curve: HazardCurve, parsed: Parsed, now_s: int) -> tuple[HazardCurve, Given]:
+        """The model's curve with the habits of now, and what they gave."""
+        limit_s = parsed.numbers[self._limit_place] if self._limit_place >= 0 else math.nan
+        codes = self._codes(parsed.keys, limit_s if limit_s == limit_s else 0.0)
         nodes = np.array([nodes_of.get(code, -1) for nodes_of, code in zip(self._nodes, codes, strict=True)], np.int64)
-        known, weights = np.empty(len(self.habits.base), np.float32), np.empty(self.blend.sums.shape[1], np.float32)
-        _LOOPS.answer_by_habits(self.habits, self.ones, self.blend, float(now_s), nodes, known, weights)
-        if not self._is_blended:
-            weights[:] = 0.0
-        return Given(known, weights, self._limit_s(parsed) if self._has_axis else math.nan, codes)
+        n_intervals = len(self.habits.base)
+        known, model = np.empty(n_intervals, np.float32), np.empty(n_intervals, np.float32)
+        weights, numbers = np.empty(self._weights.shape[1], np.float32), _room(curve)
+        given = Given(known, weights, limit_s if self._has_axis else math.nan, model, codes)
+        _LOOPS.answer_by_habits(*self._parts, float(now_s), nodes, curve.numbers, given.limit_s, self._tail_s,
+                                self._is_blended, known, weights, model, numbers)
+        return _like(curve, numbers), given
 
-    def blended(self, curve: HazardCurve, given: Given) -> tuple[HazardCurve, np.ndarray]:
-        """A curve of the model with what the habits gave, and the model's hazards of whole intervals, float32."""
-        n = len(curve.edges)
-        numbers = np.empty((N_HAZARD + isinstance(curve, LimitCurve)) * n)
-        model = np.empty(len(self.habits.base), np.float32)
+    def blended(self, curve: HazardCurve, given: Given) -> HazardCurve:
+        """A curve of the model with what the habits gave."""
+        model, numbers = np.empty(len(self.habits.base), np.float32), _room(curve)
         _LOOPS.fill_blended(self.habits, self.blend, curve.numbers, given.limit_s, self._tail_s, given.known,
                             given.weights, model, numbers)
-        steps: list[Any] = [None] * (n + 1)
-        if isinstance(curve, LimitCurve):
-            return LimitCurve(curve.edges, curve.bounds, curve.grid, numbers, steps, curve.axis), model
-        return HazardCurve(curve.edges, curve.bounds, curve.grid, numbers, steps), model
+        return _like(curve, numbers)
 
-    def follow(self, number: int, model: np.ndarray, given: Given, start_s: int, now_s: int) -> None:
-        """Follow an admitted request. model: as `blended` gave it."""
+    def follow(self, number: int, given: Given, start_s: int, now_s: int) -> None:
+        """Follow an admitted request. given: by `answer`."""
         self._serial += 1
         place = self._new_place(number)
-        ones, blend = self.ones, self.blend
-        for level, code in enumerate(given.codes):
-            ones.nodes[place, level] = self._node(level, code)
-        ones = self.ones
-        ones.start_s[place], ones.limit_s[place], ones.serial[place] = start_s, given.limit_s, self._serial
-        blend = self.blend
-        blend.model[place], blend.known[place], self._weights[place] = model, given.known, given.weights
-        blend.is_weighed[place] = self._is_blended
-        if self._waits:
-            ones.interval[place] = _UNTIMED
-        else:
-            self._begin(place, float(now_s - start_s))
+        nodes = np.array([self._node(level, code) for level, code in enumerate(given.codes)], np.int64)
+        self._weights[place] = given.weights
+        self._make_room()
+        seen_s = -1.0 if self._waits else float(max(now_s - start_s, 0))
+        _LOOPS.follow_by_habits(*self._parts, place, self._serial, float(start_s), given.limit_s, nodes, given.known,
+                                given.model, self._is_blended, seen_s)
 
     def given(self, number: int) -> Given | None:
         """What the habits gave an open request at its admission; None if it is not followed."""
@@ -173,16 +169,14 @@ class LiveHabits:
         Once a request waited after its admission, later ones count only when they end: until then
         nobody knows what runs.
         """
-        place = self._place_of.get(number)
+        place = self._place_of.pop(number, None)
         if place is None:
             return
-        if began_s != self.ones.start_s[place]:
-            self._waits = True
-            self.ones.start_s[place] = began_s
-        if self.ones.interval[place] == _UNTIMED:
-            self._begin(place, 0.0)
-        _LOOPS.end_by_habits(self.habits, self.ones, self.blend, place, float(end_s), float(max(end_s - began_s, 1)))
-        self.forget(number)
+        self._make_room()
+        is_timed = _LOOPS.end_by_habits(*self._parts, place, float(end_s), float(began_s),
+                                        float(max(end_s - began_s, 1)))
+        self._waits = self._waits or not is_timed
+        self._free.append(place)
 
     def forget(self, number: int) -> None:
         """Follow a request no longer, without an end."""
@@ -246,7 +240,7 @@ class LiveHabits:
             ones.nodes[place] = nodes
             self.blend.model[place], self.blend.known[place] = rows["model"][idx], rows["known"][idx]
             self._weights[place], self.blend.is_weighed[place] = rows["weights"][idx], self._is_blended
-            if interval != _UNTIMED:
+            if interval != formulas.UNTIMED:
                 upper_s = interval_end(interval, times[idx, 1], self.habits)[0]
                 if upper_s < math.inf:
                     self._make_room()
@@ -278,12 +272,17 @@ class LiveHabits:
         if sum(map(len, self._nodes)) != n - 1 or max(map(len, self._nodes), default=0) > N_NODES_MAX:
             raise ValueError(f"habits must have each code once, and at most {N_NODES_MAX} of a level")
 
-    def _limit_s(self, parsed: Parsed) -> float:
-        return parsed.numbers[self._limit_place] if self._limit_place >= 0 else math.nan
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """The first arguments of compiled loops: all arrays, or all tuples without numba."""
+        return self._plain if KERNELS is None else self._arrays
 
-    def _begin(self, place: int, seen_s: float) -> None:
-        self._make_room()
-        _LOOPS.follow_by_habits(self.habits, self.ones, place, int(self.ones.serial[place]), seen_s)
+    def _set_parts(self, **changed: Any) -> None:
+        """Replace `habits`, `ones` or `blend`, and collect the first arguments of the loops."""
+        for name, part in changed.items():
+            setattr(self, name, part)
+        self._plain = (self.habits, self.ones, self.blend)
+        self._arrays = (*self.habits, *self.ones, *self.blend)
 
     def _node(self, level: int, code: int) -> int:
         """The node of a key of an admitted request; a new one begins without counts."""
@@ -308,8 +307,8 @@ class LiveHabits:
 
     def _grow_nodes(self) -> None:
         habits, blend = self.habits, self.blend
-        self.habits = habits._replace(counts=_doubled(habits.counts, 0.0), born=_doubled(habits.born, -1))
-        self.blend = blend._replace(sums=_doubled(blend.sums, 0.0))
+        self._set_parts(habits=habits._replace(counts=_doubled(habits.counts, 0.0), born=_doubled(habits.born, -1)),
+                        blend=blend._replace(sums=_doubled(blend.sums, 0.0)))
 
     def _new_place(self, number: int) -> int:
         if self._free:
@@ -318,12 +317,12 @@ class LiveHabits:
             place, self._n_places = self._n_places, self._n_places + 1
             if place >= len(self.ones.start_s):
                 ones, blend = self.ones, self.blend
-                self.ones = ones._replace(
-                    start_s=_doubled(ones.start_s, 0.0), limit_s=_doubled(ones.limit_s, 0.0),
-                    interval=_doubled(ones.interval, 0), serial=_doubled(ones.serial, -1),
-                    nodes=_doubled(ones.nodes, -1))
-                self.blend = blend._replace(model=_doubled(blend.model, 0.0), known=_doubled(blend.known, 0.0),
-                                            is_weighed=_doubled(blend.is_weighed, 0))
+                ones = ones._replace(start_s=_doubled(ones.start_s, 0.0), limit_s=_doubled(ones.limit_s, 0.0),
+                                     interval=_doubled(ones.interval, 0), serial=_doubled(ones.serial, -1),
+                                     nodes=_doubled(ones.nodes, -1))
+                blend = blend._replace(model=_doubled(blend.model, 0.0), known=_doubled(blend.known, 0.0),
+                                       is_weighed=_doubled(blend.is_weighed, 0))
+                self._set_parts(ones=ones, blend=blend)
                 self._weights = _doubled(self._weights, 0.0)
         self._place_of[number] = place
         return place
@@ -341,9 +340,22 @@ class LiveHabits:
         due_s, due_place, due_serial = (np.concatenate([part, np.zeros(size - len(part), part.dtype)])
                                         for part in parts)
         ones.size[0] = len(order)
-        self.ones = ones._replace(due_s=due_s, due_place=due_place, due_serial=due_serial)
+        self._set_parts(ones=ones._replace(due_s=due_s, due_place=due_place, due_serial=due_serial))
 
 
 def _doubled(values: np.ndarray, fill: float) -> np.ndarray:
     """The array with as many more rows, of `fill`."""
     return np.concatenate([values, np.full_like(values, fill)])
+
+
+def _room(curve: HazardCurve) -> np.ndarray:
+    """Room for the numbers of a curve on the edges of another."""
+    return np.empty((N_HAZARD + isinstance(curve, LimitCurve)) * len(curve.edges))
+
+
+def _like(curve: HazardCurve, numbers: np.ndarray) -> HazardCurve:
+    """A curve of these numbers on the edges of another."""
+    steps: list[Any] = [None] * (len(curve.edges) + 1)
+    if isinstance(curve, LimitCurve):
+        return LimitCurve(curve.edges, curve.bounds, curve.grid, numbers, steps, curve.axis)
+    return HazardCurve(curve.edges, curve.bounds, curve.grid, numbers, steps)

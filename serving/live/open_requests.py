@@ -89,14 +89,13 @@ class OpenRequests:
         return first.answer(parsed.numbers, slots, time_s, history.overall, history.rows), first.n_numbers, unknown
 
     def blended(self, served: Served, encoded: np.ndarray, n_before: int, parsed: Parsed,
-                now_s: int) -> tuple[HazardCurve, np.ndarray, Given] | None:
-        """The curve with the habits of now, the model's hazards and what the habits gave; None without habits."""
+                now_s: int) -> tuple[HazardCurve, Given] | None:
+        """The curve with the habits of now, and what they gave; None without habits."""
         habits, builder = self.habits, served.builder
         if habits is None or served.version != self._current.served.version:
             return None
         curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
-        given = habits.answer(parsed, now_s)
-        return *habits.blended(curve, given), given  # type: ignore[arg-type]
+        return habits.answer(curve, parsed, now_s)  # type: ignore[arg-type]  # only hazards have habits
 
     def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
         """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
@@ -189,7 +188,7 @@ class OpenRequests:
         if self.habits is not None and one.version == served.version and isinstance(curve, HazardCurve):
             with self._counters.lock:
                 given = self.habits.given(admission.number)
-            curve = curve if given is None else self.habits.blended(curve, given)[0]
+            curve = curve if given is None else self.habits.blended(curve, given)
         return Lifetime(curve, one.encoded, admission.arrival_s, one.unknown, served.version, admission, one.n_before)
 
     def snapshot(self, folder: str | Path) -> None:

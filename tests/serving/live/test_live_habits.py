@@ -20,6 +20,7 @@ from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weighing
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import HabitSection
+from sojourn.serving.curves import HazardCurve
 from sojourn.serving.curves.habits import BlendRules
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveHabits
@@ -67,6 +68,12 @@ def _empty(made: Made, name: str, rules: BlendRules) -> LiveHabits:
                                                   arrays))
 
 
+def _curve(live: LiveHabits) -> HazardCurve:
+    """Any curve on the edges of the habits."""
+    edges = tuple(live.habits.edges.tolist())
+    return HazardCurve.from_hazards(edges, [0.1] * (len(edges) - 1), 1_000.0, edges)
+
+
 def test_a_live_replay_gives_the_bits_of_training(made: Made) -> None:
     """Every request asked in order of decision: hazards and weights of all rows are those of the compiled replay."""
     rows, rules = made.rows, BlendRules(prior=1.0)
@@ -77,6 +84,7 @@ def test_a_live_replay_gives_the_bits_of_training(made: Made) -> None:
     live = _empty(made, "online", rules)
     parsed = list(parsed_requests(made.trace.requests.iloc[rows.idx_request], made.encoder))
     end_s = rows.arrival_s + np.maximum(rows.lifetime_s, 1)
+    curve = _curve(live)
     by_end, n_ended = np.argsort(end_s, kind="stable").tolist(), 0
     for row in range(n):
         now_s = int(rows.decided_s[row])
@@ -85,10 +93,10 @@ def test_a_live_replay_gives_the_bits_of_training(made: Made) -> None:
             if rows.is_event[one]:
                 live.ended(one, int(end_s[one]), int(rows.arrival_s[one]))
             n_ended += 1
-        given = live.answer(parsed[row], now_s)
+        given = live.answer(curve, parsed[row], now_s)[1]
         np.testing.assert_array_equal(given.known, offline.hazards[row])
         np.testing.assert_array_equal(given.weights, offline.weights[row])
-        live.follow(row, model[row], given, int(rows.arrival_s[row]), max(now_s, rows.begin_s))
+        live.follow(row, given._replace(model=model[row]), int(rows.arrival_s[row]), max(now_s, rows.begin_s))
     assert len(live) > 20
 
 
@@ -195,13 +203,11 @@ def test_requests_that_wait_after_their_admission_count_from_their_begin(made: M
 def test_limits_that_are_none_have_a_key_of_their_own(made: Made) -> None:
     live = _empty(made, "blend", BlendRules())
     live._limit_place, live._has_limit_level = 0, True
-    parsed = made.encoder.parse(made.requests[0])
-    codes = {value: live.codes(parsed._replace(numbers=(value, *parsed.numbers[1:])))
-             for value in (3_600.0, 7_200.0, 0.0, -5.0, 1e12)}
+    keys = made.encoder.parse(made.requests[0]).keys
+    codes = {limit_s: live.codes(keys, limit_s) for limit_s in (3_600.0, 7_200.0, 0.0, -5.0, 1e12, math.inf)}
     at = len(live._owners) - 1
     assert codes[3_600.0][at] != codes[7_200.0][at] != codes[0.0][at]
-    assert codes[0.0] == codes[-5.0] == codes[1e12] == live.codes(
-        parsed._replace(numbers=(math.nan, *parsed.numbers[1:])))
+    assert codes[0.0] == codes[-5.0] == codes[1e12] == codes[math.inf] == live.codes(keys, math.nan)
 
 
 @pytest.mark.parametrize("change", ["rules", "keys", "counts", "codes", "buckets", "missing"])
@@ -243,8 +249,8 @@ def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatc
     for idx, one in enumerate(parsed):
         answers = []
         for live in (whole, small):
-            given = live.answer(one, 10 * idx)
-            live.follow(idx, given.known, given, 10 * idx, 10 * idx)
+            given = live.answer(_curve(live), one, 10 * idx)[1]
+            live.follow(idx, given, 10 * idx, 10 * idx)
             if idx % 2:
                 live.ended(idx - 1, 10 * idx + 5, 10 * (idx - 1))
             answers.append(given.known)
@@ -252,14 +258,31 @@ def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatc
     assert len(small.ones.due_s) < 1_024
 
 
+def test_plain_python_gives_the_same_curves(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sojourn.serving.curves import habits
+    from sojourn.serving.live import live_habits
+
+    compiled = Predictor.load(made.folders["blend"])
+    _admit_all(made, compiled, 0, 40)
+    expected = [compiled.predict(request, made.trace.horizon_s + 9_000).curve for request in made.requests[:10]]
+    monkeypatch.setattr(live_habits, "_LOOPS", habits)
+    monkeypatch.setattr(live_habits, "KERNELS", None)
+    plain = Predictor.load(made.folders["blend"])
+    _admit_all(made, plain, 0, 40)
+    for request, curve in zip(made.requests[:10], expected, strict=True):
+        other = plain.predict(request, made.trace.horizon_s + 9_000).curve
+        assert isinstance(other, HazardCurve) and isinstance(curve, HazardCurve)
+        np.testing.assert_allclose(other.numbers, curve.numbers, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_an_end_takes_ten_microseconds_at_most(made: Made) -> None:
     live = _empty(made, "blend", BlendRules())
-    parsed = made.encoder.parse(made.requests[0])
+    parsed, curve = made.encoder.parse(made.requests[0]), _curve(live)
     spans = []
     for idx in range(3_000):
-        given = live.answer(parsed, idx)
-        live.follow(idx, given.known, given, idx, idx)
+        given = live.answer(curve, parsed, idx)[1]
+        live.follow(idx, given, idx, idx)
         if idx >= 100:
             started = time.perf_counter()
             live.ended(idx - 100, idx, idx - 100)
