@@ -120,6 +120,10 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     shared = asked_rows(workload, features.trace, features.rows)
     for model in models:
         requests = shared if model.rows is None else asked_rows(workload, features.trace, model.rows)
+        if model is models[0] and "habits" in model.schema.document:  # its curves go on learning; the forest's do not
+            table = training.of(training.candidate).model.curve_table(requests.rows)
+            sources[model.label] = TableSource(table, requests.request_ids, idx=requests.idx)
+            continue
         rows = model.schema.encoder.with_row(requests.rows.features, requests.rows.keys)
         sources[model.label] = TableSource(table_of(model.schema, model.forest, rows), requests.request_ids,
                                            idx=requests.idx)

@@ -13,9 +13,10 @@ from sojourn.features import Roles, Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import known_at, split_by_time
 from sojourn.features.synthetic import synthesize
-from sojourn.models.lifetime import EventLog, FitSettings
+from sojourn.models.lifetime import EventLog, FitSettings, HazardModel
 from sojourn.models.lifetime.intervals import Axis, Intervals
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, level_codes, nodes_of, resampled
+from sojourn.models.measures import BrierOverAges
 from sojourn.serving.curves import habits as rules_of_habits
 from sojourn.serving.curves.habits import (
     BlendRules,
@@ -36,11 +37,15 @@ def _fitted(trace: Trace) -> tuple[OnlineModel, FeatureRows]:
     return model, rows
 
 
-def _both(trace: Trace, *, is_blend: bool = True) -> tuple[OnlineModel, BlendModel, FeatureRows]:
+FAST = {"num_leaves": 7, "learning_rate": 0.4}
+
+
+def _both(trace: Trace, *, is_blend: bool = True,
+          params: dict[str, float] | None = FAST) -> tuple[OnlineModel, BlendModel, FeatureRows]:
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = split_by_time(rows, 0.3, 0.2)
-    settings = FitSettings(backoff_keys(encoder), 1, 0, {"num_leaves": 7, "learning_rate": 0.4}, rows.names,
+    settings = FitSettings(backoff_keys(encoder), 1, 0, params, rows.names,
                            log=EventLog.of(rows, encoder.history))
     online = OnlineModel().fit(split.train, split.valid, split.past, settings)
     blend = BlendModel()
@@ -241,3 +246,38 @@ def test_hazards_on_another_axis_keep_their_rates() -> None:
     other = Axis(Intervals(np.array([0.0, 5.25, 55.5, 190.5]), np.zeros(3), 1.0, EDGES))
     # Half of the first; the other half and half of the second; the rest, and as much again beyond it: 90 s at its rate.
     np.testing.assert_allclose(resampled(np.array([[1.0, 9.0]]), axis, other), [[0.5, 0.5 + 4.5, 4.5 + 9.0]])
+
+
+def _habits_changed(n: int, seed: int, change: float) -> Trace:
+    """Owner u0 has half of the requests; from that share on they live five times as long. 20 others do not change."""
+    rng = np.random.default_rng(seed)
+    owner = rng.choice(21, n, p=[0.5] + [0.025] * 20)
+    median_log10 = np.random.default_rng(99).uniform(2.5, 3.8, 21)
+    median_log10[0] = 3.0
+    log_s = median_log10[owner] + 0.25 * rng.standard_normal(n)
+    log_s += math.log10(5.0) * ((owner == 0) & (np.arange(n) >= change * n))
+    return _trace(n, [f"u{one}" for one in owner], np.maximum(np.rint(10.0**log_s), 1.0).astype(np.int64))
+
+
+@pytest.mark.slow
+def test_a_habit_that_changes_by_five_is_nearly_learnt_after_two_hundred_ends() -> None:
+    """On the next 600 requests of that owner: the blend within 10 % of a model that was fitted to the new habit, mean
+    of three seeds (1.07; 5 % is the aim). That model is fitted to another draw, so it has not seen these requests."""
+    n, ratios = 8_000, []
+    for seed in range(3):
+        trace = _habits_changed(n, seed, 0.7)
+        _, blend, rows = _both(trace, params=None)
+        others = build_rows(_habits_changed(n, seed + 10, 0.0), default_encoder(trace))
+        split = split_by_time(others, 0.3, 0.15)
+        refitted = HazardModel().fit(split.train, split.valid, split.past, FitSettings(n_threads=1, names=others.names))
+        is_big = trace.requests["user"].iloc[rows.idx_request].to_numpy() == "u0"
+        is_late = is_big & (np.arange(n) >= 0.7 * n)
+        end_s = rows.arrival_s + rows.lifetime_s
+        from_s = np.sort(end_s[is_late & rows.is_event])[199]
+        is_judged = is_late & (rows.decided_s > from_s)
+        is_judged &= np.cumsum(is_judged) <= 600
+        judged = known_at(rows, is_judged, None)
+        assert len(judged) == 600
+        ratios.append(BrierOverAges.of(blend.curve_table(judged), judged).score()
+                      / BrierOverAges.of(refitted.curve_table(judged), judged).score())
+    assert np.mean(ratios) < 1.1

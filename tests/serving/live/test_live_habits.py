@@ -20,6 +20,7 @@ from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weighing
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import HabitSection
+from sojourn.serving.c import c_source
 from sojourn.serving.curves import HazardCurve
 from sojourn.serving.curves.habits import BlendRules
 from sojourn.serving.inputs import HistoryState
@@ -237,6 +238,11 @@ def test_the_bundle_says_what_it_is_mixed_with_and_stays_small(made: Made) -> No
     assert (made.folders["blend"] / "history.npz").stat().st_size < 1_500_000
     predictor = Predictor.load(made.folders["blend"], recalibrate=True)
     assert predictor.info()["recalibration"].startswith("off: the version's curves are mixed")
+
+
+def test_c_of_such_a_bundle_is_refused(made: Made) -> None:
+    with pytest.raises(BundleError, match="must be a forest alone, got one whose curves are mixed with habits"):
+        c_source(load_bundle(made.folders["blend"]))
 
 
 def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
