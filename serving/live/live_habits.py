@@ -59,6 +59,7 @@ class LiveHabits:
         try:
             self._set(schema, section.fields)
             self._load_nodes(section.arrays)
+            self._load_loops()
         except BundleError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -96,6 +97,32 @@ class LiveHabits:
         self._free: list[int] = []
         self._n_places = self._serial = 0
         self._waits = False
+
+    @classmethod
+    def empty(cls, schema: Schema) -> LiveHabits:
+        """Habits of all requests together, without counts."""
+        n = len(schema.numbers.offsets)
+        fields = {"rules": list(HabitRules()), "blend": list(BlendRules()), "is_blended": True, "keys": [],
+                  "has_limit_level": False, "buckets": [0] * n}
+        return cls(schema, HabitSection(fields, {"codes": np.empty((0, 2), np.int64), "counts": np.zeros(4 * n),
+                                                 "sums": np.zeros(2)}))
+
+    def _load_loops(self) -> None:
+        """Load compiled code now, not at the first request: each call once, on tables of its own."""
+        habits, blend, n = self.habits, self.blend, len(self.habits.base)
+        own = habits._replace(counts=np.zeros((1, n, 4)), born=np.zeros(1, np.int64))
+        ones = new_open(1, self._n_levels)
+        mixed = blend._replace(sums=np.zeros((1, *blend.sums.shape[1:])), model=np.zeros((1, n), np.float32),
+                               known=np.zeros((1, n), np.float32), is_weighed=np.zeros(1, np.bool_))
+        parts = (own, ones, mixed) if KERNELS is None else (*own, *ones, *mixed)
+        known, model = np.zeros(n, np.float32), np.zeros(n, np.float32)
+        weights, nodes = np.zeros(self._weights.shape[1], np.float32), np.full(self._n_levels, -1, np.int64)
+        numbers = np.ones((N_HAZARD + self._has_axis) * (n + 1))
+        curve = math.nan, self._tail_s
+        _LOOPS.follow_by_habits(*parts, 0, 1, 0.0, math.nan, nodes, known, model, True, 0.0)
+        _LOOPS.answer_by_habits(*parts, 1.0, nodes, numbers, *curve, True, known, weights, model, numbers.copy())
+        _LOOPS.fill_blended(own, mixed, numbers, *curve, known, weights, model, numbers.copy())
+        _LOOPS.end_by_habits(*parts, 0, 1.0, 0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self._place_of)

@@ -15,6 +15,7 @@ from sojourn.serving.answers import FirstAnswer
 from sojourn.serving.bundle import Schema, example_bundle, load_bundle
 from sojourn.serving.curves import IS_COMPILED, KERNELS, HazardCurve, ModelNumbers, recalibrated
 from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk, RangeWalk, varying_walk
+from sojourn.serving.live.live_habits import LiveHabits
 from sojourn.serving.live.pool import CurvePool, HostExits
 from sojourn.serving.live.recalibration import Recalibration
 
@@ -87,3 +88,4 @@ def _load(schema: Schema) -> None:
             FirstAnswer(schema, walk)
     if isinstance(curve, HazardCurve):
         recalibrated(curve, Recalibration().factors)
+        LiveHabits.empty(schema)
