@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.serving.curves import fill_limit_axis
-from sojourn.serving.curves.habits import advance, begin, fill_hazards, fill_weights, finish
+from sojourn.serving.curves.habit_kernels import advance, begin, fill_hazards, fill_weights, finish
 from sojourn.serving.inputs import has_limit
 from sojourn.serving.kernel import kernel
 

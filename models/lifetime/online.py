@@ -1,4 +1,4 @@
-"""`online`: what each owner's requests did of late, without a fit (`serving.curves.habits`).
+"""`online`: what each owner's requests did of late, without a fit (`serving.curves.habit_kernels`).
 
 The curve of a request is that of the counts at its decision, by what had ended and what still ran
 then. So the model goes on counting through the windows that judge it, in the order of events, as a
@@ -24,7 +24,7 @@ from sojourn.models.lifetime.contract import EventLog, Exported, ExportedHabits,
 from sojourn.models.lifetime.hazard import HazardModel, buckets_of
 from sojourn.models.lifetime.intervals import Axis, limit_place_of
 from sojourn.models.measures import BrierOverAges
-from sojourn.serving.curves.habits import (
+from sojourn.serving.curves.habit_kernels import (
     N_NODES_MAX,
     BlendRules,
     HabitRules,

@@ -36,6 +36,7 @@ from sojourn.serving.curves.formulas import (
     LONGEST_S,
     N_AGES,
     N_BANDS,
+    N_HAZARD,
     LookupTable,
     fill_hazard,
     fill_limit_axis,
@@ -55,7 +56,7 @@ from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 
 __all__ = [
     "AGE_STARTS_S", "BAND_STARTS", "CLASS_BOUNDS_S", "HALF_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE",
-    "LONGEST_S", "N_AGES", "N_BANDS", "N_RESIDUALS", "N_STEPS_MAX", "Curve", "CurveArrays", "CurveKind",
+    "LONGEST_S", "N_AGES", "N_BANDS", "N_HAZARD", "N_RESIDUALS", "N_STEPS_MAX", "Curve", "CurveArrays", "CurveKind",
     "HazardCurve", "LifetimeCurve", "LimitCurve", "LookupTable", "ModelNumbers", "PackedModel", "PointCurve", "Shared",
     "checked_seconds", "checked_share", "curve_steps", "fill_hazard", "fill_limit_axis", "fill_recalibrated",
     "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals", "interval_hazard", "kind_of",

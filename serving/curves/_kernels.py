@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.serving.curves import habits as _habits
+from sojourn.serving.curves import habit_kernels as _habits
 from sojourn.serving.curves.curve_arrays import (
     AT_AFTER,
     AT_GAP,
@@ -41,7 +41,7 @@ from sojourn.serving.curves.formulas import (
     once_remaining,
     outlived_total,
 )
-from sojourn.serving.curves.habits import Blend, Habits, OpenOnes
+from sojourn.serving.curves.habit_kernels import Blend, Habits, OpenOnes
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128

@@ -2,7 +2,7 @@
 
 They begin with the counts of the bundle, go on with each admission and end, and are saved in
 snapshots. All tables are bounded: of each level the nodes with the latest arrivals are kept. The
-formulas are those of training (`serving.curves.habits`), compiled if numba is installed.
+formulas are those of training (`serving.curves.habit_kernels`), compiled if numba is installed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import numpy as np
 
 from sojourn.serving import checks as document_fields
 from sojourn.serving.bundle import HabitSection, Schema
-from sojourn.serving.curves import KERNELS, HazardCurve, LimitCurve
-from sojourn.serving.curves import habits as formulas
-from sojourn.serving.curves.formulas import N_HAZARD
-from sojourn.serving.curves.habits import (
+from sojourn.serving.curves import KERNELS, N_HAZARD, HazardCurve, LimitCurve
+from sojourn.serving.curves import habit_kernels as formulas
+from sojourn.serving.curves.habit_kernels import (
     N_NODES_MAX,
     BlendRules,
     HabitRules,

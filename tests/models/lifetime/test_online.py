@@ -17,8 +17,8 @@ from sojourn.models.lifetime import EventLog, FitSettings, HazardModel
 from sojourn.models.lifetime.intervals import Axis, Intervals
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, level_codes, nodes_of, resampled
 from sojourn.models.measures import BrierOverAges
-from sojourn.serving.curves import habits as rules_of_habits
-from sojourn.serving.curves.habits import (
+from sojourn.serving.curves import habit_kernels as rules_of_habits
+from sojourn.serving.curves.habit_kernels import (
     BlendRules,
     HabitRules,
     advance,

@@ -22,7 +22,7 @@ from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import HabitSection
 from sojourn.serving.c import c_source
 from sojourn.serving.curves import HazardCurve
-from sojourn.serving.curves.habits import BlendRules
+from sojourn.serving.curves.habit_kernels import BlendRules
 from sojourn.serving.inputs import HistoryState
 from sojourn.serving.live import LiveHabits
 
@@ -265,7 +265,7 @@ def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatc
 
 
 def test_plain_python_gives_the_same_curves(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.serving.curves import habits
+    from sojourn.serving.curves import habit_kernels as habits
     from sojourn.serving.live import live_habits
 
     compiled = Predictor.load(made.folders["blend"])
