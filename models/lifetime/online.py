@@ -98,6 +98,12 @@ class Events:
         at = order[np.minimum(np.searchsorted(self.idx_row, idx_row, sorter=order), len(order) - 1)]
         return at, self.idx_row[at] == idx_row
 
+    def until(self, n: int) -> Events:
+        """The first n of the requests."""
+        cut = {name: getattr(self, name)[:n] for name in ("decided_s", "start_s", "lifetime_s", "seen_s", "is_event",
+                                                          "limit_s", "idx_row", "nodes", "is_fresh")}
+        return replace(self, **cut)
+
     def replayed(self, axis: Axis, rules: HabitRules, is_asked: np.ndarray,
                  weighing: Weighing | None = None) -> Replayed:
         """The habits' answers for the rows asked for, and the counts at the end."""
@@ -122,12 +128,16 @@ class Events:
 
     def replayed_rows(self, axis: Axis, rules: HabitRules, rows: Examples,
                       weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The same of examples' rows, in their order, float64."""
+        """The same of examples' rows, in their order, float64; events after the last of them are left out."""
         at, _ = self.places(rows.idx_row)
-        is_asked = np.zeros(len(self.idx_row), bool)
+        n_left_out = len(self.idx_row) - int(at.max()) - 1
+        is_asked = np.zeros(len(self.idx_row) - n_left_out, bool)
         is_asked[at] = True
         order = np.cumsum(is_asked)[at] - 1
-        found = self.replayed(axis, rules, is_asked, weighing)
+        if weighing is not None:
+            n_weighed = len(weighing.is_weighed) - n_left_out
+            weighing = replace(weighing, model=weighing.model[:n_weighed], is_weighed=weighing.is_weighed[:n_weighed])
+        found = self.until(len(is_asked)).replayed(axis, rules, is_asked, weighing)
         return found.hazards[order].astype(np.float64), found.weights[order].astype(np.float64)
 
 
