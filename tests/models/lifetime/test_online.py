@@ -204,6 +204,17 @@ def test_one_owner_and_a_first_request_are_answered() -> None:
     assert 120 < medians[-1] < 350  # a new owner has the curve of all
 
 
+def test_an_owner_of_whom_nothing_ends_lives_longer_than_the_others() -> None:
+    """All requests of one owner still run: their ages alone raise its curve."""
+    n, rng = 600, np.random.default_rng(0)
+    owners = np.where(np.arange(n) % 2 == 0, "ann", "bob")
+    lifetimes_s = np.where(owners == "ann", 10_000_000, np.ceil(rng.exponential(300.0, n))).astype(np.int64)
+    model, _ = _fitted(_trace(n, owners.tolist(), lifetimes_s))
+    later = slice(n // 2, None)
+    survival = np.exp(-model.hazards_[later].sum(axis=1))
+    assert survival[owners[later] == "ann"].min() > survival[owners[later] == "bob"].max()
+
+
 def test_weights_are_the_least_squares_of_what_was_predicted() -> None:
     """Two requests in one interval, model .8 and habits .4; one ends there, one comes through."""
     rules = BlendRules(all_memory=1e9, memory=1e9, all_prior=0.1, prior=0.2)
