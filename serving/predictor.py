@@ -464,7 +464,8 @@ class Predictor:
                 parsed = served.parse(request)
             encoded, n_before, unknown = live.encoded(served, served, parsed, start_s)
             factors = live.recalibration.factors_of(served)
-            mixed = live.blended(served, encoded, n_before, parsed, start_s if recorded_s is None else recorded_s)
+            now_s = start_s if recorded_s is None else recorded_s
+            mixed = None if live.habits is None else live.blended(served, encoded, n_before, parsed, now_s)
             if recorded_s is not None:
                 admission = live.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
                                        None, factors)
