@@ -288,7 +288,7 @@ def fitted_predictor(trace: Trace, family: str, from_s: int, *, n_threads: int =
 
 def bundle_predictor(trace: Trace, folder: str, from_s: int, content_hash: str) -> ProcessingPredictor:
     """A served model. ValueError if it was trained on this trace (by content_hash) after from_s, or does not say."""
-    bundle = load_bundle(folder)
+    bundle = load_bundle(folder).as_forest("admission")
     training = bundle.schema.training
     if not {"content_hash", "to_s"} <= training.keys():
         raise ValueError("a bundle must name its training data by `content_hash` and `to_s`, got one without them")

@@ -55,7 +55,7 @@ def predict(
                 "lifetime_class": life.lifetime_class(uptime), "unknown": list(life.unknown),
             }))  # fmt: skip
     if explain:
-        explainer = RequestExplainer(loaded)
+        explainer = RequestExplainer(loaded.as_forest("--explain"))
         for document in documents:
             for uptime in uptime_s:
                 console.print(explainer.table(document, now_s, uptime))

@@ -286,7 +286,7 @@ def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> _Ma
 
 def _of_bundle(predictor: PredictorSpec, known: Learning) -> _Made:
     """A served model's curves, with its own encoder's rows: the owner history replayed over this trace."""
-    bundle = load_bundle(predictor.argument)
+    bundle = load_bundle(predictor.argument).as_forest("replays")
     training = bundle.schema.training
     if not {"content_hash", "to_s"} <= training.keys():
         raise ValueError("a bundle must name its training data by `content_hash` and `to_s`, so that it is not judged "

@@ -356,6 +356,8 @@ def _load(store: Path, name: str, tracker: Tracker, features: Features,
             bundle = load_bundle(folder)
     except (BundleError, OSError) as error:
         return f"version {version} cannot be loaded: {error}"
+    if bundle.habits is not None:
+        return f"version {version} goes on learning from ends, and no later run replays that yet"
     encoder = bundle.schema.encoder
     missing = [column for column in encoder.columns() if column not in features.trace.requests]
     if missing:

@@ -71,10 +71,7 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     checked_name(name)
     if not re.fullmatch("[0-9a-f]{12}", bundle.version):
         raise BundleError(f"version must be 12 hexadecimal digits, got {bundle.version!r}")
-    if bundle.habits is not None:
-        raise BundleError("schema.json: a model in C must be a forest alone, got one whose curves are mixed "
-                          "with habits")
-    schema = bundle.schema
+    schema = bundle.as_forest("C").schema
     forest = read_forest(bundle.model, schema.n_features)
     kind = schema.curves
     if kind.is_varying:
