@@ -20,20 +20,12 @@ from sojourn.serving.forest import Forest, OnnxForest, read_forest, row_scores
 _CHUNK = 20_000
 
 
-def n_different_bits(text: str, forest: Forest, rows: np.ndarray, seed: int = 0) -> tuple[int, int]:
-    """How many rows' raw scores differ in any bit from LightGBM's, and of how many (ONNX Runtime and compiled).
-
-    text: LightGBM's model. rows and seed: as `n_different_scores`.
-    """
-    return n_different_scores(_lightgbm_scores(text), forest, rows, seed)
-
-
 def learner_scores(exported: Exported, lookup: LookupTable | None = None) -> Scores | None:
     """The raw scores of the library that trained a model; None if the family has no such function.
 
     lookup: of the bundle of the rows; the learner does not read the row of the table.
     """
-    scores = exported.scores if exported.text is None else _lightgbm_scores(exported.text)
+    scores = exported.scores if exported.text is None else lightgbm_scores(exported.text)
     if lookup is None or scores is None:
         return scores
     place, of_learner = lookup.place, scores
@@ -58,7 +50,8 @@ def n_different_scores(scores: Scores, forest: Forest, rows: np.ndarray, seed: i
     return n_different, len(inputs)
 
 
-def _lightgbm_scores(text: str) -> Scores:
+def lightgbm_scores(text: str) -> Scores:
+    """LightGBM's raw scores of a model, given as its text."""
     from sojourn.models.lightgbm_library import lgb
 
     booster = lgb.Booster(model_str=text)

@@ -22,7 +22,7 @@ from sojourn.flows.process import keep_prefect_in
 from sojourn.flows.settings.other_jobs import MonitorConfig, TrainUsageConfig
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.settings.store import load_settings
-from sojourn.flows.settings.trace import maps_columns, takes_timezone
+from sojourn.flows.settings.trace import has_option
 
 
 @plain_errors
@@ -95,14 +95,14 @@ def search(
                          f"{len(horizon_s)}")
     horizons = iter(horizon_s or ())
     columns, timezone = {name: flags.pop(name) for name in ("column_map", "map_file")}, flags.pop("timezone")
-    if any(columns.values()) and not any(maps_columns(reader) for reader, _ in traces):
+    if any(columns.values()) and not any(has_option(reader, "columns") for reader, _ in traces):
         raise ValueError("--column-map and --map-file must be given with a table, as csv=PATH, got none in --on")
-    if timezone and not any(takes_timezone(reader) for reader, _ in traces):
+    if timezone and not any(has_option(reader, "timezone") for reader, _ in traces):
         raise ValueError("--timezone must be given with csv=PATH or slurm=PATH, got none in --on")
     configs = [load_settings(RetrainConfig, trace=Path(path) if path else None, reader=reader,
                              horizon_s=next(horizons, None) if path else None,
-                             timezone=timezone if takes_timezone(reader) else None,
-                             **(columns if maps_columns(reader) else {}), **flags) for reader, path in traces]
+                             timezone=timezone if has_option(reader, "timezone") else None,
+                             **(columns if has_option(reader, "columns") else {}), **flags) for reader, path in traces]
     for each in configs:
         check_before_work(each)
     keep_prefect_in(configs[0].store)

@@ -14,7 +14,7 @@ import typer
 from sojourn.flows.commands.options import Flags, Json, TraceArgument, keeps, plain_errors, print_json, takes
 from sojourn.flows.settings.other_jobs import DESCRIBED, DescribeUsageConfig
 from sojourn.flows.settings.store import load_settings
-from sojourn.flows.settings.trace import ReadSettings, maps_columns
+from sojourn.flows.settings.trace import ReadSettings, has_option
 
 if TYPE_CHECKING:
     from sojourn.features.read_report import ReadReport
@@ -86,7 +86,7 @@ def check(
         given += f" --timezone {settings.timezone}"
     if not trace.is_event().any():
         missing = ("say when requests ended (--column-map departure=COLUMN or duration=COLUMN): none"
-                   if maps_columns(settings.reader) else "read a longer record: no request")
+                   if has_option(settings.reader, "columns") else "read a longer record: no request")
         lines.append(f"next     {missing} has an end, and without ends there is nothing to learn")
     elif len(trace) < LEAST_REQUESTS:
         lines.append(f"next     read a longer table: {len(trace)} requests are too few for a model")

@@ -5,16 +5,15 @@ A rectifier is a text: `RECTIFIER:MOVES` a day, as in `pdre:5`, with options aft
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sojourn.flows.placement.predictors import REFRESHED, PredictorSpec
 from sojourn.flows.placement.workloads import TraceSpec, WorkloadSpec
 from sojourn.flows.retrain.features import feature_code
-from sojourn.flows.store.caches import source_hash
+from sojourn.flows.store.caches import json_hash, source_hash
 from sojourn.simulator import KNOWN_POLICIES
 from sojourn.simulator.experiments import BASELINE, pairing_label
 from sojourn.simulator.policies import added_code
@@ -26,6 +25,7 @@ CUT_BY = ("flows/retrain/train.py", "flows/compare/comparison.py", "flows/compar
 LEARNT_BY = ("features", "models", "serving", "simulator", "flows/placement")
 """The rooms that decide what is kept: a cell's result, where its later part begins, a predictor's curves."""
 NONE = "none"
+N = TypeVar("N", int, float)
 _FORM = "RECTIFIER:MOVES[,pinned=SHARE][,by-owner][,long=HOURS][,hour=HOUR]"
 
 
@@ -34,7 +34,7 @@ def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
     """
     code = source_hash(*CUT_BY, *LEARNT_BY) if learnt else source_hash(*CUT_BY)
     what = REFRESHED * learnt.startswith(REFRESHED) + bundle_version if bundle_version else learnt
-    return _digest([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, what,
+    return json_hash([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, what,
                     code, feature_code()])
 
 
@@ -74,7 +74,7 @@ class Cell:
         ]  # fmt: skip
         if predictor is not None and predictor.is_learnt:
             parts.append(learnt_key(spec.trace, predictor.learnt_name, predictor.version))
-        return _digest(parts)
+        return json_hash(parts)
 
 
 def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str],
@@ -110,10 +110,6 @@ def by_workload(cells: Iterable[Cell]) -> dict[WorkloadSpec, list[Cell]]:
     return groups
 
 
-def _digest(parts: list[object]) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
 def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
     """What a text means; None for `none`. seed: draws what can't be moved.
 
@@ -141,7 +137,7 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
         if names.count(name) > 1:
             raise ValueError(f"{name} must be given once, got {names.count(name)} times in {text!r}")
         if name == "pinned":
-            share = _number(value, text)
+            share = _number(value, text, float, "number")
             if not 0.0 <= share <= 1.0:
                 raise ValueError(f"pinned must be a share in 0..1, got {value!r} in {text!r}")
         elif option == "by-owner":
@@ -149,12 +145,12 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
         elif name == "long":
             long_s = _seconds(value, text)
         elif name == "hour":
-            hour = _whole(value, text)
+            hour = _number(value, text, int, "whole number")
         else:
             raise ValueError(f"rectify must be {_FORM}, got {option!r} in {text!r}")
     if not moves:
         raise ValueError(f"rectify must say how many migrations a day, as in {planner}:5, got {text!r}")
-    budget = _whole(moves, text)
+    budget = _number(moves, text, int, "whole number")
     if not 0 <= budget <= BUDGET_MAX:
         raise ValueError(f"rectify must have 0 to {BUDGET_MAX:,} migrations a day, got {moves!r} in {text!r}")
     return Rectify(planner, budget, hour, share, is_by_owner, long_s, seed)
@@ -181,22 +177,15 @@ def rectifier_name(text: str) -> str:
     return ",".join(parts)
 
 
-def _number(value: str, text: str) -> float:
+def _number(value: str, text: str, kind: Callable[[str], N], name: str) -> N:
     try:
-        return float(value)
+        return kind(value)
     except ValueError:
-        raise ValueError(f"rectify must be {_FORM}, got {value!r} for a number in {text!r}") from None
+        raise ValueError(f"rectify must be {_FORM}, got {value!r} for a {name} in {text!r}") from None
 
 
 def _seconds(value: str, text: str) -> int:
-    hours = _number(value, text)
+    hours = _number(value, text, float, "number")
     if not (math.isfinite(hours) and round(3_600 * hours) >= 1):
         raise ValueError(f"long must be a finite number of hours above 0, got {value!r} in {text!r}")
     return round(3_600 * hours)
-
-
-def _whole(value: str, text: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise ValueError(f"rectify must be {_FORM}, got {value!r} for a whole number in {text!r}") from None

@@ -81,10 +81,8 @@ def monitor_folder(store: Path, name: str) -> Path:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; BlockingIOError names the process of another running check."""
-    def refused(holder: str) -> Exception:
-        return BlockingIOError(f"one check of {folder.name} must be under way at a time, got another one by {holder}")
-
-    with held_alone(folder / LOCK, refused):
+    with held_alone(folder / LOCK, lambda holder: BlockingIOError(
+            f"one check of {folder.name} must be under way at a time, got another one by {holder}")):
         yield
 
 

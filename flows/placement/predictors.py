@@ -75,22 +75,6 @@ class PredictorSpec:
         return self.kind not in MADE
 
 
-def _oracle(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
-    return Oracle(workload)
-
-
-def _noise(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
-    return NoisyOracle(workload, float(argument), seed=spec.seed)
-
-
-def _recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
-    return LongAsShort(workload, float(argument), seed=spec.seed)
-
-
-def _owner_recall(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
-    return LongAsShort(workload, float(argument), seed=spec.seed, owners=owner_numbers(workload))
-
-
 def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSource:
     from sojourn.features.synthetic import synthesize_with_truth
 
@@ -101,7 +85,12 @@ def _truth(workload: Workload, spec: WorkloadSpec, argument: str) -> LifetimeSou
 
 
 MADE: Mapping[str, Maker] = MappingProxyType({
-    "oracle": _oracle, "noise": _noise, "recall": _recall, "owner-recall": _owner_recall, "truth": _truth,
+    "oracle": lambda workload, spec, argument: Oracle(workload),
+    "noise": lambda workload, spec, argument: NoisyOracle(workload, float(argument), seed=spec.seed),
+    "recall": lambda workload, spec, argument: LongAsShort(workload, float(argument), seed=spec.seed),
+    "owner-recall": lambda workload, spec, argument: LongAsShort(workload, float(argument), seed=spec.seed,
+                                                                 owners=owner_numbers(workload)),
+    "truth": _truth,
 })
 """Predictors that know a workload's own lifetimes, flaws drawn from its seed; and `truth`, which knows what the
 generator of the synthetic trace drew them from."""

@@ -36,6 +36,7 @@ BASELINE_WORDS = (
     "Difference: chosen family minus baseline, in pairs. Verdict: better or worse where the 95 % interval excludes 0 "
     "(significant), level where it holds 0.",
 )
+_RESOLVED = "_at_2pct"
 _N_WEEK_MIN = 50
 """A week with fewer requests is not drawn."""
 _RIGHT: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.8, "linestyle": ":"}
@@ -52,6 +53,7 @@ CALIBRATION_WORDS = (
     "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
     "right where it is 10, 50, 90. In brackets: 95 % interval over owners (over requests where there are too few "
     "owners); of online rows, the chosen family's.",
+    "Limits: ends within 2 % of a request's limit are one instant.",
     "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
 )
@@ -405,11 +407,11 @@ def _rows_of(family: str, scores: Mapping[str, float],
         n_ends = scores[f"{prefix}.n_ends"]
         mark = " ~" if n_ends < N_ENDS_MIN else ""
         name = f"{prefix}.pit_deviation"
-        cells = [_cell(scores.get(name), intervals.get(name), 1.0, 3, mark)]
-        for percent in PERCENTS:
-            name = f"{prefix}.coverage_{percent}"
-            cells.append(_cell(scores.get(name), intervals.get(name), 100.0, 1, mark))
-        rows.append([family, age, f"{n_ends:,.0f}", *cells])
+        for suffix in ("", _RESOLVED) if f"{name}{_RESOLVED}" in scores else ("",):
+            cells = [_cell(scores.get(f"{name}{suffix}"), intervals.get(f"{name}{suffix}"), 1.0, 3, mark)]
+            for coverage in (f"{prefix}.coverage_{percent}{suffix}" for percent in PERCENTS):
+                cells.append(_cell(scores.get(coverage), intervals.get(coverage), 100.0, 1, mark))
+            rows.append([family, f"{age}, limits" if suffix else age, f"{n_ends:,.0f}", *cells])
     return rows
 
 

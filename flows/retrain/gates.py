@@ -7,6 +7,7 @@ promotes nothing. Other gates check the bundle's bits, its size and its speed.""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from sojourn.flows.settings.retrain import GateSettings
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LifetimeModel, Scores
-from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures, drawn_owners, interval
+from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures, drawn_owners, interval, limits_of
 from sojourn.models.parity import curve_cost, curve_us, learner_scores, n_different_scores
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, RefreshModel, load_bundle
@@ -45,6 +46,8 @@ intervals it would be 73 %."""
 N_BOOTSTRAP = 500
 MIN_TEST_ENDS = 100
 """Fewer observed ends in the test window are no evidence, with any interval."""
+COVERED_PCT = 85.0, 95.0
+"""Of the requests, %: so many must the 90 % quantile cover."""
 N_CARD_DRAWS = 200
 """Draws of owners for the intervals of a model card."""
 N_PARITY_ROWS = 50_000
@@ -140,6 +143,24 @@ def _gate(label: str, candidate: BrierOverAges, other: BrierOverAges, jury: Jury
                 f"(over {jury.drawn}), {rule}{verdict}", reason)
 
 
+def coverage_gate(measures: Mapping[str, tuple[float, float, float]], prefix: str, age: str, jury: Jury) -> Gate:
+    """Failed if the whole 95 % interval of the 90 % quantile's coverage lies outside COVERED_PCT.
+
+    measures: of `card_measures`, by their prefix of the age. Not judged with few ends: a failure at creation only,
+    since few requests of a trace may reach a later age.
+    """
+    name, missing = f"coverage of the quantile 0.9 at {age}", (math.nan,) * 3
+    n_ended = int(measures.get(f"{prefix}.n_ends", (0,))[0])
+    value, low, high = (100.0 * each for each in measures.get(f"{prefix}.coverage_90_at_2pct", missing))
+    if n_ended < MIN_TEST_ENDS or math.isnan(low):
+        return Gate(name, age != "creation", f"not judged: at least {MIN_TEST_ENDS} observed ends are needed, and "
+                                             "requests that are followed to their quantile", Reason.FEW_ENDS)
+    exact = 100.0 * measures.get(f"{prefix}.coverage_90", missing)[0]
+    return Gate(name, high >= COVERED_PCT[0] and low <= COVERED_PCT[1],
+                f"{value:.1f} % end within it ({exact:.1f} % to the second), 95 % interval {low:.1f} to {high:.1f} "
+                f"(over {jury.drawn}; {n_ended:,} ends), must reach into {COVERED_PCT[0]:g} to {COVERED_PCT[1]:g}")
+
+
 def _excess_pct(candidate: BrierOverAges, other: BrierOverAges, weight: np.ndarray | None = None) -> float:
     """The first score above the second, %; NaN if the second is not above 0."""
     base = other.score(weight)
@@ -196,7 +217,8 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
         gates.append(Gate("comparison with the champion", False, rivals.reason))
     jury = Jury.of(test, encoder.history, settings.seed)
     brier = evaluation.briers[trained.family]
-    n_of_requests = len(encoder.feature_names()) + len(exported.age_features)
+    names = encoder.feature_names()
+    n_of_requests = len(names) + len(exported.age_features)
     lookup = evaluation.briers[LOOKUP]
     against = {family: jury.difference(brier, lookup) for family, brier in evaluation.briers.items()
                if family != LOOKUP}
@@ -224,11 +246,12 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
                 tags[BEST_PLACED] = str(rival.version)
     if not rivals.versions and trained.family != LOOKUP:
         gates += simulation_gates(evaluation.simulation, trained.family, LOOKUP)
+    draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
+    measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws, limits_of(test, names))
+    gates += [coverage_gate(measures, *age, jury) for age in (("creation", "creation"), ("age_1h", "1 h"))]
     gates.append(known_gate(suspicious, settings.confirmed_columns))
     if suspicious:
         tags[SUSPECTS] = ", ".join(suspect.column for suspect in suspicious)
-    draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
-    measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws)
     return CheckedGates(tuple(gates), tags, against, against_champion, measures)
 
 

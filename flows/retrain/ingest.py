@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -26,8 +25,16 @@ from sojourn.features.readers import READERS, KeptParts, SourceUnavailable, read
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.console import console, stage, tell_doubts
-from sojourn.flows.settings.trace import LaterFile, TraceSettings, TraceSource, maps_columns, takes_timezone
-from sojourn.flows.store.caches import CHECKSUMS, are_whole, note_read, parts_file, source_hash, write_checksums
+from sojourn.flows.settings.trace import LaterFile, TraceSettings, TraceSource, has_option
+from sojourn.flows.store.caches import (
+    CHECKSUMS,
+    are_whole,
+    json_hash,
+    note_read,
+    parts_file,
+    source_hash,
+    write_checksums,
+)
 from sojourn.flows.store.lock import store_lock, use_store
 from sojourn.publishing import sync, sync_tree
 
@@ -102,8 +109,8 @@ def read_into(store: Path, source: TraceSource) -> Ingested:
         report = (fresh / _REPORT).read_text()
         hashes = [hashlib.sha256((fresh / name).read_bytes()).hexdigest()
                   for name in ("requests.parquet", "trace.json")]
-        content = _sha256(hashes)
-        data_hash = _sha256([hashes, source.reader, source.horizon_s, trace_code()])
+        content = json_hash(hashes)
+        data_hash = json_hash([hashes, source.reader, source.horizon_s, trace_code()])
         folder = store / "traces" / f"{source.name}-{data_hash[:12]}"
         write_checksums(fresh / CHECKSUMS, [path for path in fresh.iterdir() if path.name != CHECKSUMS])
         _publish(fresh, folder)
@@ -168,7 +175,7 @@ def _publish(fresh: Path, folder: Path) -> None:
 
 def input_hash(source: TraceSource) -> str:
     """sha256 hex of the configured trace's inputs: files or generator's settings, reader, code."""
-    return _sha256([_content(source), source.reader, source.horizon_s, trace_code(), *_columns(source),
+    return json_hash([_content(source), source.reader, source.horizon_s, trace_code(), *_columns(source),
                     *_later(source, input_hash)])
 
 
@@ -181,7 +188,7 @@ def content_hash(source: TraceSource) -> str:
     declared = [] if source.horizon_s is None else [f"horizon {source.horizon_s}"]  # it decides what is censored
     is_stamped = source.reader in READERS and READERS[source.reader].is_stamped
     files = sorted(f"{name} {digest}" if is_stamped else digest for name, digest in _content(source))
-    return _sha256([*files, *declared, *_columns(source), *_later(source, content_hash)])
+    return json_hash([*files, *declared, *_columns(source), *_later(source, content_hash)])
 
 
 def _later(source: TraceSource, hash_of: Callable[[TraceSource], str]) -> list[str]:
@@ -192,9 +199,9 @@ def _later(source: TraceSource, hash_of: Callable[[TraceSource], str]) -> list[s
 def _columns(source: TraceSource) -> list[str]:
     """The inputs of reading a table's columns, besides the table."""
     options = source.columns
-    if source.file is None or not takes_timezone(source.reader):
+    if source.file is None or not has_option(source.reader, "timezone"):
         return []
-    if not maps_columns(source.reader):
+    if not has_option(source.reader, "columns"):
         return [f"timezone {options.timezone}"]
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in options.files(source.file)]
     return [f"columns {' '.join([*options.pairs, *digests])}", f"timezone {options.timezone}"]
@@ -203,7 +210,7 @@ def _columns(source: TraceSource) -> list[str]:
 def _content(source: TraceSource) -> list[tuple[str, str]]:
     """Name and sha256 hex of each of the trace's files, or of the generator's settings."""
     if source.file is None:
-        return [("synthetic", _sha256([source.n_requests, source.seed]))]
+        return [("synthetic", json_hash([source.n_requests, source.seed]))]
     if not source.file.exists():
         raise FileNotFoundError(f"trace must be a file or folder, got {str(source.file)!r}")
     if is_queried(source):
@@ -215,10 +222,6 @@ def _content(source: TraceSource) -> list[tuple[str, str]]:
             with path.open("rb") as stream:
                 hashes.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
     return hashes
-
-
-def _sha256(parts: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def configured_trace(source: TraceSource, kept: Path | None = None) -> tuple[Trace, ReadReport | None]:

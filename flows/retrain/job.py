@@ -64,6 +64,7 @@ from sojourn.flows.versions.version_list import GATE, JUDGED_TAG, PASSED, Judged
 from sojourn.flows.workers.flow import store_flow
 from sojourn.models.importance import importance_figure, mean_abs_shap, n_shap_rows, shap_figure, shap_rows
 from sojourn.models.lifetime import Exported
+from sojourn.models.measures import calibration_with_ends
 from sojourn.publishing import whole_file
 from sojourn.serving.curves import KINDS
 from sojourn.serving.errors import BundleError
@@ -139,7 +140,8 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
             judged = Judged(config.registered_name, run, source, candidate.sha256, rivals.champion,
                             checked.gates, run_name(ingested.name, today, after=training.candidate))
             paired = differences(checked, evaluation, training.candidate)
-            tracker.log(run, None, {**paired, **at_a_glance(paired)})
+            tracker.log(run, None, {**paired, **at_a_glance(paired),
+                                    **keyed(tags[JUDGED_TAG], calibration_with_ends(checked.measures))})
             card = version_card(_facts(config, ingested, features, training, instants, tags["window"]),
                                 scores, checked.measures, checked.against_lookup.get(training.candidate),
                                 evaluation.simulation)

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from sojourn.flows.settings.store import MOST_SEED, MOST_WORKERS, Group, load_settings, one_of
-from sojourn.flows.settings.trace import ColumnOptions, LaterFile, SharedSettings, Since, TraceSource, maps_columns
+from sojourn.flows.settings.trace import ColumnOptions, LaterFile, SharedSettings, Since, TraceSource, has_option
 
 MODEL_NAME = "sojourn-lifetime"
 
@@ -222,7 +222,7 @@ class RetrainConfig(GateSettings, PlacementSettings, TrainSettings, SharedSettin
         reader, columns = self.test_reader or self.reader, ColumnOptions()
         if reader == self.reader:
             columns = self.columns
-            if self.trace is not None and maps_columns(reader) and not columns.files(self.test):
+            if self.trace is not None and has_option(reader, "columns") and not columns.files(self.test):
                 columns = replace(columns, file=next(iter(columns.files(self.trace)), None))
         return LaterFile(self.test, reader, self.test_offset_s, self.allow_overlap, columns)
 

@@ -64,10 +64,10 @@ class ReadSettings(Group):
             return value
         reader = info.data.get("reader", SYNTHETIC)
         is_zone = info.field_name == "timezone"
-        if is_zone and not takes_timezone(reader):
+        if is_zone and not has_option(reader, "timezone"):
             raise ValueError(f"{info.field_name} must be given with a reader of times without a zone, such as csv or "
                              f"slurm, got reader {reader!r}")
-        if not is_zone and not maps_columns(reader):
+        if not is_zone and not has_option(reader, "columns"):
             raise ValueError(f"{info.field_name} must be given with a reader that maps columns, such as csv, got "
                              f"reader {reader!r}")
         if info.field_name == "column_map":
@@ -255,25 +255,12 @@ it), got 'sacct.txt' alone
     return found
 
 
-def maps_columns(reader: str) -> bool:
-    """Whether a reader takes column options.
+def has_option(reader: str, option: str) -> bool:
+    """Whether a reader takes an option: `columns`, or `timezone` of times that have none.
 
-    >>> maps_columns("csv"), maps_columns("swf"), maps_columns("synthetic")
-    (True, False, False)
+    >>> has_option("csv", "columns"), has_option("slurm", "columns"), has_option("slurm", "timezone")
+    (True, False, True)
     """
-    return _takes(reader, "columns")
-
-
-def takes_timezone(reader: str) -> bool:
-    """Whether a reader takes the zone of times that have none.
-
-    >>> takes_timezone("csv"), takes_timezone("slurm"), takes_timezone("swf")
-    (True, True, False)
-    """
-    return _takes(reader, "timezone")
-
-
-def _takes(reader: str, option: str) -> bool:
     from sojourn.features.readers import READERS
 
     return reader in READERS and option in READERS[reader].options

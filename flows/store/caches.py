@@ -40,6 +40,11 @@ _FORM = re.compile(r".+-[0-9a-f]{12}\.parquet")
 _DAY_S = 86_400.0
 
 
+def json_hash(value: object) -> str:
+    """sha256 hex of JSON values."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
 @cache
 def source_hash(*rooms: str) -> str:
     """sha256 hex of all source of these rooms, with the versions of the libraries that it imports. Once a process.
@@ -145,7 +150,7 @@ def parts_file(store: Path, source: TraceSource) -> Path | None:
     """The file of a source in a store; None where it has none, as the synthetic trace."""
     if source.file is None:
         return None
-    key = hashlib.sha256(json.dumps([str(source.file.absolute()), source.reader]).encode()).hexdigest()
+    key = json_hash([str(source.file.absolute()), source.reader])
     return store / PARTS / f"{source.name}-{key[:12]}.parquet"
 
 

@@ -47,37 +47,23 @@ def store_lock(store: Path, timeout_s: float = TIMEOUT_S,
     Not to be taken again by who holds it: a second one of the same process waits like any other. tell: called with a
     line while another process holds it; default: the console. TimeoutError naming the holder after `timeout_s`.
     """
-    store.mkdir(parents=True, exist_ok=True)
-    file = os.open(store / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        _wait(file, store, timeout_s, tell or _print)
-        _write(file, json.dumps(whoami()).encode())
-        try:
-            yield
-        finally:
-            _write(file, b"")
-    finally:
-        os.close(file)
+    with _held(store / LOCK, lambda file: _wait(file, store, timeout_s, tell or _print)):
+        yield
 
 
 @contextmanager
 def schedule_lock(store: Path, job: str, name: str) -> Iterator[None]:
     """Hold the lock of a job's schedule of a model; ValueError naming the process where another one holds it."""
-    def refused(holder: str) -> Exception:
-        return ValueError(f"{job} of {name} must have one schedule in a store, got a second one: stop {holder} first")
-
-    with held_alone(store / "schedules" / f"{job}-{name}.lock", refused):
+    with held_alone(store / "schedules" / f"{job}-{name}.lock", lambda holder: ValueError(
+            f"{job} of {name} must have one schedule in a store, got a second one: stop {holder} first")):
         yield
 
 
 @contextmanager
 def model_lock(store: Path, name: str) -> Iterator[None]:
     """Hold the lock of a model's writer; BlockingIOError naming the process if another one holds it."""
-    def refused(holder: str) -> Exception:
-        return BlockingIOError(f"{name} must have one writer at a time, got a second one: wait for {holder}, "
-                               "or stop it")
-
-    with held_alone(store / "writers" / f"{name}.lock", refused):
+    with held_alone(store / "writers" / f"{name}.lock", lambda holder: BlockingIOError(
+            f"{name} must have one writer at a time, got a second one: wait for {holder}, or stop it")):
         yield
 
 
@@ -88,11 +74,21 @@ def held_alone(file: Path, refused: Callable[[str], Exception]) -> Iterator[None
     refused: makes the error where another one holds it, of the words for that process: its host is named if it is
     another one.
     """
+    def take(descriptor: int) -> None:
+        if is_locked(descriptor):
+            raise refused(_holder(descriptor))
+
+    with _held(file, take):
+        yield
+
+
+@contextmanager
+def _held(file: Path, take: Callable[[int], None]) -> Iterator[None]:
+    """The file, open, with its lock, which `take` takes, and with the name of this process in it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        if is_locked(descriptor):
-            raise refused(_holder(descriptor))
+        take(descriptor)
         _write(descriptor, json.dumps(whoami()).encode())
         try:
             yield

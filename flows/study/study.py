@@ -60,6 +60,7 @@ from sojourn.models.measures import (
     class_scores,
     drawn_owners,
     interval,
+    limits_of,
     of_owners,
     shown_thresholds,
     time_label,
@@ -154,12 +155,13 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
     online_intervals: dict[str, tuple[float, float]] = {}
     online_weeks: dict[str, list[float | None]] = {}
     decided_s = features.rows.decided_s[test.idx_row]
+    limit_s = limits_of(test, features.rows.names)
     refreshed: tuple[AgeGain, ...] = ()
     with stage("score on the test window") as report:
         for done, trained in enumerate(fitted):
             report(done, len(fitted))
             family, table = trained.family, trained.model.curve_table(test)
-            by_age = CalibrationByAge.of(table, test)
+            by_age = CalibrationByAge.of(table, test, limit_s)
             assessed = assess(table, test, threshold_s, BOUNDS_S, draws, by_age)
             if is_seen is not None:
                 assessed.scores.update(of_owners(table, test, threshold_s, is_seen, by_age))
@@ -168,7 +170,7 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
             weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
             calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
             if isinstance(table, HazardTable):
-                later = CalibrationByAge.of(online_table(table, test, decided_s), test)
+                later = CalibrationByAge.of(online_table(table, test, decided_s), test, limit_s)
                 online[family] = later.scores()
                 calibration[family] |= _as_json({f"online.{name}": shares.tolist() for name, shares
                                                  in later.distributions(_PIT_POINTS).items()})

@@ -26,7 +26,7 @@ from sojourn.flows.tracking.client import artifact_bytes, folder_bytes, local_fo
 from sojourn.flows.tracking.databases import free_bytes, vacuum
 from sojourn.flows.tracking.tracker import CLEANED_TAG, COMPARISON, STUDY, RunRecord, Tracker, VersionRecord
 from sojourn.flows.versions.promotion import BUNDLES, CANDIDATES
-from sojourn.flows.versions.version_list import failed_gates
+from sojourn.flows.versions.version_list import failures
 
 _FOLDER_FORMS = {"features": re.compile(r".+-[0-9a-f]{12}-[0-9a-f]{8}"), "traces": re.compile(r".+-[0-9a-f]{12}")}
 """Names of Sojourn's folders in its caches: they end in their key, and have a list of checksums."""
@@ -194,7 +194,7 @@ def kept_versions(aliases: Mapping[str, int], records: Sequence[VersionRecord], 
     newest `keep_runs` that passed every gate, for a rollback.
     """
     newest = sorted(records, key=lambda record: -record.version)
-    passed = [record for record in newest if not failed_gates(record.tags)]
+    passed = [record for record in newest if not failures(record.tags)]
     kept = {*aliases.values(), *(record.version for record in (*newest[:keep_runs], *passed[:keep_runs]))}
     named = {value for record in records if record.version in set(aliases.values())
              for tag, value in record.tags.items() if tag in _BEST}

@@ -37,6 +37,8 @@ from sojourn.serving.usage import USAGE_FILES, load_usage
 MEASURES: Mapping[str, str] = {
     "ages.ibs": "Brier ages",
     "creation.mae_log10_lifetime": "MAE lifetime",
+    "creation.coverage_90_at_2pct": "90 % covers",
+    "age_1h.coverage_90_at_2pct": "90 % covers, 1 h",
     "sim.nilas.gain_pp": "gain nilas pp",
     "sim.joint_fit.gain_pp": "gain joint-fit pp",
     "wave.next_day.ratio": "wave ratio",
@@ -99,7 +101,7 @@ def version_lines(tracker: Tracker, name: str) -> list[VersionLine]:
         datetime.fromtimestamp(record.created_ms / 1000, UTC), record.tags.get("trace", ""),
         record.tags.get("window", ""), record.tags.get("data_hash", ""), record.tags.get("code_version", ""),
         judged[record.version], None if reference is None else judged[record.version] == reference,
-        failed_gates(record.tags),
+        tuple(failures(record.tags)),
         record.tags.get(LEFT_TAG, ""), record.tags.get(CLEANED_TAG, ""), _measures(tracker.run_metrics(record.run_id)),
     ) for record in records]
 
@@ -349,11 +351,6 @@ def failures(tags: Mapping[str, str]) -> dict[str, str]:
             if tag.startswith(GATE) and text.startswith(FAILED)}
 
 
-def failed_gates(tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the gates that a version failed."""
-    return tuple(failures(tags))
-
-
 def status_facts(settings: StoreSettings, tracker: Tracker) -> dict[str, Any]:
     """What a store holds, as JSON values; None = there is none. TrackingError if the tracking store does not answer.
 
@@ -378,7 +375,7 @@ def _aliased(store: Path, tracker: Tracker, name: str) -> dict[str, Any]:
         found[alias] = {"version": aliases[alias], "is_gone": aliases[alias] not in records}
         if record := records.get(aliases[alias]):
             found[alias] |= {"created_unix_s": record.created_ms / 1000, "trace": record.tags.get("trace"),
-                             "failed_gates": list(failed_gates(record.tags))}
+                             "failed_gates": list(failures(record.tags))}
             if alias == CHAMPION:
                 held = read_sha256(folder)
                 state = "missing" if held is None else "served" if held == record.tags.get(BUNDLE_TAG) else "other"

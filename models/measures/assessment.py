@@ -21,7 +21,7 @@ import numpy as np
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.brier import BrierOverAges, Part, parts_by_age
-from sojourn.models.measures.calibration import N_ENDS_MIN, AgedPit, CalibrationByAge
+from sojourn.models.measures.calibration import N_ENDS_MIN, WEEKLY_AGES_S, AgedPit, CalibrationByAge
 from sojourn.models.measures.censoring import (
     censoring_curve,
     end_weights,
@@ -80,22 +80,29 @@ def assess(table: CurveTable, test: Examples, threshold_s: int, bounds_s: Iterab
     return Assessment(scores, {name: np.array([values.get(name, math.nan) for values in by_draw]) for name in names})
 
 
-def card_measures(table: CurveTable, test: Examples, threshold_s: int,
-                  draws: Iterable[np.ndarray]) -> dict[str, tuple[float, float, float]]:
+def card_measures(table: CurveTable, test: Examples, threshold_s: int, draws: Iterable[np.ndarray],
+                  limit_s: np.ndarray | None = None) -> dict[str, tuple[float, float, float]]:
     """The measures of a model card, each with its 95 % interval over drawn owners, by the names of `assess`.
 
     Average precision of the trace's threshold at creation, the error of the remaining time at 1 h,
     calibration at both; at 1 h only with at least N_ENDS_MIN observed ends. draws: row weights
-    (n,).
+    (n,). limit_s: see `AgedPit.of`; None = no request has one.
     """
+    limit_s = np.full(len(test), np.nan) if limit_s is None else limit_s
     curve = censoring_curve(test)
     groups = [_outlives(table, test, curve, 0.0, threshold_s, "creation", "long"),
               _errors(table, test, curve, 3_600, "age_1h", "remaining")]
-    groups += [part.scores for part in (AgedPit.of(table, test, age_s) for age_s in (0, 3_600))
+    groups += [part.scores for part in (AgedPit.of(table, test, age_s, limit_s) for age_s in WEEKLY_AGES_S)
                if part is not None and (part.age_s == 0 or part.pit.is_event.sum() >= N_ENDS_MIN)]
     by_draw = [_scores(groups, weight) for weight in draws]
     return {name: (value, *interval(np.array([values.get(name, math.nan) for values in by_draw])))
             for name, value in _scores(groups, None).items()}
+
+
+def calibration_with_ends(measures: Mapping[str, tuple[float, float, float]]) -> dict[str, float]:
+    """Coverage and PIT deviation of `card_measures`, with the ends of their intervals as `.low` and `.high`."""
+    return {f"{name}{end}": value for name, values in measures.items() if "coverage_" in name or "pit_" in name
+            for end, value in zip(("", ".low", ".high"), values, strict=True) if math.isfinite(value)}
 
 
 def by_week(table: CurveTable, test: Examples, threshold_s: int, from_s: int,

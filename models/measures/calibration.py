@@ -12,7 +12,7 @@ Calibration at creation depends mostly on early ends and does not show this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.censoring import KaplanMeier
 from sojourn.models.measures.measure import AGES_S, interval, time_label
+from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
 
 DECILES = np.arange(1, 10) / 10.0
 N_BINS = 10
@@ -62,13 +63,9 @@ class Pit:
         if len(rows) == 0 or (age_s > 0.0 and not (left_s > 0.0).all()):
             raise ValueError(f"age_s must be outlived by each of at least one row, got {age_s!r} for {len(rows):,} rows"
                              f", {int((left_s <= 0.0).sum()):,} of them not")
-        low = 1.0 - table.survival(np.where(left_s > 1.0, left_s - _HALF_S, 0.0), age_s)
-        high = 1.0 - table.survival(left_s + _HALF_S, age_s)
+        low, high = _rise(table, left_s, left_s, age_s)
         value = np.where(rows.is_event, low + rng.random(len(rows)) * (high - low), high)
-        entry = np.full(len(rows), -1.0)
-        if (is_late := rows.entry_s > age_s).any():
-            entry[is_late] = 1.0 - table.take(is_late).survival(rows.entry_s[is_late] - age_s + _HALF_S, age_s)
-            entry = np.minimum(entry, np.nextafter(value, -1.0))  # at risk at its end even if the curve is flat
+        entry = np.minimum(_entered(table, rows, rows.entry_s + _HALF_S, age_s), np.nextafter(value, -1.0))
         return cls(value, rows.is_event, entry, KaplanMeier.of(value, rows.is_event, entry))
 
     def distribution(self, points: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -78,16 +75,6 @@ class Pit:
         the point = ends come earlier than predicted. For a plot: `points` = np.linspace(0, 1, 101).
         """
         return 1.0 - self.over.survival_at(points, weight)
-
-    def deviation_and_coverage(self, weight: np.ndarray | None = None) -> tuple[float, float]:
-        """The largest |F(d) - d| over the deciles d (lower is better) and the share within the central 80 % (0.8).
-
-        Deciles without followed rows do not count in the first and make the second NaN. Coverage
-        alone may be right by chance: with exponential lifetimes predicted twice too long, 80 % are
-        within, too.
-        """
-        at_deciles = self.distribution(DECILES, weight)
-        return pit_deviation(at_deciles), float(at_deciles[-1] - at_deciles[0])
 
     def d_calibration(self, weight: np.ndarray | None = None) -> tuple[float, float]:
         """D-calibration (Haider et al. 2020): the chi-square statistic of 10 bins of PIT, lower is better, and p.
@@ -130,6 +117,78 @@ def pit_deviation(at_deciles: np.ndarray) -> float:
     """
     gaps = np.abs(at_deciles - DECILES)
     return float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
+
+
+def _rise(table: CurveTable, first_s: np.ndarray, last_s: np.ndarray, age_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """F before the second `first_s` and after the second `last_s`, float64 (n,) each: of what remains at the age."""
+    return (1.0 - table.survival(np.where(first_s > 1.0, first_s - _HALF_S, 0.0), age_s),
+            1.0 - table.survival(last_s + _HALF_S, age_s))
+
+
+def _entered(table: CurveTable, rows: Examples, entry_s: np.ndarray, age_s: float) -> np.ndarray:
+    """F at the late entries, float64 (n,), which are at `entry_s`; -1 for rows observed from the age on."""
+    entry, is_late = np.full(len(rows), -1.0), rows.entry_s > age_s
+    if is_late.any():
+        entry[is_late] = 1.0 - table.take(is_late).survival(np.maximum(entry_s[is_late] - age_s, 0.0), age_s)
+    return entry
+
+
+NEAR_LIMIT = 0.02
+"""Ends that are at most so far from their request's limit, as a share of it, are one instant."""
+RESOLVED = f"_at_{round(100 * NEAR_LIMIT)}pct"
+"""After the name of a measure: at this resolution."""
+
+
+def limits_of(rows: Examples, names: Sequence[str]) -> np.ndarray | None:
+    """Each row's limit, float64 (n,) seconds, NaN = none; None if no feature is it. names: of the features."""
+    return rows.features[:, names.index(LIMIT)] if LIMIT in names else None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPit:
+    """PIT at the resolution at which limits are kept: ends from 98 to 102 % of a request's limit are one instant.
+
+    A job killed 36 s before its limit or 10 s after it ended at its limit; no model knows the second. So only the mass
+    that the request's own curve has in that whole span counts, not its place in it. F rises from `low` to `high` in the
+    span, and each end in it counts at every PIT from low to high alike: at q by (q - low) / (high - low), from 0 to 1.
+    That is the non-randomised PIT of Czado, Gneiting and Held (2009). For a right model the mean is q, whatever
+    the curve does in the span, so a quantile at the span's begin does not cover the ends in it; and the span
+    depends on the request alone. Ends elsewhere have their second as span. A row censored in the span has outlived
+    what lies before it; one that entered in it counts from its begin.
+
+    part_of: int64 (m,), the row of each part: ends are split at the deciles. share: float64 (m,), of its row.
+    """
+
+    part_of: np.ndarray
+    share: np.ndarray
+    over: KaplanMeier
+
+    @classmethod
+    def of(cls, table: CurveTable, rows: Examples, limit_s: np.ndarray, age_s: float = 0.0) -> ResolvedPit:
+        """Of at least one row, each of which outlived the age. limit_s: float64 (n,), total seconds, NaN = none."""
+        first, last = (1.0 - NEAR_LIMIT) * limit_s, (1.0 + NEAR_LIMIT) * limit_s
+        is_limit = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
+        is_near = is_limit & (rows.lifetime_s >= first) & (rows.lifetime_s <= last)
+        left_s, end_s = (np.where(is_near, each, rows.lifetime_s) - age_s for each in (first, last))
+        low, high = _rise(table, left_s, end_s, age_s)
+        entered_near = is_limit & (rows.entry_s >= first) & (rows.entry_s <= last)
+        entry = _entered(table, rows, np.where(entered_near, first - _HALF_S, rows.entry_s + _HALF_S), age_s)
+        low, width = np.where(rows.is_event, low, np.where(is_near, low, high)), high - low
+        edges = np.concatenate([[-1.0], DECILES, [1.0]])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            below = np.where((rows.is_event & (width > 0.0))[:, None],
+                             np.clip((edges - low[:, None]) / width[:, None], 0.0, 1.0), edges >= low[:, None])
+        share = np.diff(below, axis=1)
+        part_of, decile = np.nonzero(share > 0.0)
+        share = share[part_of, decile]
+        top = np.where(rows.is_event, high, low)[part_of]
+        value = (np.maximum(low[part_of], edges[decile]) + np.minimum(top, edges[decile + 1])) / 2.0
+        return cls(part_of, share, KaplanMeier.of(value, rows.is_event[part_of],
+                                                  np.minimum(entry[part_of], np.nextafter(value, -1.0))))
+
+    def at_deciles(self, weight: np.ndarray | None = None) -> np.ndarray:
+        """Share of PIT values up to each decile, float64 (9,). weight: float64 (n,), how often a row counts."""
+        return 1.0 - self.over.survival_at(DECILES, self.share if weight is None else self.share * weight[self.part_of])
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,21 +246,29 @@ def age_prefix(age_s: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AgedPit:
-    """PIT of the remaining time at one age. idx: int64 (k,), the rows that outlived it; pit: of these rows."""
+    """PIT of the remaining time at one age. idx: int64 (k,), the rows that outlived it; pit: of these rows.
+
+    resolved: None if no limits were given.
+    """
 
     age_s: int
     idx: np.ndarray
     pit: Pit
+    resolved: ResolvedPit | None = None
 
     @classmethod
-    def of(cls, table: CurveTable, rows: Examples, age_s: int) -> AgedPit | None:
-        """None if no row outlived the age. Each age uses the same seed to place ends within their second."""
+    def of(cls, table: CurveTable, rows: Examples, age_s: int, limit_s: np.ndarray | None = None) -> AgedPit | None:
+        """None if no row outlived the age. Each age uses the same seed to place ends within their second.
+
+        limit_s: float64 (n,), NaN = none, for `resolved`.
+        """
         is_asked = rows.lifetime_s > age_s if age_s else np.ones(len(rows), bool)
         idx = np.flatnonzero(is_asked)
         if len(idx) == 0:
             return None
         subset = (rows, table) if len(idx) == len(rows) else (rows.take(idx), table.take(idx))
-        return cls(age_s, idx, Pit.of(subset[1], subset[0], np.random.default_rng(0), age_s))
+        resolved = None if limit_s is None else ResolvedPit.of(subset[1], subset[0], limit_s[idx], age_s)
+        return cls(age_s, idx, Pit.of(subset[1], subset[0], np.random.default_rng(0), age_s), resolved)
 
     @property
     def prefix(self) -> str:
@@ -211,6 +278,7 @@ class AgedPit:
     def scores(self, weight: np.ndarray | None = None) -> dict[str, float]:
         """`*.pit_deviation`, `*.coverage_10`, `*.coverage_50` and `*.coverage_90`, and the number of observed ends.
 
+        The same with `_at_2pct`, at the resolution of limits, if these were given.
         At creation also `coverage_80` and `d_calibration_chi2`. weight: float64 (n,) of all rows,
         how often each counts; `*.n_ends` only without. NaN if no row was followed that far, or none
         counts.
@@ -222,6 +290,10 @@ class AgedPit:
             values |= {"creation.coverage_80": float(at_deciles[-1] - at_deciles[0]),
                        "creation.d_calibration_chi2": self.pit.d_calibration(rows_weight)[0]}
         values |= _coverages(self.prefix, at_deciles)
+        if self.resolved is not None:
+            shares = self.resolved.at_deciles(rows_weight)
+            values[f"{self.prefix}.pit_deviation{RESOLVED}"] = pit_deviation(shares)
+            values |= {f"{name}{RESOLVED}": value for name, value in _coverages(self.prefix, shares).items()}
         if weight is None:
             values[f"{self.prefix}.n_ends"] = float(self.pit.is_event.sum())
         return values
@@ -263,9 +335,12 @@ class CalibrationByAge:
     parts: tuple[AgedPit, ...]
 
     @classmethod
-    def of(cls, table: CurveTable, rows: Examples) -> CalibrationByAge:
-        """At creation and at each absolute age that a row outlived. table: of the same rows, in the same order."""
-        parts = (AgedPit.of(table, rows, age_s) for age_s in (0, *AGES_S))
+    def of(cls, table: CurveTable, rows: Examples, limit_s: np.ndarray | None = None) -> CalibrationByAge:
+        """At creation and at each absolute age that a row outlived. table: of the same rows, in the same order.
+
+        limit_s: see `AgedPit.of`.
+        """
+        parts = (AgedPit.of(table, rows, age_s, limit_s) for age_s in (0, *AGES_S))
         return cls(tuple(part for part in parts if part is not None))
 
     def scores(self, weight: np.ndarray | None = None) -> dict[str, float]:

@@ -6,9 +6,9 @@ May import: `experiments` and what lies below it.
 from sojourn.simulator.page.comparison_data import Answer, ComparisonData, Pool, answer, in_hosts
 from sojourn.simulator.page.figures import BOUND_COLOUR, COLOURS
 from sojourn.simulator.page.page import write_page
-from sojourn.simulator.page.static_figures import draw_gains, gains_figure, label_ends, label_lines, write_png
+from sojourn.simulator.page.static_figures import draw_gains, gains_figure, label_ends, label_lines
 
 __all__ = [
     "BOUND_COLOUR", "COLOURS", "Answer", "ComparisonData", "Pool", "answer", "draw_gains", "gains_figure", "in_hosts",
-    "label_ends", "label_lines", "write_page", "write_png",
+    "label_ends", "label_lines", "write_page",
 ]  # fmt: skip

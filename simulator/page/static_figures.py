@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.cluster import DAY_S
-from sojourn.simulator.experiments import BASELINE, Comparison
+from sojourn.simulator.experiments import BASELINE
 from sojourn.simulator.measures import signed_text
-from sojourn.simulator.page.figures import (
-    BOUND_COLOUR,
-    COLOURS,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_HIGHER = "higher is better"
 _N_PLACES = 41
 _LINE_HEIGHT = 0.055
 """Height of a label, as a share of a panel of about 3 inches."""
 _APART = 0.16
 """Distance of labels, as a share of the panel, if there is room."""
-
-
-def write_png(comparison: Comparison, path: str | Path) -> Path:
-    """Empty hosts over time, and the gain of each policy over best-fit."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 5), dpi=110, layout="constrained")
-    over_time, gain = figure.subplots(1, 2, width_ratios=(3, 2))
-    for label, days, percent, colour, is_bound in _lines(comparison, n_points=125):
-        over_time.plot(days, percent, label=label, color=colour, linewidth=1.2, linestyle=":" if is_bound else "-")
-    over_time.set(xlabel="time since the trace's start (days)", ylabel=f"empty hosts (%), {_HIGHER}",
-                  title="Empty hosts over time")
-    over_time.legend(frameon=False, fontsize="small", ncols=2)
-    if comparison.warmup_s > 0:
-        over_time.axvspan(0, comparison.warmup_s / DAY_S, color="#dddddd", alpha=0.4, linewidth=0)
-        over_time.text(0, 0.01, " warm-up", transform=over_time.get_xaxis_transform(), fontsize="small")
-    over_time.margins(x=0)
-    labels, gains, colours = _bars(comparison)
-    bars = gain.barh(labels, gains, color=colours)
-    gain.bar_label(bars, fmt="%+.2f", padding=3)
-    gain.margins(x=0.2)
-    gain.axvline(0, color="black", linewidth=0.8)
-    gain.set(xlabel=f"empty hosts above best-fit's (pp), {_HIGHER}", title="Gain over best-fit")
-    _plain(over_time, gain)
-    figure.suptitle(comparison.description, fontsize="medium")
-    target = Path(path)
-    figure.savefig(target)
-    return target
 
 
 def draw_gains(axes: Axes, simulation: pd.DataFrame) -> None:
@@ -143,30 +108,3 @@ def label_ends(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], c
 def _plain(*panels: Axes) -> None:
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
-
-
-def _lines(comparison: Comparison, n_points: int = 500) -> list[tuple[str, np.ndarray, np.ndarray, str, bool]]:
-    """Label, days, per cent, colour and whether it is the bound, for each line; means of about n_points bins."""
-    first: Any = next(iter(comparison.results.values())).series
-    width = max(len(first) // n_points, 1)
-
-    def mean(values: Any) -> np.ndarray:
-        whole = np.asarray(values)[: len(values) // width * width]
-        return np.asarray(whole.reshape(-1, width).mean(axis=1))
-
-    days = mean(first["time_s"]) / DAY_S
-    lines = [("bound", days, mean(first["bound_empty_hosts_pct"]), BOUND_COLOUR, True)]
-    for k, (label, result) in enumerate(comparison.results.items()):
-        percent = mean(result.series["empty_hosts_pct"])
-        lines.append((label, days, percent, COLOURS[k % len(COLOURS)], False))
-    return lines
-
-
-def _bars(comparison: Comparison) -> tuple[list[str], list[float], list[str]]:
-    """Labels, gains and colours from the bottom bar to the top one."""
-    gain_pp = comparison.table["gain_pp"].to_dict()
-    labels = ["bound", *reversed([label for label in comparison.results if label != BASELINE])]
-    bound = comparison.bound_empty_hosts_pct - comparison.results[BASELINE].metrics.empty_hosts_pct
-    gains = [bound, *(float(gain_pp[label]) for label in labels[1:])]
-    colours = {label: COLOURS[k % len(COLOURS)] for k, label in enumerate(comparison.results)}
-    return labels, gains, [BOUND_COLOUR, *(colours[label] for label in labels[1:])]

@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.models import to_onnx
 from sojourn.models.lifetime.gbdt import forest_from_text
-from sojourn.models.parity import n_different_bits, on_thresholds
+from sojourn.models.parity import lightgbm_scores, n_different_scores, on_thresholds
 from sojourn.serving.curves import PointCurve
 from sojourn.serving.forest import MEMBER, Forest, OnnxForest, read_forest
 from sojourn.serving.forest.walks import RangeWalk
@@ -45,6 +45,11 @@ def boosted(n_rounds: int = 30, n_leaves: int = 31, **params: Any) -> lgb.Booste
     categories: Any = params.pop("categorical", "auto")
     settings = {**QUIET, "objective": "regression", "num_leaves": n_leaves, **params}
     return lgb.train(settings, lgb.Dataset(rows, label, categorical_feature=categories), n_rounds)
+
+
+def n_different_bits(text: str, forest: Forest, rows: np.ndarray) -> tuple[int, int]:
+    """How many rows' raw scores differ in any bit from LightGBM's, and of how many. text: LightGBM's model."""
+    return n_different_scores(lightgbm_scores(text), forest, rows)
 
 
 def forest_of(booster: lgb.Booster) -> Forest:
