@@ -9,11 +9,21 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.retrain.gate import Gate
-from sojourn.flows.retrain.gates import MARGIN_PCT, Jury, better_gate, is_more_accurate, not_worse_gate, with_stumps
+from sojourn.flows.retrain.gate import Gate, Reason
+from sojourn.flows.retrain.gates import (
+    COVERED_PCT,
+    MARGIN_PCT,
+    Jury,
+    better_gate,
+    coverage_gate,
+    is_more_accurate,
+    not_worse_gate,
+    with_stumps,
+)
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime.gbdt import forest_from_text
-from sojourn.models.measures import BrierOverAges, coarsest_owner, mae_log10
+from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures, coarsest_owner, interval, mae_log10
+from sojourn.models.measures.calibration import ResolvedPit
 
 EDGES = np.array([0.0, 60.5, 600.5, 3_600.5, 14_400.5, 86_400.5])
 N = 4_000
@@ -166,6 +176,74 @@ def test_a_forest_that_tells_no_request_from_another_is_said_to_be_one(columns: 
     assert (found.name, found.is_passed) == (gate.name, gate.is_passed)
     said = "better. The forest has no split on what is known of a request: all get the same answer"
     assert found.finding == (said if is_said else "better")
+
+
+N_NOISE_OWNERS, N_EACH = 60, 20
+
+
+def _covered_gate(coverage: float, seed: int, age_s: int) -> Gate:
+    """The gate of made requests of which `coverage` end within the true 90 % quantile, by owners of unlike luck.
+
+    An owner's coverage is drawn with a standard deviation of 0.09 at 0.9; the table is exponential of a known mean.
+    """
+    rng = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(N_NOISE_OWNERS), N_EACH)
+    own = rng.beta(10.0 * coverage, 10.0 * (1.0 - coverage), N_NOISE_OWNERS)[owner]
+    pit = np.where(rng.random(len(owner)) < own, 0.9 * rng.random(len(owner)), 0.9 + 0.1 * rng.random(len(owner)))
+    lifetime_s = age_s + np.ceil(-20_000.0 * np.log1p(-pit))
+    rows = Examples(np.zeros((len(owner), 1)), (owner,), lifetime_s, np.ones(len(owner), bool), np.zeros(len(owner)),
+                    np.zeros(len(owner), np.int64), np.arange(len(owner)))
+    part = ResolvedPit.of(_table(np.full(len(owner), 20_000.0)), rows, np.full(len(owner), np.nan), age_s)
+    drawn = [part.at_deciles(weight)[8] for weight in OwnerDraws(owner, 200, seed=0)]
+    prefix, age = ("age_1h", "1 h") if age_s else ("creation", "creation")
+    measures = {f"{prefix}.n_ends": (float(len(owner)), np.nan, np.nan),
+                f"{prefix}.coverage_90_at_2pct": (float(part.at_deciles()[8]), *interval(drawn))}
+    return coverage_gate(measures, prefix, age, Jury(rows.is_event, owner, 0))
+
+
+@pytest.mark.parametrize("age_s", [0, 3_600])
+def test_of_200_made_sets_a_right_quantile_passes_and_one_that_covers_73_percent_fails(age_s: int) -> None:
+    n_passed = {coverage: sum(_covered_gate(coverage, seed, age_s).is_passed for seed in range(200))
+                for coverage in (0.9, 0.73)}
+    assert n_passed[0.9] >= 198 and n_passed[0.73] == 0
+
+
+def _covers(value: float, low: float, high: float, n_ends: float = 300.0, prefix: str = "creation") -> Gate:
+    measures = {f"{prefix}.n_ends": (n_ends, np.nan, np.nan), f"{prefix}.coverage_90": (0.8, 0.7, 0.85),
+                f"{prefix}.coverage_90_at_2pct": (value, low, high)}
+    return coverage_gate(measures, prefix, "creation" if prefix == "creation" else "1 h",
+                         Jury(np.ones(300, bool), np.arange(300) // 10, 0))
+
+
+def test_the_coverage_fails_only_if_its_whole_interval_lies_outside() -> None:
+    assert COVERED_PCT == (85.0, 95.0)
+    assert all(_covers(*found).is_passed for found in ((0.9, 0.88, 0.92), (0.8, 0.7, 0.86), (0.97, 0.94, 1.0)))
+    assert not _covers(0.98, 0.96, 1.0).is_passed  # too long answers hold hosts for nothing
+    gate = _covers(0.73, 0.7, 0.76)
+    assert (gate.name, gate.is_passed, gate.finding) == (
+        "coverage of the quantile 0.9 at creation", False,
+        "73.0 % end within it (80.0 % to the second), 95 % interval 70.0 to 76.0 (over 30 owners; 300 ends), must "
+        "reach into 85 to 95")
+
+
+def test_few_ends_are_not_judged_and_fail_at_creation_alone() -> None:
+    assert [(_covers(0.5, 0.4, 0.6, 99.0, prefix).is_passed) for prefix in ("creation", "age_1h")] == [False, True]
+    nobody = [coverage_gate({}, prefix, age, Jury(np.ones(3, bool), np.arange(3), 0))
+              for prefix, age in (("creation", "creation"), ("age_1h", "1 h"))]
+    assert [gate.is_passed for gate in nobody] == [False, True]
+    assert all(gate.finding.startswith("not judged: at least 100 observed ends") and gate.reason == Reason.FEW_ENDS
+               for gate in nobody)
+
+
+def test_the_card_measures_hold_what_the_gate_takes() -> None:
+    # exponential lifetimes of which 40 % are censored: the true model's 90 % quantile covers, one of half the mean not
+    mean_s = np.full(N, 20_000.0)
+    rows, _ = _requests(mean_s, 60_000.0)
+    jury, draws = _jury(rows), OwnerDraws(np.arange(N) // 20, 50, seed=0)
+    for factor, is_right in ((1.0, True), (0.5, False)):
+        measures = card_measures(_table(factor * mean_s), rows, 3_600, draws)
+        gates = [coverage_gate(measures, *age, jury) for age in (("creation", "creation"), ("age_1h", "1 h"))]
+        assert [gate.is_passed for gate in gates] == [is_right, is_right]
 
 
 @pytest.mark.parametrize("name", ["beyond the 90 % bound", "a, b", "", "größe?"])
