@@ -45,8 +45,8 @@ def list_versions(
         lines = version_lines(tracker, each)
         titles, rows = version_rows(lines)
         legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
-                 "better; 90 % covers: share of requests that end by the 90 % quantile, at creation and at 1 h, .9 is " \
-                 "right; gain: empty hosts over best-fit, percentage points, higher = better."
+                 "better; 90 % covers: share of requests that end by the 90 % quantile, at creation and at 1 h; .9 " \
+                 "is right; gain: empty hosts over best-fit, percentage points, higher = better."
         if is_json:
             for line in lines:
                 print_json({"model": each, **line.facts()})

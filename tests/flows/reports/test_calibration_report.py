@@ -61,6 +61,15 @@ def test_a_row_a_family_and_age_with_intervals_and_marks() -> None:
     assert "49.0 [47 51]" in text and "~ marks a row of fewer than 100" in text
 
 
+def test_a_trace_with_limits_has_a_second_row_for_each_age() -> None:
+    found = _found()
+    found["scores"]["hazard"] |= {f"age_1h.{name}_at_2pct": value for name, value in (
+        ("pit_deviation", 0.05), ("coverage_10", 0.09), ("coverage_50", 0.45), ("coverage_90", 0.88))}
+    found["intervals"]["hazard"]["age_1h.coverage_90_at_2pct"] = (0.85, 0.91)
+    assert calibration_rows(found)[1:3] == [["hazard *", "1h", "100", "0.100", "10.0", "40.0", "90.0"],
+                                            ["hazard *", "1h, limits", "100", "0.050", "9.0", "45.0", "88.0 [85 91]"]]
+
+
 def test_the_page_has_the_chosen_family_by_week() -> None:
     page = "\n".join(calibration_markdown(_found()))
     assert "### Calibration by age" in page and "### Calibration of hazard by week of arrival" in page

@@ -26,6 +26,7 @@ from sojourn.flows.versions.version_list import (
     comparison_words,
     lost_aliases,
     roll_back,
+    shown_lines,
     version_lines,
     version_rows,
 )
@@ -248,6 +249,17 @@ def test_versions_stand_side_by_side(store: Path, two: Tracker) -> None:
     assert rows[1][:4] == ("1", "champion", "made aaa", "passed") and rows[1][5] == "0.25"
     with pytest.raises(ValueError, match="the registered model must be one of made, got 'x'"):
         version_lines(two, "x")
+
+
+def test_the_list_has_the_coverage_of_the_90_percent_quantile(store: Path, two: Tracker) -> None:
+    run = next(record.run_id for record in two.version_records(NAME) if record.version == 1)
+    two.log(run, None, {"made-1/creation.coverage_90_at_2pct": 0.8942, "made-1/age_1h.coverage_90_at_2pct": 0.5638,
+                        "made-1/age_1h.coverage_90_at_2pct.low": 0.4})
+    titles, rows = version_rows(version_lines(two, NAME))
+    assert titles[5:] == ("Brier ages", "90 % covers", "90 % covers, 1 h")
+    assert [row[6:] for row in rows] == [("-", "-"), ("0.8942", "0.5638")]
+    shown = "\n".join(shown_lines(two, NAME, 1))
+    assert "90 % covers       0.8942" in shown and "90 % covers, 1 h  0.5638" in shown
 
 
 def _line(version: int, aliases: tuple[str, ...], judged_on: str, data_hash: str) -> VersionLine:

@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.measures import Pit
+from sojourn.models.measures import Pit, calibration_with_ends
 from sojourn.models.measures.calibration import DECILES, AgedPit, ResolvedPit, limits_of
 
 N = 20_000
@@ -138,6 +138,14 @@ def test_a_row_censored_in_the_instant_has_outlived_what_lies_before_it() -> Non
     rows = _rows(np.array([5_000.0, 9_900.0, 10_000.0, 10_000.0]), np.array([True, False, True, True]))
     shares = ResolvedPit.of(_curve(points, 4), rows, np.full(4, LIMIT_S)).at_deciles()
     assert shares[[4, 8]].tolist() == pytest.approx([0.25, 0.85])
+
+
+def test_what_a_run_logs_of_a_card_has_the_ends_of_its_intervals() -> None:
+    measures = {"creation.coverage_90_at_2pct": (0.9, 0.88, 0.92), "age_1h.pit_deviation": (0.05, np.nan, np.nan),
+                "creation.ap_long": (0.5, 0.4, 0.6)}
+    assert calibration_with_ends(measures) == {
+        "creation.coverage_90_at_2pct": 0.9, "creation.coverage_90_at_2pct.low": 0.88,
+        "creation.coverage_90_at_2pct.high": 0.92, "age_1h.pit_deviation": 0.05}
 
 
 def test_limits_are_a_feature_or_none() -> None:
