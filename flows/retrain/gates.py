@@ -157,7 +157,7 @@ def coverage_gate(measures: Mapping[str, tuple[float, float, float]], prefix: st
                                              "requests that are followed to their quantile", Reason.FEW_ENDS)
     exact = 100.0 * measures.get(f"{prefix}.coverage_90", missing)[0]
     return Gate(name, high >= COVERED_PCT[0] and low <= COVERED_PCT[1],
-                f"{value:.1f} % end within it ({exact:.1f} % to the second), 95 % interval {low:.1f} to {high:.1f} "
+                f"{value:.1f} % ({exact:.1f} % to the second), 95 % interval {low:.1f} to {high:.1f} "
                 f"(over {jury.drawn}; {n_ended:,} ends), must reach into {COVERED_PCT[0]:g} to {COVERED_PCT[1]:g}")
 
 

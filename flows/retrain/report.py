@@ -28,8 +28,6 @@ _NUMBERS = {
     "creation.ap_long": "average precision of “long-lived” at creation (higher = better)",
     "age_1h.mae_log10_remaining": "error of the median time left at 1 h, log10 s, of observed ends (lower = better)",
     "creation.coverage_80": "share of ends within the predicted 10 to 90 % (0.8 = calibrated)",
-    "creation.coverage_90_at_2pct": "share of ends by the predicted 90 % quantile, those near a limit as one",
-    "age_1h.coverage_90_at_2pct": "the same among those alive at 1 h (0.9 = calibrated)",
 }
 _MAX_FEATURES = 40
 

@@ -14,8 +14,7 @@ GATES = (Gate("size of the forest", True, "1 MB of at most 5"), Gate("accuracy a
 
 def _card(n_scores: int = 3) -> str:
     scores = {"ages.ibs": 0.07, **{f"creation.made_{k}": float(k) for k in range(n_scores)}}
-    measures = {"creation.ap_long": (0.5, 0.4, 0.6), "creation.coverage_80": (0.79, float("nan"), float("nan")),
-                "age_1h.coverage_90_at_2pct": (0.85, 0.8, 0.9)}
+    measures = {"creation.ap_long": (0.5, 0.4, 0.6), "creation.coverage_80": (0.79, float("nan"), float("nan"))}
     return version_card(FACTS, scores, measures, Difference(-14.8, -23.4, -6.7, 4.0), None)
 
 
@@ -24,7 +23,6 @@ def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
     assert "| Brier score over ages against `km`, % (below 0 = better) | -14.8 | -23.4 to -6.7 | owners |" in card
     assert "at creation (higher = better) | 0.500 | 0.400 to 0.600 | owners |" in card
     assert "(0.8 = calibrated) | 0.790 | - | owners |" in card  # too few owners for an interval
-    assert "among those alive at 1 h (0.9 = calibrated) | 0.850 | 0.800 to 0.900 | owners |" in card
     assert 'Predictor.load(".sojourn/bundles/sojourn-lifetime")' in card
     assert "models:/sojourn-lifetime@champion" in card
     assert "\n\nhazard: best, on 200 ends.\n\n" in card

@@ -222,7 +222,7 @@ def test_the_coverage_fails_only_if_its_whole_interval_lies_outside() -> None:
     gate = _covers(0.73, 0.7, 0.76)
     assert (gate.name, gate.is_passed, gate.finding) == (
         "coverage of the quantile 0.9 at creation", False,
-        "73.0 % end within it (80.0 % to the second), 95 % interval 70.0 to 76.0 (over 30 owners; 300 ends), must "
+        "73.0 % (80.0 % to the second), 95 % interval 70.0 to 76.0 (over 30 owners; 300 ends), must "
         "reach into 85 to 95")
 
 
