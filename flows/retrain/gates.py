@@ -155,10 +155,11 @@ def coverage_gate(measures: Mapping[str, tuple[float, float, float]], prefix: st
     if n_ended < MIN_TEST_ENDS or math.isnan(low):
         return Gate(name, age != "creation", f"not judged: at least {MIN_TEST_ENDS} observed ends are needed, and "
                                              "requests that are followed to their quantile", Reason.FEW_ENDS)
-    exact = 100.0 * measures.get(f"{prefix}.coverage_90", missing)[0]
+    exact = f"{100.0 * measures.get(f'{prefix}.coverage_90', missing)[0]:.1f}"
+    to_second = "" if exact == f"{value:.1f}" else f" ({exact} to the second)"
     return Gate(name, high >= COVERED_PCT[0] and low <= COVERED_PCT[1],
-                f"{value:.1f} % ({exact:.1f} % to the second), 95 % interval {low:.1f} to {high:.1f} "
-                f"(over {jury.drawn}; {n_ended:,} ends), must reach into {COVERED_PCT[0]:g} to {COVERED_PCT[1]:g}")
+                f"{value:.1f} %{to_second}, 95 % interval {low:.1f} to {high:.1f} (over {jury.drawn}, {n_ended:,} "
+                f"ends), must reach into {COVERED_PCT[0]:g} to {COVERED_PCT[1]:g}")
 
 
 def _excess_pct(candidate: BrierOverAges, other: BrierOverAges, weight: np.ndarray | None = None) -> float:

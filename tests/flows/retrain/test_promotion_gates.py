@@ -222,8 +222,8 @@ def test_the_coverage_fails_only_if_its_whole_interval_lies_outside() -> None:
     gate = _covers(0.73, 0.7, 0.76)
     assert (gate.name, gate.is_passed, gate.finding) == (
         "coverage of the quantile 0.9 at creation", False,
-        "73.0 % (80.0 % to the second), 95 % interval 70.0 to 76.0 (over 30 owners; 300 ends), must "
-        "reach into 85 to 95")
+        "73.0 % (80.0 to the second), 95 % interval 70.0 to 76.0 (over 30 owners, 300 ends), must reach into 85 to 95")
+    assert _covers(0.8, 0.7, 0.86).finding.startswith("80.0 %, 95 % interval 70.0 to 86.0")  # the same to the second
 
 
 def test_few_ends_are_not_judged_and_fail_at_creation_alone() -> None:
