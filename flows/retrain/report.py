@@ -29,7 +29,7 @@ _NUMBERS = {
     "age_1h.mae_log10_remaining": "error of the median time left at 1 h, log10 s, of observed ends (lower = better)",
     "creation.coverage_80": "share of ends within the predicted 10 to 90 % (0.8 = calibrated)",
 }
-_MAX_FEATURES = 40
+_MAX_FEATURES = 30
 
 
 def models_table(scores: Mapping[str, Mapping[str, float]], against_lookup: Mapping[str, Difference], threshold_s: int,

@@ -30,7 +30,7 @@ def test_the_card_has_figures_with_intervals_then_how_to_load() -> None:
     assert "- requests: 1,200 trained it, 300 later ones judged it" in card
     assert "- data 0123456789ab, Sojourn 1.2.3" in card
     assert "- features (70): `feature_0`, " in card
-    assert "`feature_39`, 30 more\n" in card
+    assert "`feature_29`, 40 more\n" in card
     assert card.index("Predictor.load") < card.index("| creation.made_0 | 0 |")
 
 
