@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -233,23 +235,44 @@ class Predictor:
             background = np.array([nothing])
         return attribute(served.builder, vm.features, background, uptime_s)
 
+    def started(self, vm: Lifetime | str, now_s: Moment) -> Lifetime:
+        """The handle of a request that waited after its admission and begins to run at `now_s`.
+
+        Its uptimes, its lifetime and recalibration count from then on. Who reports one start must
+        report them all, also of requests that wait for no second. vm: its handle, a copy of it, or
+        its id. ValueError if it does not run here or has begun at another second, or before its
+        admission.
+        """
+        with self._counters:
+            start_s = self._current.served.now(now_s)
+            handle = copy(vm) if isinstance(vm, Lifetime) else self.handle(vm)
+            with self._lock:
+                self._open.started(vm, start_s)
+        handle.arrival_s = start_s
+        return handle
+
     def ended(self, vm: Lifetime | str, now_s: Moment, *, arrival_s: Moment | None = None) -> None:
         """Record that an admitted request ended at `now_s`; ValueError if it does not run here.
 
         vm: its handle, a copy of it, or its id. arrival_s: when it began to run, if it waited in a
-        queue after its admission. The wait is not part of the lifetime, as in training.
+        queue after its admission and `started` did not say so. The wait is not part of the
+        lifetime, as in training.
         """
         try:
             end_s = self._current.served.now(now_s)
             start_s = None if arrival_s is None else clock_second(arrival_s, "arrival_s")
             with self._lock:
+                before = self._open.recalibration.state
                 admission, began_s = self._open.ended(vm, end_s, start_s)
+                state = self._open.recalibration.state
         except ValueError:
             self.count("errors")
             raise
         recorder = self._decisions.recorder
         if recorder is not None:
             recorder.ended(admission.token, admission.number, end_s, began_s)
+        if state != before:  # the wait is known too late to learn from
+            warnings.warn(f"recalibration is {state}", RuntimeWarning, stacklevel=2)
 
     def withdraw(self, vm: Lifetime | str) -> None:
         """Undo an `admit` that was not placed; ValueError if it does not run here.

@@ -44,7 +44,8 @@ class Admitted(NamedTuple):
     encoded: float64, `n_before` numbers of its curve, then the features as the forest read them.
     version: of the model that read them. unknown: inputs that this model had not seen, at the
     latest prediction. refreshed: the latest prediction, if it is not that of the admission.
-    factors: recalibrated the curve of the admission, or None.
+    factors: recalibrated the curve of the admission, or None. started_s: the second at which it
+    began to run, if it was reported at its admission or later.
     """
 
     admission: Receipt
@@ -54,6 +55,12 @@ class Admitted(NamedTuple):
     version: str
     refreshed: Refreshed | None = None
     factors: np.ndarray | None = None
+    started_s: int | None = None
+
+    @property
+    def began_s(self) -> int:
+        """The second from which its uptime counts: its reported start, or else its admission."""
+        return self.admission.arrival_s if self.started_s is None else self.started_s
 
     @property
     def features(self) -> np.ndarray:

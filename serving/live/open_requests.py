@@ -37,7 +37,7 @@ class OpenRequests:
         self.running = LiveRequests()
         for one in start.running:
             self.running.enter(one)
-        self.recalibration = OnlineRecalibration(current, self.running)
+        self.recalibration = OnlineRecalibration(current, self.running, start.is_by_starts)
         self._counters, self._current, self._usage_ended = counters, current, usage_ended
         self._clock_s = start.clock_s  # the latest `now_s` that was recorded
         self._names = {**start.names}  # feature names by version
@@ -100,7 +100,7 @@ class OpenRequests:
     def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
         """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
         admission = self.history.admit(keys, start_s)
-        one = Admitted(admission, *prediction)
+        one = Admitted(admission, *prediction, started_s=start_s if start_s < recorded_s else None)
         self.running.enter(one)
         self.recalibration.follow(one, recorded_s)
         self._record_time(recorded_s)
@@ -112,11 +112,25 @@ class OpenRequests:
             self._counters.n["dropped"] += len(dropped)
         return admission
 
+    def started(self, vm: Any, start_s: int) -> None:
+        """Record when an admitted request began to run; the owner's history stays that of its admission."""
+        one = self.find(vm)
+        if one.started_s not in (None, start_s):
+            raise ValueError(f"vm must be waiting, got one that has run since {one.started_s}")
+        if start_s < one.admission.arrival_s:
+            raise ValueError(f"now_s must be >= the admission {one.admission.arrival_s}, got {start_s}")
+        if one.started_s is None:
+            one = one._replace(started_s=start_s)
+            self.running.enter(one)
+            self.recalibration.started(one)
+            self._record_time(start_s)
+            self._counters.n["started"] += 1
+
     def ended(self, vm: Any, end_s: int, start_s: int | None) -> tuple[Receipt, int]:
         """Record the end of a request; returns its admission, and when it began to run."""
         one = self.find(vm)
         admission = one.admission
-        began_s = admission.arrival_s if start_s is None else start_s
+        began_s = one.began_s if start_s is None else start_s
         if end_s < began_s:
             raise ValueError(f"now_s must be >= the arrival {began_s}, got {end_s}")
         if began_s < admission.arrival_s:
@@ -125,7 +139,7 @@ class OpenRequests:
         if self.habits is not None:
             self.habits.ended(admission.number, end_s, began_s)
         self._remove(one)
-        self.history.ended(admission, end_s, start_s)
+        self.history.ended(admission, end_s, began_s)
         self._record_time(end_s)
         self._counters.n["ended"] += 1
         return admission, began_s
@@ -142,7 +156,7 @@ class OpenRequests:
     def refreshed(self, served: Served, vm: Any, now_s: int, start_s: int | None) -> Admitted:
         """A request with a new prediction, also stored; unchanged before the version's first refresh age."""
         one = self.find(vm)
-        began_s = one.admission.arrival_s if start_s is None else start_s
+        began_s = one.began_s if start_s is None else start_s
         if began_s < one.admission.arrival_s:
             raise ValueError(f"arrival_s must be >= the admission {one.admission.arrival_s}, got {began_s}")
         if now_s < began_s:
@@ -166,12 +180,12 @@ class OpenRequests:
         if refreshed is not None and refresher is not None:
             if refreshed.version == served.version and refreshed.n_before:
                 curve = refresher.builder.curve_of(refreshed.encoded)
-                return RefreshedLifetime(refreshed.now_s, curve, refreshed.encoded, admission.arrival_s, one.unknown,
+                return RefreshedLifetime(refreshed.now_s, curve, refreshed.encoded, one.began_s, one.unknown,
                                          served.version, admission, refreshed.n_before)
             if names_of_refresh(self._names[refreshed.version]) == refresher.encoder.feature_names():
                 features = refreshed.features
                 return RefreshedLifetime(refreshed.now_s, refresher.builder.curve(features.tolist()), features,
-                                         admission.arrival_s, one.unknown, served.version, admission)
+                                         one.began_s, one.unknown, served.version, admission)
         if names != served.encoder.feature_names():
             raise ValueError(f"id must be of a request that version {served.version} can read, got one of "
                              f"{one.version}, which encodes others")
@@ -189,7 +203,7 @@ class OpenRequests:
             with self._counters.lock:
                 given = self.habits.given(admission.number)
             curve = curve if given is None else self.habits.blended(curve, given)
-        return Lifetime(curve, one.encoded, admission.arrival_s, one.unknown, served.version, admission, one.n_before)
+        return Lifetime(curve, one.encoded, one.began_s, one.unknown, served.version, admission, one.n_before)
 
     def snapshot(self, folder: str | Path) -> None:
         """See `Predictor.snapshot`; takes the predictor's lock."""
@@ -200,10 +214,11 @@ class OpenRequests:
                 with counters.lock:
                     cut, running, clock_s = self.history.cut(), self.running.all(), self._clock_s
                     served, learner = self._current.served, self.recalibration.learnt
+                    is_by_starts = self.recalibration.is_by_starts
                     names, learnt = {**self._names}, None if learner is None else (served.version, learner.to_arrays())
                     habits = None if self.habits is None else self.habits.to_arrays()
                 try:
-                    content = content_of(cut, served.encoder, running, names, clock_s, learnt, habits)
+                    content = content_of(cut, served.encoder, running, names, clock_s, is_by_starts, learnt, habits)
                 finally:
                     with counters.lock:
                         self.history.release()

@@ -41,7 +41,7 @@ CLOCK_BACK_S = 30 * 86_400
 up to a wrong time, perhaps by years, so all counts start anew. Late reports of ends differ by less."""
 OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
 MIXED = "off: the version's curves are mixed with owners' habits, which follow their ends"
-WAITS = "off: requests wait after their admission, so it is not known what runs"
+WAITS = "off: requests wait after their admission; report each start with Predictor.started, to say what runs"
 CurveNumbers = np.ndarray
 """Edges (s) and rates (per s) of a model's own curve, float64 (2, J + 1)."""
 
@@ -203,12 +203,14 @@ class Recalibration:
 class OnlineRecalibration:
     """The recalibration of a predictor, on or off; the caller holds the predictor's lock.
 
-    state: on, or off and why. learnt: None while it is off.
+    state: on, or off and why. learnt: None while it is off. is_by_starts: starts are reported, so
+    that a request counts from its start on, not from its admission.
     """
 
-    def __init__(self, current: Current, running: LiveRequests) -> None:
+    def __init__(self, current: Current, running: LiveRequests, is_by_starts: bool) -> None:
         self.state = OFF
         self.learnt: Recalibration | None = None
+        self.is_by_starts = is_by_starts
         self._current, self._running = current, running
 
     def begin(self, is_wanted: bool, clock_s: int | None, former: tuple[str, Recalibration] | None = None) -> None:
@@ -233,8 +235,7 @@ class OnlineRecalibration:
             return
         self.learnt = Recalibration()
         for one in self._running.all():
-            arrival_s = one.admission.arrival_s
-            self.follow(one, arrival_s if clock_s is None else max(clock_s, arrival_s))
+            self.follow(one, one.began_s if clock_s is None else max(clock_s, one.began_s))
 
     def factors_of(self, served: Served) -> np.ndarray | None:
         """The factors for a curve of this version now; None if there are none."""
@@ -244,10 +245,20 @@ class OnlineRecalibration:
         return learner.factors
 
     def follow(self, one: Admitted, recorded_s: int) -> None:
-        """Start to count an admitted request. recorded_s: its admission; it may have begun to run before."""
-        learner, start_s = self.learnt, one.admission.arrival_s
-        if learner is not None and one.version == self._current.served.version:
-            learner.follow(one.admission.number, start_s, float(recorded_s - start_s))
+        """Start to count a request. recorded_s: its admission or start; it may have begun to run before."""
+        learner = self.learnt
+        if learner is None or one.version != self._current.served.version:
+            return
+        if one.started_s is not None or not self.is_by_starts:
+            learner.follow(one.admission.number, one.began_s, float(recorded_s - one.began_s))
+
+    def started(self, one: Admitted) -> None:
+        """Count a request from its start; at the first reported start begin anew, since waiting ones were counted."""
+        if self.is_by_starts:
+            self.follow(one, one.began_s)
+        else:
+            self.is_by_starts = True
+            self.begin(self.state != OFF, one.began_s)
 
     def forget(self, number: int) -> None:
         """Stop counting a request that is no longer open, without an end."""
@@ -259,11 +270,11 @@ class OnlineRecalibration:
         learner = self.learnt
         if learner is None:
             return
-        if began_s != one.admission.arrival_s:
+        number = one.admission.number
+        if began_s != one.began_s and not self.is_by_starts:
             self.learnt, self.state = None, WAITS
             return
-        number = one.admission.number
-        numbers = self._curve_numbers(number)
+        numbers = None if began_s != one.began_s else self._curve_numbers(number)
         if numbers is None:
             learner.forget(number)
             return

@@ -3,8 +3,6 @@
 `SNAPSHOT.json` lists its files with their hashes: `state-HASH.json` and `arrays-HASH.npz`. It is
 renamed into place last, so a killed writer leaves the former snapshot or the new one. A folder
 without it holds no snapshot yet.
-
-
 """
 
 from __future__ import annotations
@@ -280,19 +278,21 @@ class LiveHistory:
     """The state from which a predictor continues.
 
     names: feature names, in order, by version in `running`. clock_s: the latest time of a call.
-    recalibration: a version and its recalibration, or None. habits: arrays of `LiveHabits`, or None.
+    is_by_starts: see `OnlineRecalibration`. recalibration: a version and its recalibration, or None. habits: arrays of
+    `LiveHabits`, or None.
     """
 
     history: HistoryState
     running: Sequence[Admitted]
     names: Mapping[str, tuple[str, ...]]
     clock_s: int | None
+    is_by_starts: bool = False
     recalibration: tuple[str, Recalibration] | None = None
     habits: Mapping[str, np.ndarray] | None = None
 
 
 def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], names: Mapping[str, tuple[str, ...]],
-               clock_s: int | None,
+               clock_s: int | None, is_by_starts: bool = False,
                recalibration: tuple[str, Mapping[str, np.ndarray]] | None = None,
                habits: Mapping[str, np.ndarray] | None = None) -> SnapshotContent:
     """The content of a snapshot, from a cut of the history and the requests that ran then; takes no lock.
@@ -308,6 +308,7 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
     arrays = whole_arrays(cut) | {
         "running": rows, "running:feature": np.concatenate([np.empty(0), *(one.features for one in running)]),
     }  # fmt: skip
+    arrays["started"] = np.array([-LATEST_S if one.started_s is None else one.started_s for one in running], np.int64)
     again = [(idx, one.refreshed) for idx, one in enumerate(running) if one.refreshed is not None]
     arrays |= {
         "refreshed": np.array([(idx, one_refreshed.now_s, versions.setdefault(one_refreshed.version, len(versions)))
@@ -323,7 +324,7 @@ def content_of(cut: HistoryCut, encoder: Encoder, running: Sequence[Admitted], n
     terms = HistoryTerms.of(encoder)
     state = {
         "history": dict(terms.definition), "numbers": sorted(terms.numbers), "phase_s": terms.phase_s,
-        "n_admitted": cut.n_admitted, "clock_s": clock_s,
+        "n_admitted": cut.n_admitted, "clock_s": clock_s, "is_by_starts": is_by_starts,
         "versions": [{"version": version, "features": list(names[version])} for version in versions],
         "unknowns": [list(unknown) for unknown in unknowns],
     }  # fmt: skip
@@ -372,7 +373,8 @@ def _read(content: SnapshotContent, encoder: Encoder, version: str) -> LiveHisto
                  if name.startswith(_RECALIBRATION)}
         recalibration = document_fields.text(state["recalibration"], "recalibration"), Recalibration.from_arrays(parts)
     habits = {name.removeprefix(HABITS): array for name, array in arrays.items() if name.startswith(HABITS)}
-    return LiveHistory(history, running, names, clock_s, recalibration, habits or None)
+    return LiveHistory(history, running, names, clock_s, state.get("is_by_starts") is True, recalibration,
+                       habits or None)
 
 
 def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Sequence[tuple[str, tuple[str, ...]]],
@@ -395,12 +397,16 @@ def _running(arrays: Mapping[str, np.ndarray], history: HistoryState, names: Seq
             for idx, key in enumerate(history.definition.keys)]
     refreshed = _refreshed(arrays, names, len(rows)) if "refreshed" in arrays else {}
     factors = _unpacked_factors(arrays, len(rows)) if "given:place" in arrays else {}
+    started_s = checked_array(arrays, "started", np.int64) if "started" in arrays else np.full(len(rows), -LATEST_S)
+    if started_s.shape != (len(rows),) or (started_s >= LATEST_S).any() or (
+            (started_s != -LATEST_S) & (started_s < arrival_s)).any():
+        raise ValueError(f"started must be seconds after the admission or {-LATEST_S}, one for each that runs")
     running = []
     for idx, row in yielding(rows.tolist()):
         admission = Receipt(row[0], row[1], tuple(features_of[idx] for features_of in keys), row[2])
         encoded = features[ends[idx] - n_features[idx]:ends[idx]].copy()  # a view would keep all of them alive
         running.append(Admitted(admission, encoded, 0, unknowns[row[4]], names[row[3]][0], refreshed.get(idx),
-                                factors.get(idx)))
+                                factors.get(idx), int(started_s[idx]) if started_s[idx] > -LATEST_S else None))
     return running
 
 
