@@ -491,7 +491,7 @@ class Predictor:
             mixed = None if live.habits is None else live.blended(served, encoded, n_before, parsed, now_s)
             if recorded_s is not None:
                 admission = live.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
-                                       None, factors)
+                                       None, factors, start_s if start_s < recorded_s else None)
                 if mixed is not None and live.habits is not None:
                     live.habits.follow(admission.number, mixed[1], start_s, recorded_s)
             n["predictions"] += 1

@@ -100,7 +100,7 @@ class OpenRequests:
     def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
         """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
         admission = self.history.admit(keys, start_s)
-        one = Admitted(admission, *prediction, started_s=start_s if start_s < recorded_s else None)
+        one = Admitted(admission, *prediction)
         self.running.enter(one)
         self.recalibration.follow(one, recorded_s)
         self._record_time(recorded_s)
