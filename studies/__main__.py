@@ -36,6 +36,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "planning": "studies.planning",
     "policy-choice": "studies.policy_choice",
     "refresh-bound": "studies.refresh_bound",
+    "recalibration-ways": "studies.recalibration_ways",
     "regrouping": "studies.regrouping",
     "shared-plan": "studies.shared_plan",
     "small-windows": "studies.small_windows",
