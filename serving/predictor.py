@@ -239,15 +239,17 @@ class Predictor:
         """The handle of a request that waited after its admission and begins to run at `now_s`.
 
         Its uptimes, its lifetime and recalibration count from then on. Who reports one start must
-        report them all, also of requests that wait for no second. vm: its handle, a copy of it, or
-        its id. ValueError if it does not run here or has begun at another second, or before its
-        admission.
+        report them all, also of requests that wait for no second. A refresh during the wait is
+        dropped, since its age was that of the wait. vm: its handle, a copy of it, or its id.
+        ValueError if it does not run here or has begun at another second, or before its admission.
         """
         with self._counters:
             start_s = self._current.served.now(now_s)
-            handle = copy(vm) if isinstance(vm, Lifetime) else self.handle(vm)
+            handle = copy(vm) if type(vm) is Lifetime else self.handle(str(vm.id) if isinstance(vm, Lifetime) else vm)
             with self._lock:
                 self._open.started(vm, start_s)
+            if isinstance(handle, RefreshedLifetime):
+                handle = self.handle(str(handle.id))
         handle.arrival_s = start_s
         return handle
 

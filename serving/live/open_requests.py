@@ -120,7 +120,7 @@ class OpenRequests:
         if start_s < one.admission.arrival_s:
             raise ValueError(f"now_s must be >= the admission {one.admission.arrival_s}, got {start_s}")
         if one.started_s is None:
-            one = one._replace(started_s=start_s)
+            one = one._replace(started_s=start_s, refreshed=None)
             self.running.enter(one)
             self.recalibration.started(one)
             self._record_time(start_s)

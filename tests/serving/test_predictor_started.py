@@ -251,4 +251,16 @@ def test_a_refresh_counts_the_age_from_the_start(made: Made, tmp_path: Path) -> 
     assert type(predictor.refresh(vm, NOW_S + 1_000 + ages_s[0] - 1)) is Lifetime
     refreshed = predictor.refresh(vm, NOW_S + 1_000 + ages_s[0])
     assert type(refreshed) is not Lifetime and refreshed.arrival_s == NOW_S + 1_000
+    assert type(predictor.started(refreshed, NOW_S + 1_000)) is not Lifetime  # the same report again keeps the refresh
     assert predictor.handle(str(vm.id)).arrival_s == NOW_S + 1_000
+
+
+def test_a_refresh_during_the_wait_is_dropped(made: Made, tmp_path: Path) -> None:
+    predictor = Predictor.load(refreshing(made, tmp_path / "bundle"))
+    waits = [predictor.admit(made.request(0), NOW_S) for _ in range(3)]
+    early = [predictor.refresh(vm, NOW_S + 5_000) for vm in waits]  # an age of 5,000 s that is none
+    assert all(type(vm) is not Lifetime for vm in early)
+    begun = [predictor.started(vm, NOW_S + 9_000) for vm in (early[0], waits[1], str(waits[2].id))]
+    assert [type(vm) for vm in begun] == [Lifetime] * 3
+    assert [vm.curve for vm in begun] == [vm.curve for vm in waits]
+    assert [predictor.handle(str(vm.id)).arrival_s for vm in waits] == [NOW_S + 9_000] * 3
