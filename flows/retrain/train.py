@@ -2,7 +2,8 @@
 
 It uses the one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3) on
 paired differences: of the families that are worse than the best by at most one standard error of
-the difference, it takes the simplest. Owners are drawn with replacement, the same for each family.
+the difference, it takes the simplest. Owners are drawn with replacement, the same for each family. A family whose 90 %
+quantile covers too few or too many is left out before, if another that is about as good does not.
 
 A second model predicts running requests again. And the stage decides whether owners' histories
 count instant ends apart. Requests that end within a second tell little about the others of their
@@ -44,7 +45,9 @@ from sojourn.models.measures import (
     BrierOverAges,
     OwnerDraws,
     choose_threshold,
+    coverage_90,
     drawn_owners,
+    limits_of,
     parts_by_age,
     score_model,
     standard_error,
@@ -65,6 +68,10 @@ SHARE_MIN, N_MIN = 0.01, 200
 N_TRAIN_MAX, N_VALID_MAX = 8_000, 5_000
 """The most rows for that choice, drawn by the seed."""
 TOGETHER, APART = "together", "apart"
+COVERED, COVERED_ENDS_MIN = (0.85, 0.95), 50
+"""What the 90 % quantile must cover at creation and at 1 h, if so many ends are observed there."""
+CLOSE = 1.02
+"""A Brier score of at most so many times the best is about as good: the accuracy gate's margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,8 @@ class Choice:
 
     behind: the rival's score less the family's, below 0 if the rival is better; error: the standard
     error of this difference. score: of the family; NaN if no family could be scored. Of the
-    validation window: n_requests, n_ends (observed), n_owners drawn (0 = single requests).
+    validation window: n_requests, n_ends (observed), n_owners drawn (0 = single requests). left_out:
+    families and what their 90 % quantiles cover.
     """
 
     family: str
@@ -122,6 +130,7 @@ class Choice:
     n_requests: int
     n_ends: int
     n_owners: int
+    left_out: tuple[str, ...] = ()
 
     @property
     def best(self) -> str:
@@ -147,7 +156,8 @@ class Choice:
             reason = (f"best on the validation window (Brier over ages), {self.behind:.4f} before {self.rival}, with a "
                       f"standard error of {self._error()} ({of})")
         uncertain = f" Fewer than {N_ENDS_MIN} ends: the choice is uncertain." if self.n_ends < N_ENDS_MIN else ""
-        return f"{self.family}: {reason}.{uncertain}"
+        out = f" Left out for the coverage of their 90 % quantile: {', '.join(self.left_out)}." if self.left_out else ""
+        return f"{self.family}: {reason}.{out}{uncertain}"
 
     def _error(self) -> str:
         return f"{self.error:.4f}" if math.isfinite(self.error) else "unknown size"
@@ -156,18 +166,36 @@ class Choice:
         return f"{self.n_owners:,} owners drawn" if self.n_owners else "requests drawn, too few owners"
 
 
-def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinition, seed: int) -> Choice:
+def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinition, seed: int,
+           names: Sequence[str] = ()) -> Choice:
     """The choice among the servable families, or among all if none is. ValueError without families.
 
     valid: the validation window; each family has its curves. seed: of the draws. If the window has
-    too few owners for a bootstrap, requests are drawn, as if they were independent.
+    too few owners for a bootstrap, requests are drawn, as if they were independent. names: of the
+    features, for requests' limits.
     """
     servable = [trained for trained in families if trained.model.export() is not None] or list(families)
     codes, n_owners = drawn_owners(valid, history)
-    briers = {trained.family: trained.brier for trained in servable}
+    left_out = _uncovered(servable, valid, names)
+    briers = {trained.family: trained.brier for trained in servable if trained.family not in left_out}
     family, rival, behind, error = simplest_within_error(
         briers, {name: LIFETIME_MODELS[name].complexity for name in briers}, OwnerDraws(codes, seed=seed))
-    return Choice(family, rival, briers[family].score(), behind, error, len(valid), int(valid.is_event.sum()), n_owners)
+    return Choice(family, rival, briers[family].score(), behind, error, len(valid), int(valid.is_event.sum()), n_owners,
+                  tuple(left_out.values()))
+
+
+def _uncovered(families: Sequence[Trained], valid: Examples, names: Sequence[str]) -> dict[str, str]:
+    """Of the families about as good as the best, those whose coverage is outside COVERED, if another's is within."""
+    best = min(trained.choice_score for trained in families)
+    close = [trained for trained in families if trained.choice_score <= CLOSE * best]
+    found = {}
+    for trained in close:
+        words = [f"{share:.1%} at {age}" for age_s, age in ((0, "creation"), (3_600, "1 h"))
+                 if (share := coverage_90(trained.model.validation_table_, valid, age_s, limits_of(valid, names),
+                                          COVERED_ENDS_MIN)) is not None and not COVERED[0] <= share <= COVERED[1]]
+        if words:
+            found[trained.family] = f"{trained.family} ({' and '.join(words)})"
+    return found if len(found) < len(close) else {}
 
 
 def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mapping[str, int],
@@ -262,7 +290,7 @@ def train(settings: TrainSettings, features: Features) -> Training:
     fitted: list[Trained] = []
     for name in settings.families:
         fitted.append(fit_family(name, split, with_fitted(fit, fitted), threshold_s))
-    choice = choose(fitted, split.valid, features.encoder.history, settings.seed)
+    choice = choose(fitted, split.valid, features.encoder.history, settings.seed, features.rows.names)
     served = next(trained for trained in fitted if trained.family == choice.family)
     refreshing = learnt_refresh(features, split, fit, served, settings.refresh)
     return Training(tuple(fitted), split, threshold_s, choice, refreshing, since_s(settings.since, features.trace))

@@ -139,7 +139,7 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
             refused[name] = str(error)
     if not fitted:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
-    choice = choose(fitted, split.valid, features.encoder.history, config.seed)
+    choice = choose(fitted, split.valid, features.encoder.history, config.seed, features.rows.names)
     served = next(trained for trained in fitted if trained.family == choice.family)
     refreshing = learnt_refresh(features, split, settings, served, config.refresh)
     test, chosen = split.test, choice.family

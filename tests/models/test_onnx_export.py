@@ -25,13 +25,6 @@ MISSING: dict[str, dict[str, Any]] = {
 }
 
 
-def n_different_bits(text: str, forest: Forest, rows: np.ndarray) -> tuple[int, int]:
-    """How many rows' raw scores differ in any bit from LightGBM's, and of how many."""
-    booster = lgb.Booster(model_str=text)
-    return n_different_scores(lambda rows: np.asarray(booster.predict(rows, raw_score=True, num_threads=1)), forest,
-                              rows)
-
-
 def rows_of(n: int, seed: int = 0) -> np.ndarray:
     """Rows with zeros, NaN, values within LightGBM's zero, repeated values and many magnitudes."""
     rng = np.random.default_rng(seed)

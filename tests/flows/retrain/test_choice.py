@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -128,6 +129,18 @@ def test_owners_are_drawn_where_there_are_enough_and_what_cannot_be_served_is_le
     assert "2,000 ends; 40 owners drawn" in choice.text() and "uncertain" not in choice.text()
     assert choose(families[:1], valid, OWNERS, 0).family == "km"  # nothing can be served
     assert choose(families, valid, OWNERS, 0) == choice
+
+
+def test_a_family_whose_quantile_covers_too_few_is_left_out_if_one_about_as_good_does_not() -> None:
+    valid = _valid(2_000, 40)
+    good, short = _trained("hazard", valid, 2_000.0), _trained("gbdt-once", valid, 300.0)
+    far = replace(short, validation={"ages.ibs": 1.03 * good.choice_score})
+    near = replace(short, validation={"ages.ibs": 0.99 * good.choice_score}, brier=good.brier)
+    assert choose([near, good], valid, OWNERS, 0).left_out[0].startswith("gbdt-once (")
+    assert choose([near, good], valid, OWNERS, 0).family == "hazard"
+    assert "Left out for the coverage of their 90 % quantile: gbdt-once (" in choose([near, good], valid, OWNERS, 0).text()
+    assert choose([far, good], valid, OWNERS, 0).left_out == ()  # it is behind anyway
+    assert choose([near], valid, OWNERS, 0).left_out == ()  # nothing better covered
 
 
 def test_what_is_said_names_the_better_one_and_by_how_much() -> None:

@@ -128,6 +128,7 @@ def test_a_weight_is_that_many_rows_and_the_age_has_its_own_curve() -> None:
         for name in ("pit_deviation_at_2pct", "coverage_10_at_2pct", "coverage_90_at_2pct"):
             assert scores[f"{part.prefix}.{name}"] == pytest.approx(expected[f"{part.prefix}.{name}"])
         assert expected[f"{part.prefix}.coverage_90_at_2pct"] == pytest.approx(0.9, abs=0.03)
+    assert part is not None
     assert not any(name.endswith("pct") for name in dataclasses.replace(part, resolved=None).scores())
 
 
