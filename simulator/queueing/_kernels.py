@@ -1,0 +1,389 @@
+"""A queue of rigid jobs before a pool of processors, compiled. Slow twin: tests/naive_queueing.py.
+
+The waiting jobs stand in two lists, sorted by the primary and by the backfilling order. The running ones stand in
+ascending order of (predicted end, start). The profile, for plans with several reservations, says how many processors
+are free from each of its times on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sojourn.simulator.jit import inlined, inner, kept_kernel
+
+FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
+NONE, EASY, CONSERVATIVE, DEPTH = range(4)
+NEVER = 2**62
+FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, N_REPLANS = range(11)
+"""Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
+prediction fell; a prediction rose."""
+N_NUMBERS = 11
+
+
+class Jobs(NamedTuple):
+    """int64 (n,), in order of submission. planned_s: predicted run time at uptime 0, in 1..limit. fit_s: run time by
+    which a job is backfilled. first, last: its breakpoints in uptime_s and total_s."""
+
+    submission_s: np.ndarray
+    run_s: np.ndarray
+    limit_s: np.ndarray
+    size: np.ndarray
+    planned_s: np.ndarray
+    fit_s: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    uptime_s: np.ndarray
+    total_s: np.ndarray
+
+
+class State(NamedTuple):
+    """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
+    pass that gave it. turn: at which place a job started. The rest is described above."""
+
+    start_s: np.ndarray
+    reservation_s: np.ndarray
+    reserved_s: np.ndarray
+    predicted_end_s: np.ndarray
+    change_s: np.ndarray
+    step: np.ndarray
+    turn: np.ndarray
+    running: np.ndarray
+    primary: np.ndarray
+    second: np.ndarray
+    primary_key: np.ndarray
+    second_key: np.ndarray
+    time_s: np.ndarray
+    room: np.ndarray
+    numbers: np.ndarray
+
+
+@inner
+def key_of(jobs: Jobs, order: int, guard_s: int, j: int, now: np.int64) -> float:
+    """Smaller = earlier."""
+    wait, planned, size = now - jobs.submission_s[j], float(jobs.planned_s[j]), float(jobs.size[j])
+    if wait > guard_s:
+        return -math.inf
+    if order == SJF:
+        return planned
+    if order == SAF:
+        return planned * size
+    if order == WFP3:
+        ratio = wait / planned
+        return -(ratio * ratio * ratio) * size
+    if order == UNICEF:
+        return -(wait / (math.log2(max(size, 2.0)) * planned))
+    if order == F1:
+        return math.log10(planned) * size + 870.0 * math.log10(max(jobs.submission_s[j] - jobs.submission_s[0], 1))
+    return 0.0
+
+
+@inlined
+def sift(listed: np.ndarray, key: np.ndarray, at: int) -> None:
+    """The job at a place goes before those with a larger (key, index)."""
+    j = listed[at]
+    while at > 0 and (key[listed[at - 1]] > key[j] or (key[listed[at - 1]] == key[j] and listed[at - 1] > j)):
+        listed[at] = listed[at - 1]
+        at -= 1
+    listed[at] = j
+
+
+@inner
+def sort_anew(jobs: Jobs, listed: np.ndarray, key: np.ndarray, n: int, order: int, guard_s: int,
+              now: np.int64) -> None:
+    """Keys of now; the list is nearly in order."""
+    for i in range(n):
+        key[listed[i]] = key_of(jobs, order, guard_s, listed[i], now)
+    for i in range(1, n):
+        sift(listed, key, i)
+
+
+@inner
+def drop_started(s: State, listed: np.ndarray, n: int) -> int:
+    to = 0
+    for i in range(n):
+        if s.start_s[listed[i]] < 0:
+            listed[to] = listed[i]
+            to += 1
+    return to
+
+
+@inner
+def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
+    """The predicted end of a running job at its uptime, and when it changes. The limit is never outlived."""
+    uptime, k, last = now - s.start_s[j], s.step[j], jobs.last[j]
+    while k < last and jobs.uptime_s[k + 1] <= uptime:
+        k += 1
+    s.step[j] = k
+    total = max(jobs.total_s[k], 1)
+    while total <= uptime:
+        total *= 2
+    s.change_s[j] = s.start_s[j] + (jobs.uptime_s[k + 1] if k < last else total)
+    if total >= jobs.limit_s[j]:
+        total = jobs.limit_s[j]
+        if k == last:
+            s.change_s[j] = NEVER
+    s.predicted_end_s[j] = s.start_s[j] + total
+
+
+@inlined
+def place_running(s: State, at: int) -> None:
+    j = s.running[at]
+    end = s.predicted_end_s[j]
+    while at > 0:
+        before = s.running[at - 1]
+        if s.predicted_end_s[before] < end or (s.predicted_end_s[before] == end and s.turn[before] < s.turn[j]):
+            break
+        s.running[at] = before
+        at -= 1
+    s.running[at] = j
+
+
+@inner
+def start(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
+    s.start_s[j] = now
+    s.turn[j] = s.numbers[N_STARTED]
+    s.step[j] = jobs.first[j]
+    predict(jobs, s, j, now)
+    n = s.numbers[N_RUNNING]
+    s.running[n] = j
+    place_running(s, n)
+    s.numbers[N_RUNNING] = n + 1
+    s.numbers[N_STARTED] += 1
+    s.numbers[FREE] -= jobs.size[j]
+    s.numbers[NEXT_END] = min(s.numbers[NEXT_END], now + jobs.run_s[j])
+
+
+@inner
+def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
+    """Jobs whose run is over leave; predictions that change by now are made anew."""
+    to, is_moved, next_end = 0, False, np.int64(NEVER)
+    for i in range(s.numbers[N_RUNNING]):
+        j = s.running[i]
+        end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
+        if end <= now:
+            s.numbers[FREE] += jobs.size[j]
+            if end < before:
+                s.numbers[IS_FREED] = 1
+            continue
+        if s.change_s[j] <= now:
+            predict(jobs, s, j, now)
+            if s.predicted_end_s[j] > before:
+                s.numbers[IS_GROWN] = 1
+            elif s.predicted_end_s[j] < before:
+                s.numbers[IS_FREED] = 1
+            is_moved = True
+        next_end = min(next_end, end)
+        s.running[to] = j
+        to += 1
+    s.numbers[N_RUNNING], s.numbers[NEXT_END] = to, next_end
+    if is_moved:
+        for i in range(1, to):
+            place_running(s, i)
+
+
+@inner
+def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
+    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it."""
+    n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
+    while at < n and jobs.size[s.primary[at]] <= numbers[FREE]:
+        start(jobs, s, s.primary[at], now)
+        at += 1
+    if at == n or not is_backfilling:
+        return
+    head = s.primary[at]
+    shadow, extra = np.int64(NEVER), numbers[FREE] - jobs.size[head]
+    for i in range(numbers[N_RUNNING]):
+        extra += jobs.size[s.running[i]]
+        if extra >= 0:
+            shadow = s.predicted_end_s[s.running[i]]
+            break
+    if s.reservation_s[head] < 0:
+        s.reservation_s[head] = shadow
+    for i in range(n):
+        if numbers[FREE] == 0:
+            break
+        j = listed[i]
+        size = jobs.size[j]
+        if size > numbers[FREE] or s.start_s[j] >= 0 or j == head:
+            continue
+        is_early = now + jobs.fit_s[j] <= shadow
+        if is_early or size <= extra:
+            start(jobs, s, j, now)
+            if not is_early:
+                extra -= size
+
+
+@inner
+def profile_of_running(jobs: Jobs, s: State, now: np.int64) -> None:
+    n, room = 1, s.numbers[FREE]
+    s.time_s[0], s.room[0] = now, room
+    for i in range(s.numbers[N_RUNNING]):
+        j = s.running[i]
+        room += jobs.size[j]
+        if s.predicted_end_s[j] != s.time_s[n - 1]:
+            s.time_s[n] = s.predicted_end_s[j]
+            n += 1
+        s.room[n - 1] = room
+    s.numbers[N_STEPS] = n
+
+
+@inner
+def earliest(s: State, size: np.int64, length: np.int64) -> np.int64:
+    """The first time from which `size` processors are free for `length` s. The last step has room for any job."""
+    begin, n = 0, s.numbers[N_STEPS]
+    for i in range(n):
+        if s.room[i] < size:
+            begin = i + 1
+        elif i + 1 == n or s.time_s[i + 1] >= s.time_s[begin] + length:
+            break
+    return s.time_s[begin]
+
+
+@inner
+def is_free_now(s: State, size: np.int64, end: np.int64) -> bool:
+    i = 0
+    while i < s.numbers[N_STEPS] and s.time_s[i] < end:
+        if s.room[i] < size:
+            return False
+        i += 1
+    return True
+
+
+@inner
+def step_at(s: State, time: np.int64) -> int:
+    """The step that begins at a time, which is not before the first; made if there is none."""
+    low, high = 0, s.numbers[N_STEPS]
+    while low < high:
+        middle = (low + high) >> 1
+        if s.time_s[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    n = s.numbers[N_STEPS]
+    if low < n and s.time_s[low] == time:
+        return low
+    for i in range(n, low, -1):
+        s.time_s[i], s.room[i] = s.time_s[i - 1], s.room[i - 1]
+    s.time_s[low], s.room[low] = time, s.room[low - 1]
+    s.numbers[N_STEPS] = n + 1
+    return low
+
+
+@inner
+def reserve(s: State, begin: np.int64, end: np.int64, size: np.int64) -> None:
+    """`size` fewer processors are free from begin to end; more, if it is negative."""
+    first = step_at(s, begin)
+    for i in range(first, step_at(s, end)):
+        s.room[i] -= size
+
+
+@inner
+def pass_conservative(jobs: Jobs, s: State, now: np.int64) -> None:
+    """Each waiting job has a reservation. One is moved earlier if something ended early; if a prediction rose, or a
+    reservation could not be kept, all are made anew in primary order."""
+    n, numbers = s.numbers[N_WAITING], s.numbers
+    profile_of_running(jobs, s, now)
+    is_broken = numbers[IS_GROWN] == 1
+    for i in range(n):
+        is_broken |= 0 <= s.reserved_s[s.primary[i]] < now
+    numbers[N_REPLANS] += is_broken
+    for i in range(n):
+        j = s.primary[i]
+        if is_broken:
+            s.reserved_s[j] = -1
+        elif s.reserved_s[j] >= 0:
+            reserve(s, s.reserved_s[j], s.reserved_s[j] + jobs.planned_s[j], jobs.size[j])
+    numbers[DUE] = NEVER
+    for i in range(n):
+        j = s.primary[i]
+        size, planned, at = jobs.size[j], jobs.planned_s[j], s.reserved_s[j]
+        if at < 0 or (numbers[IS_FREED] == 1 and at > now):
+            if at >= 0:
+                reserve(s, at, at + planned, -size)
+            at = earliest(s, size, planned)
+            reserve(s, at, at + planned, size)
+            s.reserved_s[j] = at
+        if at == now:
+            start(jobs, s, j, now)
+            continue
+        numbers[DUE] = min(numbers[DUE], at)
+        if s.reservation_s[j] < 0:
+            s.reservation_s[j] = at
+    numbers[IS_FREED], numbers[IS_GROWN] = 0, 0
+
+
+@inner
+def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int64) -> None:
+    """The first `depth` jobs that cannot start have reservations of now; others must delay none of them."""
+    n, at, n_reserved, numbers = s.numbers[N_WAITING], 0, 0, s.numbers
+    profile_of_running(jobs, s, now)
+    while at < n and n_reserved < depth:
+        j = s.primary[at]
+        at += 1
+        time = earliest(s, jobs.size[j], jobs.planned_s[j])
+        reserve(s, time, time + jobs.planned_s[j], jobs.size[j])
+        if time == now:
+            start(jobs, s, j, now)
+            continue
+        n_reserved += 1
+        s.reserved_s[j] = numbers[N_PASSES]
+        if s.reservation_s[j] < 0:
+            s.reservation_s[j] = time
+    for i in range(n):
+        if numbers[FREE] == 0:
+            break
+        j = listed[i]
+        size = jobs.size[j]
+        if size > numbers[FREE] or s.start_s[j] >= 0 or s.reserved_s[j] == numbers[N_PASSES]:
+            continue
+        if is_free_now(s, size, now + jobs.fit_s[j]):
+            reserve(s, now, now + jobs.planned_s[j], size)
+            start(jobs, s, j, now)
+
+
+@kept_kernel
+def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfilling: int, depth: int,
+                 guard_s: int) -> None:
+    """Fills start_s, and reservation_s: the first time at which a job was promised to start; -1 = never promised."""
+    n, at, numbers = len(jobs.submission_s), 0, s.numbers
+    is_moving = order in (WFP3, UNICEF) or guard_s < NEVER
+    is_second_moving = second_order in (WFP3, UNICEF) or guard_s < NEVER
+    has_second = second_order != order and (backfilling in (EASY, DEPTH))
+    while at < n or numbers[N_WAITING] > 0:
+        now = min(numbers[NEXT_END], numbers[DUE])
+        if at < n:
+            now = min(now, jobs.submission_s[at])
+        while at < n and jobs.submission_s[at] == now:
+            last = numbers[N_WAITING]
+            s.primary[last], s.primary_key[at] = at, key_of(jobs, order, guard_s, at, now)
+            sift(s.primary, s.primary_key, last)
+            if has_second:
+                s.second[last], s.second_key[at] = at, key_of(jobs, second_order, guard_s, at, now)
+                sift(s.second, s.second_key, last)
+            numbers[N_WAITING] = last + 1
+            at += 1
+        if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0:
+            end_and_predict(jobs, s, now)
+        n_waiting = numbers[N_WAITING]
+        if n_waiting == 0:
+            numbers[IS_FREED], numbers[IS_GROWN] = 0, 0
+            continue
+        numbers[N_PASSES] += 1
+        if is_moving:
+            sort_anew(jobs, s.primary, s.primary_key, n_waiting, order, guard_s, now)
+        if has_second and is_second_moving:
+            sort_anew(jobs, s.second, s.second_key, n_waiting, second_order, guard_s, now)
+        listed, n_before = s.second if has_second else s.primary, numbers[N_STARTED]
+        if backfilling == CONSERVATIVE:
+            pass_conservative(jobs, s, now)
+        elif backfilling == DEPTH:
+            pass_depth(jobs, s, listed, depth, now)
+        else:
+            pass_easy(jobs, s, listed, backfilling == EASY, now)
+        if numbers[N_STARTED] > n_before:
+            numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
+            if has_second:
+                drop_started(s, s.second, n_waiting)

@@ -1,0 +1,168 @@
+"""Rigid parallel jobs of a queue, as arrays, and how a trace's requests become them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sojourn.features.trace import Trace
+from sojourn.simulator.whole_numbers import check_setting
+
+MAX_TIME_S = 2**40
+"""Times stay below this, so that their sums, and products with a number of processors, are exact in 64 bits."""
+GRACE_S = 60
+"""A run that is this much longer than its limit raises the limit: logs are that inexact. A longer one is cut."""
+_LIMITS = ("kept", "raised")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueJobs:
+    """Jobs in order of submission; int64 arrays, shape (n,). With equal submissions the lower index is first.
+
+    submission_s: seconds on one clock, never falling. run_s: how long a job runs, at least 1, known at its end.
+    limit_s: requested time, at least run_s: a job that would run longer is cut before. size: processors, at least 1.
+    owner: numbers from 0; -1 = none. request_ids: unique, for sources and errors; default: the indices.
+    n_processors: of the machine; no job is wider. counts: how many jobs were left out or changed, by rule.
+
+    Refused with ValueError, which names the first bad job and the rule: all else.
+
+    >>> jobs = QueueJobs(np.array([0, 5]), np.array([60, 10]), np.array([90, 10]), np.array([1, 4]), 4)
+    >>> len(jobs), round(jobs.load, 3)
+    (2, 0.417)
+    >>> QueueJobs(np.array([0]), np.array([60]), np.array([60]), np.array([5]), 4)
+    Traceback (most recent call last):
+    ValueError: size must be at most the machine's 4 processors, got 5 (job 0)
+    """
+
+    submission_s: np.ndarray
+    run_s: np.ndarray
+    limit_s: np.ndarray
+    size: np.ndarray
+    n_processors: int
+    owner: np.ndarray | None = None
+    request_ids: pd.Index = field(default_factory=lambda: pd.Index([]))
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_setting(self.n_processors, 1, "n_processors", 2**31)
+        n = len(np.atleast_1d(np.asarray(self.submission_s)))
+        ids = pd.Index(self.request_ids) if len(self.request_ids) else pd.RangeIndex(n)
+        if len(ids) != n or ids.has_duplicates:
+            raise ValueError(f"request_ids must be {n} unique ones, got {len(ids)}, {ids.nunique()} of them different")
+        object.__setattr__(self, "request_ids", ids)
+        object.__setattr__(self, "owner", np.full(n, -1) if self.owner is None else self.owner)
+        for name, least in (("submission_s", 0), ("run_s", 1), ("limit_s", 1), ("size", 1), ("owner", -1)):
+            object.__setattr__(self, name, self._whole(name, least, n))
+        self._refuse(np.append(False, np.diff(self.submission_s) < 0)[:n], "submission_s", "at least that of the job "
+                     "before")
+        self._refuse(self.limit_s < self.run_s, "limit_s", "at least run_s")
+        self._refuse(self.size > self.n_processors, "size", f"at most the machine's {self.n_processors} processors")
+
+    def __len__(self) -> int:
+        return len(self.submission_s)
+
+    def take(self, rows: np.ndarray) -> QueueJobs:
+        """The jobs of a mask, or of rising indices."""
+        owner = self.owner[rows] if self.owner is not None else None
+        return QueueJobs(self.submission_s[rows], self.run_s[rows], self.limit_s[rows], self.size[rows],
+                         self.n_processors, owner, self.request_ids[rows], self.counts)
+
+    @property
+    def total_s(self) -> np.ndarray:
+        """The run times, as `Oracle` and `NoisyOracle` read them."""
+        return self.run_s
+
+    @property
+    def load(self) -> float:
+        """Processor-seconds of all jobs over those of the machine from the first submission to the last run's end if
+        nothing waited; 0 without jobs."""
+        if not len(self):
+            return 0.0
+        span_s = int((self.submission_s + self.run_s).max() - self.submission_s[0])
+        return float((self.run_s * self.size).sum() / (span_s * self.n_processors))
+
+    def requests(self) -> pd.DataFrame:
+        """What a LifetimeSource reads: `request_id`, `arrival_s` (the submission) and `cpu_cores`."""
+        return pd.DataFrame({"request_id": self.request_ids, "arrival_s": self.submission_s,
+                             "cpu_cores": self.size.astype(np.float64)})
+
+    def _whole(self, name: str, least: int, n: int) -> np.ndarray:
+        values = np.asarray(getattr(self, name))
+        if values.shape != (n,) or values.dtype.kind not in "iuf":
+            raise ValueError(f"{name} must be one number a job ({n}), got {values.dtype} of shape {values.shape}")
+        with np.errstate(invalid="ignore"):
+            is_good = (values >= least) & (values < MAX_TIME_S) & (np.floor(values) == values)
+        self._refuse(~is_good, name, f"a whole number of at least {least} and below 2**40", values)
+        return np.ascontiguousarray(values, np.int64)
+
+    def _refuse(self, is_bad: np.ndarray, name: str, rule: str, values: np.ndarray | None = None) -> None:
+        if is_bad.any():
+            row = int(np.argmax(is_bad))
+            value = (getattr(self, name) if values is None else values)[row].item()
+            raise ValueError(f"{name} must be {rule}, got {value!r} (job {self.request_ids[row]})")
+
+
+def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | None = None,
+               limits: str = "kept") -> QueueJobs:
+    """The jobs of a trace that has a submission a request (`meta["submit_column"]`), such as an SWF log's.
+
+    A job's size is `cpu_cores` (of SWF logs as allocated, else requested), its limit `requested_s`.
+    Left out, and counted: jobs that ran for 0 s, whose end or start is not known, that are wider than the machine.
+    Changed, and counted: without a limit a job has the log's largest (without any: its largest run time); a run of
+    up to GRACE_S more than its limit raises the limit; a longer one is cut at it.
+
+    n_processors: of the machine; default: the log's MaxProcs. owner: column of owners; default: `user`, else the
+    finest owner of the trace; without any no job has one. limits: "raised" cuts no job: a limit that is missing or
+    below the run time is the run time.
+
+    >>> table = pd.DataFrame({"request_id": [7, 8], "submit_s": [0, 2], "arrival_s": [3, 9], "departure_s": [63, 49],
+    ...                       "cpu_cores": [4.0, 2.0], "mem_gib": [0.0, 0.0], "requested_s": [90.0, 30.0]})
+    >>> jobs = queue_jobs(Trace(table, 100, meta={"submit_column": "submit_s"}), n_processors=4)
+    >>> jobs.run_s.tolist(), jobs.limit_s.tolist(), dict(jobs.counts)["limit raised to the run"]
+    ([60, 40], [90, 40], 1)
+    """
+    if limits not in _LIMITS:
+        raise ValueError(f"limits must be one of {', '.join(_LIMITS)}, got {limits!r}")
+    submit = trace.meta.get("submit_column")
+    if submit is None:
+        raise ValueError("trace must have a column of submissions (meta's submit_column), got none")
+    processors = _processors(trace.meta) if n_processors is None else n_processors
+    requests = trace.requests
+    size = requests["cpu_cores"].to_numpy(np.float64)
+    run_s = (requests["departure_s"] - requests["arrival_s"]).astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    counts: dict[str, int] = {}
+    is_left = np.zeros(len(requests), bool)
+    for rule, is_out in (("start or end not known", np.isnan(run_s)), ("ran for 0 s", run_s <= 0),
+                         ("wider than the machine", size > processors)):
+        counts[rule] = int((is_out & ~is_left).sum())
+        is_left |= is_out
+    kept = np.flatnonzero(~is_left)
+    submission_s = requests[submit].to_numpy(np.int64)
+    ids = requests["request_id"]
+    kept = kept[np.lexsort((ids.to_numpy()[kept], submission_s[kept]))]
+    run_s = run_s[kept]
+    limit_s = (requests["requested_s"].to_numpy(np.float64)[kept] if "requested_s" in requests
+               else np.full(len(kept), np.nan))
+    is_missing = ~(limit_s > 0)
+    largest_s = run_s.max(initial=1.0) if is_missing.all() else np.nanmax(limit_s)
+    limit_s = np.where(is_missing, run_s if limits == "raised" else np.maximum(largest_s, run_s), limit_s)
+    is_raised = (run_s > limit_s) & ((run_s <= limit_s + GRACE_S) | (limits == "raised"))
+    limit_s = np.where(is_raised, run_s, limit_s)
+    is_cut = run_s > limit_s
+    counts |= {"limit missing": int(is_missing.sum()), "limit raised to the run": int(is_raised.sum()),
+               "cut at the limit": int(is_cut.sum())}
+    column = owner or ("user" if "user" in requests else next(reversed(trace.roles.owners), None))
+    codes = None if column is None else pd.factorize(requests[column].iloc[kept])[0]
+    return QueueJobs(submission_s[kept], np.minimum(run_s, limit_s), limit_s, np.maximum(np.ceil(size[kept]), 1),
+                     processors, codes, pd.Index(ids.iloc[kept]), counts)
+
+
+def _processors(meta: Mapping[str, Any]) -> int:
+    text = str(meta.get("header", {}).get("MaxProcs", "")).split(" ")[0]
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"n_processors must be given if the log has no MaxProcs, got {text!r} in its header")
+    return int(text)

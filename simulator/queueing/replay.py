@@ -1,0 +1,157 @@
+"""The replay of a queue: its rules, what predicts run times, and the schedule that comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator.predictions import Curves, LifetimeSource
+from sojourn.simulator.queueing import _kernels as kernels
+from sojourn.simulator.queueing.jobs import QueueJobs
+from sojourn.simulator.whole_numbers import check_setting
+
+ORDERS: Mapping[str, int] = MappingProxyType({
+    "fcfs": kernels.FCFS, "sjf": kernels.SJF, "saf": kernels.SAF, "wfp3": kernels.WFP3, "unicef": kernels.UNICEF,
+    "f1": kernels.F1,
+})
+"""Orders of waiting jobs, smaller first, ties by submission; p = predicted run time, w = waited so far, n = size.
+fcfs: submission. sjf: p. saf: p n. wfp3: -(w / p)^3 n. unicef: -w / (log2(n) p), with n at least 2. f1: log10(p) n +
+870 log10(submission), in seconds after the first one, at least 1 (Lelong et al. 2017, Carastan-Santos and de Camargo
+2017)."""
+BACKFILLING: Mapping[str, int] = MappingProxyType({
+    "none": kernels.NONE, "easy": kernels.EASY, "conservative": kernels.CONSERVATIVE, "depth": kernels.DEPTH,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """How a queue is served.
+
+    order: the primary one, of ORDERS. backfill_order: that in which jobs are backfilled; with conservative
+    backfilling and none it is not used.
+    backfilling: `none`; `easy`: the first job that does not fit has a reservation; `conservative`: every waiting job
+    has one, made at its submission, which only moves earlier while predictions hold; `depth:K`: the first K that do
+    not fit have one, made anew at each pass, as Slurm's backfill plugin does.
+    guard_s: a job that has waited longer comes first, in order of submission; None = no guard.
+
+    >>> QueueRules("wfp3", "saf", "depth:10").name
+    'wfp3+saf depth:10'
+    """
+
+    order: str = "fcfs"
+    backfill_order: str = "fcfs"
+    backfilling: str = "easy"
+    guard_s: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("order", "backfill_order"):
+            if getattr(self, name) not in ORDERS:
+                raise ValueError(f"{name} must be one of {', '.join(ORDERS)}, got {getattr(self, name)!r}")
+        kind, _, depth = self.backfilling.partition(":")
+        is_depth = kind == "depth" and depth.isdecimal() and 1 <= int(depth) < 2**31
+        if not is_depth and (kind == "depth" or depth or kind not in BACKFILLING):
+            raise ValueError("backfilling must be one of none, easy, conservative, depth:K with K at least 1, got "
+                             f"{self.backfilling!r}")
+        if self.guard_s is not None:
+            check_setting(self.guard_s, 0, "guard_s")
+
+    @property
+    def name(self) -> str:
+        """Orders and backfilling, and the guard if there is one."""
+        guard = "" if self.guard_s is None else f" guard {self.guard_s} s"
+        return f"{self.order}+{self.backfill_order} {self.backfilling}{guard}"
+
+
+@runtime_checkable
+class FitSource(Protocol):
+    """A LifetimeSource that also says by which run time a job is backfilled."""
+
+    def curves(self, requests: pd.DataFrame) -> Curves: ...
+    def fit_s(self, requests: pd.DataFrame) -> np.ndarray:
+        """Seconds, one a row: the job is backfilled if it ends by the reservation were this its run time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When each job started. Arrays of int64, shape (n,), in the order of the jobs.
+
+    reservation_s: the first time at which the job was promised to start while it waited; -1 = never.
+    n_passes: of the scheduler. n_replans: passes that made all reservations of `conservative` anew, since a prediction
+    had risen.
+    """
+
+    jobs: QueueJobs
+    rules: QueueRules
+    start_s: np.ndarray
+    reservation_s: np.ndarray
+    n_passes: int
+    n_replans: int
+
+    @property
+    def wait_s(self) -> np.ndarray:
+        """From submission to start."""
+        return np.asarray(self.start_s - self.jobs.submission_s)
+
+    @property
+    def end_s(self) -> np.ndarray:
+        """When each job ended."""
+        return np.asarray(self.start_s + self.jobs.run_s)
+
+
+def replay_queue(jobs: QueueJobs, rules: QueueRules, source: LifetimeSource) -> Schedule:
+    """The schedule of jobs under rules, by a source's predicted run times.
+
+    At one second jobs end first, then others are submitted, then one pass of the scheduler starts jobs: see
+    docs/simulator/queueing.md. A prediction is at least 1 s and at most the job's limit. A running job's is the
+    source's curve at its uptime, so it is never outlived. No prediction ends a job.
+
+    source: curves for all of `jobs.requests()`, asked once: history as it was recorded. With a FitSource jobs are
+    backfilled by its `fit_s`; else by the prediction.
+
+    >>> from sojourn.simulator.queueing import Requested
+    >>> jobs = QueueJobs(np.array([0, 1, 2]), np.array([10, 10, 5]), np.array([10, 10, 8]), np.array([3, 4, 1]), 4)
+    >>> replay_queue(jobs, QueueRules(), Requested(jobs)).start_s.tolist()
+    [0, 10, 2]
+    """
+    ready = _compiled_jobs(jobs, source)
+    n, n_most = len(jobs), min(len(jobs), jobs.n_processors)
+    kind, _, depth = rules.backfilling.partition(":")
+    numbers = np.zeros(kernels.N_NUMBERS, np.int64)
+    numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = jobs.n_processors, kernels.NEVER, kernels.NEVER
+    n_profile = n_most + 4 * n + 8 if kind in ("conservative", "depth") else 0
+    start_s, reservation_s, *blank = (np.full(n, -1, np.int64) for _ in range(7))
+    running, profile = np.empty(n_most, np.int64), np.empty((2, n_profile), np.int64)
+    primary, second, keys = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((2, n))
+    state = kernels.State(start_s, reservation_s, blank[0], blank[1], blank[2], blank[3], blank[4], running, primary,
+                          second, keys[0], keys[1], profile[0], profile[1], numbers)
+    kernels.replay_queue(ready, state, ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind],
+                         int(depth or 0), kernels.NEVER if rules.guard_s is None else int(rules.guard_s))
+    return Schedule(jobs, rules, state.start_s, state.reservation_s, int(numbers[kernels.N_PASSES]),
+                    int(numbers[kernels.N_REPLANS]))
+
+
+def _compiled_jobs(jobs: QueueJobs, source: LifetimeSource) -> kernels.Jobs:
+    requests = jobs.requests()
+    curves = source.curves(requests)
+    if not isinstance(curves, Curves) or len(curves) != len(jobs):
+        got = f"{len(curves)} of them" if isinstance(curves, Curves) else type(curves).__name__
+        raise ValueError(f"source must give Curves, one a job ({len(jobs)}), got {got}")
+    curve = curves.curve_of()
+    first = curves.offsets[curve]
+    planned_s = np.clip(curves.total_s[first] if len(first) else first, 1, jobs.limit_s)
+    fit_s = planned_s
+    if isinstance(source, FitSource):
+        fit_s = np.asarray(source.fit_s(requests), np.float64)
+        if fit_s.shape != (len(jobs),) or np.isnan(fit_s).any():
+            row = int(np.argmax(np.isnan(fit_s))) if fit_s.shape == (len(jobs),) else 0
+            raise ValueError(f"fit_s must be a number a job, got shape {fit_s.shape}, "
+                             f"{fit_s[row:row + 1].tolist()} (job {jobs.request_ids[row]})")
+        fit_s = np.clip(fit_s, 1, jobs.limit_s).astype(np.int64)
+    return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s, first,
+                        curves.offsets[curve + 1] - 1, curves.uptime_s, curves.total_s)

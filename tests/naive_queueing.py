@@ -1,0 +1,192 @@
+"""A queue of rigid jobs, slow and plain: all is made anew at each pass. And checks of a schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn.simulator.predictions import Curves
+from sojourn.simulator.queueing import QueueJobs, QueueRules, Schedule
+
+
+@dataclass
+class Job:
+    """reserved_s: its place in a conservative plan. promised_s: the first of all."""
+
+    row: int
+    submission_s: int
+    run_s: int
+    limit_s: int
+    size: int
+    planned_s: int = 0
+    fit_s: int = 0
+    start_s: int = -1
+    turn: int = 0
+    predicted_end_s: int = 0
+    reserved_s: int | None = None
+    promised_s: int | None = None
+
+
+class NaiveQueue:
+    """The state of a replay: jobs that wait, in order of submission, and those that run."""
+
+    def __init__(self, jobs: QueueJobs, rules: QueueRules, curves: Curves, fit_s: Sequence[int] | None = None) -> None:
+        self.rules, self.curves, self.n_processors, self.n_started = rules, curves, jobs.n_processors, 0
+        columns = (jobs.submission_s.tolist(), jobs.run_s.tolist(), jobs.limit_s.tolist(), jobs.size.tolist())
+        self.jobs = [Job(row, *numbers) for row, numbers in enumerate(zip(*columns, strict=True))]
+        for job in self.jobs:
+            job.planned_s = min(max(curves.total_at(job.row, 0), 1), job.limit_s)
+            job.fit_s = job.planned_s if fit_s is None else min(max(int(fit_s[job.row]), 1), job.limit_s)
+        self.waiting: list[Job] = []
+        self.running: list[Job] = []
+        self.is_freed = self.is_grown = False
+
+    def replay(self) -> list[Job]:
+        coming = list(self.jobs)
+        while coming or self.waiting:
+            times = [job.submission_s for job in coming[:1]] + [job.start_s + job.run_s for job in self.running]
+            times += [job.reserved_s for job in self.waiting if job.reserved_s is not None]
+            now = min(times)
+            for job in list(self.running):
+                if job.start_s + job.run_s <= now:
+                    self.running.remove(job)
+                    self.is_freed |= now < job.predicted_end_s
+            while coming and coming[0].submission_s == now:
+                self.waiting.append(coming.pop(0))
+            if self.waiting:
+                self.predict(now)
+                self.serve(now)
+        return self.jobs
+
+    def predict(self, now: int) -> None:
+        for job in self.running:
+            end = job.start_s + min(self.curves.total_at(job.row, now - job.start_s), job.limit_s)
+            self.is_grown |= end > job.predicted_end_s
+            self.is_freed |= end < job.predicted_end_s
+            job.predicted_end_s = end
+
+    def free(self) -> int:
+        return self.n_processors - sum(job.size for job in self.running)
+
+    def start(self, job: Job, now: int) -> None:
+        self.waiting.remove(job)
+        job.start_s, job.turn, job.reserved_s = now, self.n_started, None
+        job.predicted_end_s = now + job.planned_s
+        self.n_started += 1
+        self.running.append(job)
+
+    def ordered(self, order: str, now: int) -> list[Job]:
+        def key(job: Job) -> tuple[bool, float, int]:
+            wait, p, n = now - job.submission_s, float(job.planned_s), float(job.size)
+            if self.rules.guard_s is not None and wait > self.rules.guard_s:
+                return (False, 0.0, job.row)
+            after = max(job.submission_s - self.jobs[0].submission_s, 1)
+            score = {
+                "fcfs": 0.0, "sjf": p, "saf": p * n,
+                "wfp3": -((wait / p) * (wait / p) * (wait / p)) * n,
+                "unicef": -(wait / (math.log2(max(n, 2.0)) * p)),
+                "f1": math.log10(p) * n + 870.0 * math.log10(after),
+            }[order]
+            return (True, score, job.row)
+
+        return sorted(self.waiting, key=key)
+
+    def serve(self, now: int) -> None:
+        kind, _, depth = self.rules.backfilling.partition(":")
+        if kind == "conservative":
+            self.serve_conservative(now)
+        elif kind == "depth":
+            self.serve_depth(now, int(depth))
+        else:
+            self.serve_easy(now, is_backfilling=kind == "easy")
+
+    def serve_easy(self, now: int, *, is_backfilling: bool) -> None:
+        primary, second = (self.ordered(order, now) for order in (self.rules.order, self.rules.backfill_order))
+        while primary and primary[0].size <= self.free():
+            self.start(primary.pop(0), now)
+        if not primary or not is_backfilling:
+            return
+        head, free, shadow = primary[0], self.free(), 0
+        for job in sorted(self.running, key=lambda each: (each.predicted_end_s, each.turn)):
+            if free >= head.size:
+                break
+            free, shadow = free + job.size, job.predicted_end_s
+        extra = free - head.size
+        head.promised_s = shadow if head.promised_s is None else head.promised_s
+        for job in second:
+            if job is head or job.start_s >= 0 or job.size > self.free():
+                continue
+            if now + job.fit_s <= shadow:
+                self.start(job, now)
+            elif job.size <= extra:
+                extra -= job.size
+                self.start(job, now)
+
+    def free_at(self, time: int, plans: list[tuple[int, int, int]]) -> int:
+        taken = sum(job.size for job in self.running if job.predicted_end_s > time)
+        return self.n_processors - taken - sum(size for begin, end, size in plans if begin <= time < end)
+
+    def is_room(self, size: int, begin: int, end: int, plans: list[tuple[int, int, int]]) -> bool:
+        inner = [time for time in self.times(plans) if begin < time < end]
+        return all(self.free_at(time, plans) >= size for time in (begin, *inner))
+
+    def times(self, plans: list[tuple[int, int, int]]) -> list[int]:
+        return [job.predicted_end_s for job in self.running] + [time for plan in plans for time in plan[:2]]
+
+    def earliest(self, job: Job, now: int, plans: list[tuple[int, int, int]]) -> int:
+        times = sorted({now, *(time for time in self.times(plans) if time > now)})
+        return next(time for time in times if self.is_room(job.size, time, time + job.planned_s, plans))
+
+    def serve_conservative(self, now: int) -> None:
+        def plans(but: Job | None = None) -> list[tuple[int, int, int]]:
+            return [(job.reserved_s, job.reserved_s + job.planned_s, job.size) for job in self.waiting
+                    if job is not but and job.reserved_s is not None]
+
+        if self.is_grown or any(job.reserved_s is not None and job.reserved_s < now for job in self.waiting):
+            for job in self.waiting:
+                job.reserved_s = None
+        for job in self.ordered(self.rules.order, now):
+            if job.reserved_s is None or (self.is_freed and job.reserved_s > now):
+                job.reserved_s = self.earliest(job, now, plans(job))
+            if job.reserved_s == now:
+                self.start(job, now)
+            elif job.promised_s is None:
+                job.promised_s = job.reserved_s
+        self.is_freed = self.is_grown = False
+
+    def serve_depth(self, now: int, depth: int) -> None:
+        plans: list[tuple[int, int, int]] = []
+        primary, second = (self.ordered(order, now) for order in (self.rules.order, self.rules.backfill_order))
+        reserved: list[Job] = []
+        for job in primary:
+            if len(reserved) == depth:
+                break
+            at = self.earliest(job, now, plans)
+            if at == now:
+                self.start(job, now)
+                continue
+            reserved.append(job)
+            plans.append((at, at + job.planned_s, job.size))
+            job.promised_s = at if job.promised_s is None else job.promised_s
+        for job in second:
+            if job.start_s < 0 and job not in reserved and job.size <= self.free() \
+                    and self.is_room(job.size, now, now + job.fit_s, plans):
+                self.start(job, now)
+
+
+def faults(schedule: Schedule) -> list[str]:
+    """What is wrong with a schedule whatever the rules: a start before its submission, more processors than there are.
+    """
+    jobs, found = schedule.jobs, []
+    if (schedule.start_s < jobs.submission_s).any():
+        found.append("a job starts before its submission")
+    changes = sorted([(int(end), -int(size)) for end, size in zip(schedule.end_s, jobs.size, strict=True)]
+                     + [(int(start), int(size)) for start, size in zip(schedule.start_s, jobs.size, strict=True)])
+    taken = 0
+    for _, change in changes:
+        taken += change
+        if taken > jobs.n_processors:
+            found.append("more processors are taken than there are")
+            break
+    return found

@@ -1,0 +1,89 @@
+"""Jobs of a queue from a trace: what is left out, changed, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sojourn.features.readers import read_trace
+from sojourn.features.trace import Trace
+from sojourn.simulator.queueing import QueueJobs, queue_jobs
+
+
+def log_of(folder: Path, rows: Sequence[tuple[int, ...]], max_procs: str = "8") -> Trace:
+    """rows: job, submit, wait, run, allocated, requested processors, requested time, user."""
+    lines = [f"; MaxProcs: {max_procs}"] if max_procs else []
+    for job, submit, wait, run, procs, asked, limit, user in rows:
+        lines.append(f"{job} {submit} {wait} {run} {procs} -1 -1 {asked} {limit} -1 1 {user} 1 -1 1 -1 -1 -1")
+    path = folder / "log.swf"
+    path.write_text("\n".join(lines) + "\n")
+    return read_trace("swf", path)[0]
+
+
+ROWS = [
+    (1, 100, 5, 60, 4, 6, 90, 7),  # 4 allocated
+    (2, 100, 0, 60, -1, 2, 90, 8),  # 2 requested
+    (3, 110, 0, 0, 2, 2, 90, 7),  # ran for 0 s
+    (4, 120, 0, 10, 16, 16, 90, 7),  # wider than the machine
+    (5, 130, 0, 50, 1, 1, -1, 7),  # no limit: the largest of the log
+    (6, 140, 0, 130, 1, 1, 90, 7),  # 40 s more than its limit
+    (7, 150, 0, 300, 1, 1, 200, 8),  # 100 s more
+]
+
+
+def test_each_rule_of_cleaning_is_counted(tmp_path: Path) -> None:
+    jobs = queue_jobs(log_of(tmp_path, ROWS))
+    assert jobs.request_ids.tolist() == [1, 2, 5, 6, 7]
+    assert jobs.submission_s.tolist() == [0, 0, 30, 40, 50]
+    assert jobs.size.tolist() == [4, 2, 1, 1, 1]
+    assert jobs.run_s.tolist() == [60, 60, 50, 130, 200]
+    assert jobs.limit_s.tolist() == [90, 90, 200, 130, 200]
+    assert np.asarray(jobs.owner).tolist() == [0, 1, 0, 0, 1]
+    assert dict(jobs.counts) == {"start or end not known": 0, "ran for 0 s": 1, "wider than the machine": 1,
+                                 "limit missing": 1, "limit raised to the run": 1, "cut at the limit": 1}
+
+
+def test_raised_limits_cut_no_job(tmp_path: Path) -> None:
+    jobs = queue_jobs(log_of(tmp_path, ROWS), limits="raised")
+    assert jobs.run_s.tolist() == [60, 60, 50, 130, 300]
+    assert jobs.limit_s.tolist() == [90, 90, 50, 130, 300]
+    assert jobs.counts["cut at the limit"] == 0
+
+
+def test_jobs_submitted_together_stay_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    rows = [(2, 0, 0, 9, 1, 1, 9, 1), (1, 0, 50, 9, 1, 1, 9, 2), (3, 0, 20, 9, 1, 1, 9, 1)]
+    assert queue_jobs(log_of(tmp_path, rows)).request_ids.tolist() == [1, 2, 3]
+
+
+def test_a_log_without_a_machine_needs_one(tmp_path: Path) -> None:
+    trace = log_of(tmp_path, ROWS, "")
+    with pytest.raises(ValueError, match="n_processors must be given if the log has no MaxProcs"):
+        queue_jobs(trace)
+    assert queue_jobs(trace, n_processors=16).size.max() == 16
+    with pytest.raises(ValueError, match="limits must be one of kept, raised, got 'cut'"):
+        queue_jobs(trace, n_processors=16, limits="cut")
+
+
+@pytest.mark.parametrize(("column", "value", "message"), [
+    (0, -1, r"submission_s must be a whole number of at least 0 and below 2\*\*40, got -1.0 \(job b\)"),
+    (0, 3, r"submission_s must be at least that of the job before, got 3 \(job b\)"),
+    (1, 0, r"run_s must be a whole number of at least 1 .*, got 0.0 \(job b\)"),
+    (1, float("nan"), r"run_s must be a whole number .*, got nan \(job b\)"),
+    (2, 4, r"limit_s must be at least run_s, got 4 \(job b\)"),
+    (3, 9, r"size must be at most the machine's 8 processors, got 9 \(job b\)"),
+])
+def test_a_bad_job_is_named_with_its_rule(column: int, value: float, message: str) -> None:
+    columns = np.array([[5.0, 5.0], [5.0, 5.0], [9.0, 9.0], [1.0, 1.0]])
+    columns[column, 1] = value
+    with pytest.raises(ValueError, match=message):
+        QueueJobs(columns[0], columns[1], columns[2], columns[3], 8, request_ids=pd.Index(["a", "b"]))
+
+
+def test_no_jobs_are_a_queue_too() -> None:
+    none = np.zeros(0, np.int64)
+    jobs = QueueJobs(none, none, none, none, 4)
+    assert (len(jobs), jobs.load) == (0, 0.0)

@@ -1,0 +1,187 @@
+"""The compiled queue against its slow twin, and small queues worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naive_queueing import NaiveQueue, faults
+from sojourn.simulator import Curves, Held, NoisyOracle, Oracle, one_step
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.queueing import (
+    ORDERS,
+    LastTwo,
+    QueueJobs,
+    QueueRules,
+    Requested,
+    TwoSources,
+    replay_queue,
+)
+
+BACKFILLINGS = ("none", "easy", "conservative", "depth:1", "depth:3")
+
+
+def jobs_of(rows: list[tuple[int, int, int, int]], n_processors: int, owners: list[int] | None = None) -> QueueJobs:
+    """rows: gap to the submission before, run time, what the limit is above it, size."""
+    gaps, run, more, size = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    return QueueJobs(np.cumsum(gaps), run, run + more, size, n_processors,
+                     None if owners is None else np.array(owners))
+
+
+@st.composite
+def made_jobs(draw: st.DrawFn) -> QueueJobs:
+    n_processors = draw(st.integers(1, 8))
+    size = st.integers(1, n_processors)
+    rows = draw(st.lists(st.tuples(st.sampled_from([0, 0, 1, 3, 9]), st.integers(1, 30), st.sampled_from([0, 1, 40]),
+                                   size), min_size=1, max_size=24))
+    owners = draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
+    return jobs_of(rows, n_processors, owners)
+
+
+def made_curves(jobs: QueueJobs, seed: int) -> Held:
+    """Predictions that rise, fall, are outlived and end before the run does."""
+    rng = np.random.default_rng(seed)
+    uptimes, totals, offsets = [], [], [0]
+    for _ in range(len(jobs)):
+        n_steps = int(rng.integers(1, 4))
+        uptime = np.append(0, np.cumsum(rng.integers(1, 9, n_steps - 1)))
+        total = np.append(uptime[1:], uptime[-1]) + rng.integers(0, 20, n_steps)
+        uptimes.append(uptime)
+        totals.append(total)
+        offsets.append(offsets[-1] + n_steps)
+    return Held(jobs.request_ids, Curves(np.array(offsets), np.concatenate(uptimes), np.concatenate(totals)))
+
+
+def source_of(kind: str, jobs: QueueJobs, seed: int) -> LifetimeSource:
+    if kind == "two":
+        return TwoSources(made_curves(jobs, seed), NoisyOracle(jobs, 1.0, seed))
+    made: dict[str, Callable[[QueueJobs], LifetimeSource]] = {
+        "requested": Requested, "oracle": Oracle, "last-two": LastTwo}
+    return made[kind](jobs) if kind in made else made_curves(jobs, seed)
+
+
+def check_twin(jobs: QueueJobs, rules: QueueRules, source: LifetimeSource) -> None:
+    schedule = replay_queue(jobs, rules, source)
+    requests = jobs.requests()
+    fit_s = source.fit_s(requests).tolist() if isinstance(source, TwoSources) else None
+    twin = NaiveQueue(jobs, rules, source.curves(requests), fit_s).replay()
+    assert schedule.start_s.tolist() == [job.start_s for job in twin]
+    assert schedule.reservation_s.tolist() == [-1 if job.promised_s is None else job.promised_s for job in twin]
+    assert faults(schedule) == []
+
+
+@settings(max_examples=400)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS),
+       st.sampled_from([None, 0, 5, 60]), st.sampled_from(["requested", "oracle", "last-two", "made", "two"]),
+       st.integers(0, 99))
+def test_the_compiled_queue_is_its_slow_twin(jobs: QueueJobs, order: str, second: str, backfilling: str,
+                                             guard_s: int | None, kind: str, seed: int) -> None:
+    check_twin(jobs, QueueRules(order, second, backfilling, guard_s), source_of(kind, jobs, seed))
+
+
+@pytest.mark.slow
+def test_two_thousand_drawn_queues_are_their_slow_twins() -> None:
+    rng = np.random.default_rng(5)
+    kinds, orders = ("requested", "oracle", "last-two", "made", "two"), sorted(ORDERS)
+    for number in range(2_000):
+        n, n_processors = int(rng.integers(1, 40)), int(rng.integers(1, 17))
+        rows = list(zip(rng.choice([0, 0, 1, 5], n).tolist(), rng.integers(1, 60, n).tolist(),
+                        rng.choice([0, 3, 100], n).tolist(), rng.integers(1, n_processors + 1, n).tolist(),
+                        strict=True))
+        jobs = jobs_of(rows, n_processors, rng.integers(-1, 4, n).tolist())
+        rules = QueueRules(str(rng.choice(orders)), str(rng.choice(orders)), str(rng.choice(BACKFILLINGS)),
+                           [None, 0, 20][int(rng.integers(3))])
+        check_twin(jobs, rules, source_of(kinds[number % len(kinds)], jobs, number))
+
+
+def test_a_job_is_backfilled_only_if_it_delays_no_reservation() -> None:
+    # 4 processors. Job 0 takes 3 until 10; job 1 (4 wide) waits for it: shadow 10, extra 0. Job 2 (1 wide, limit 8)
+    # ends by 2 + 8 = 10 and starts at once; job 3 (1 wide, limit 8) would end at 11, after the shadow.
+    jobs = jobs_of([(0, 10, 0, 3), (1, 10, 0, 4), (1, 5, 3, 1), (1, 5, 3, 1)], 4)
+    schedule = replay_queue(jobs, QueueRules(), Requested(jobs))
+    assert schedule.start_s.tolist() == [0, 10, 2, 20]
+    assert schedule.reservation_s.tolist() == [-1, 10, -1, 20]
+    assert replay_queue(jobs, QueueRules(backfilling="none"), Requested(jobs)).start_s.tolist() == [0, 10, 20, 20]
+
+
+def test_extra_processors_are_used_once() -> None:
+    # Job 0 takes 2 of 6 until 10, job 1 takes 2 until 20; job 2 (3 wide) waits: shadow 10, 4 free then, extra 1.
+    # Jobs 3 and 4 are 1 wide and long: only the first may use the extra processor.
+    jobs = jobs_of([(0, 10, 0, 2), (0, 20, 0, 2), (0, 5, 0, 3), (0, 50, 0, 1), (0, 50, 0, 1)], 6)
+    assert replay_queue(jobs, QueueRules(), Requested(jobs)).start_s.tolist() == [0, 0, 10, 0, 15]
+
+
+def test_a_job_that_has_waited_longer_than_the_guard_comes_first() -> None:
+    # one processor; job 1 is long, and shorter ones come every 10 s: it starts at 51, the first end after 1 + 45
+    rows = [(0, 11, 0, 1), (1, 99, 0, 1), *((10, 10, 0, 1) for _ in range(9))]
+    jobs = jobs_of(rows, 1)
+    rules = QueueRules("sjf", "sjf")
+    assert replay_queue(jobs, rules, Oracle(jobs)).start_s[1] == 101
+    guarded = QueueRules("sjf", "sjf", guard_s=45)
+    assert replay_queue(jobs, guarded, Oracle(jobs)).start_s[1] == 51
+
+
+def test_conservative_reservations_only_move_earlier_while_predictions_hold() -> None:
+    rng = np.random.default_rng(3)
+    rows = list(zip(rng.integers(0, 9, 300).tolist(), rng.integers(1, 60, 300).tolist(),
+                    rng.integers(0, 60, 300).tolist(), rng.integers(1, 9, 300).tolist(), strict=True))
+    jobs = jobs_of(rows, 8)
+    for order in ("fcfs", "sjf", "wfp3"):
+        schedule = replay_queue(jobs, QueueRules(order, backfilling="conservative"), Requested(jobs))
+        is_promised = schedule.reservation_s >= 0
+        assert is_promised.sum() > 100
+        assert (schedule.start_s <= schedule.reservation_s)[is_promised].all()
+        assert schedule.n_replans == 0
+
+
+def test_thousands_of_equal_submissions_are_served_in_their_order() -> None:
+    jobs = jobs_of([(0, 7, 0, 2)] * 5_000, 4)
+    for backfilling in ("easy", "depth:5"):
+        start_s = replay_queue(jobs, QueueRules(backfilling=backfilling), Requested(jobs)).start_s
+        np.testing.assert_array_equal(start_s, np.arange(5_000) // 2 * 7)
+
+
+def test_a_prediction_never_ends_a_job_and_never_exceeds_the_limit() -> None:
+    jobs = jobs_of([(0, 50, 10, 2), (0, 5, 0, 2)], 2)
+    for total_s in (1, 10_000):
+        schedule = replay_queue(jobs, QueueRules(), Held([0, 1], one_step(np.array([total_s, 5]))))
+        assert schedule.start_s.tolist() == [0, 50]
+        assert schedule.reservation_s[1] == min(total_s, 60)
+
+
+@pytest.mark.parametrize(("rules", "message"), [
+    ({"order": "lifo"}, "order must be one of fcfs, sjf, saf, wfp3, unicef, f1, got 'lifo'"),
+    ({"backfilling": "depth:0"}, "backfilling must be one of none, easy, conservative, depth:K"),
+    ({"backfilling": "easy:2"}, "backfilling must be one of"),
+    ({"guard_s": -1}, "guard_s must be a whole number, at least 0, got -1"),
+])
+def test_rules_that_do_not_exist_are_refused(rules: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        QueueRules(**rules)  # type: ignore[arg-type]
+
+
+def test_sources_with_bad_answers_are_refused() -> None:
+    jobs = jobs_of([(0, 5, 0, 1), (0, 5, 0, 1)], 2)
+
+    class Nan(TwoSources):
+        def fit_s(self, requests: object) -> np.ndarray:
+            return np.array([3.0, np.nan])
+
+    with pytest.raises(ValueError, match=r"fit_s must be a number a job, got .*nan.*\(job 1\)"):
+        replay_queue(jobs, QueueRules(), Nan(Oracle(jobs), Oracle(jobs)))
+    with pytest.raises(ValueError, match=r"source must give Curves, one a job \(1\), got"):
+        replay_queue(jobs.take(np.array([0])), QueueRules(), Constant(one_step(np.array([1, 2]))))
+    with pytest.raises(ValueError, match="total_s must be whole seconds, got nan"):
+        one_step(np.array([np.nan]))
+
+
+class Constant:
+    def __init__(self, curves: Curves) -> None:
+        self._curves = curves
+
+    def curves(self, requests: object) -> Curves:
+        return self._curves
