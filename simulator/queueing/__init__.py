@@ -4,10 +4,17 @@ May import: `predictions` and what it may import.
 """
 
 from sojourn.simulator.queueing.jobs import QueueJobs, queue_jobs
+from sojourn.simulator.queueing.measures import (
+    bounded_slowdown,
+    compare_queues,
+    measures_by_class,
+    queue_measures,
+)
 from sojourn.simulator.queueing.replay import BACKFILLING, ORDERS, FitSource, QueueRules, Schedule, replay_queue
 from sojourn.simulator.queueing.sources import LastTwo, Requested, TwoSources
 
 __all__ = [
     "BACKFILLING", "ORDERS", "FitSource", "LastTwo", "QueueJobs", "QueueRules", "Requested", "Schedule",
-    "TwoSources", "queue_jobs", "replay_queue",
+    "TwoSources", "bounded_slowdown", "compare_queues", "measures_by_class", "queue_jobs", "queue_measures",
+    "replay_queue",
 ]  # fmt: skip

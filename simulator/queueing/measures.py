@@ -1,0 +1,165 @@
+"""How long jobs waited: of all, by size and length, and of one schedule against another, with paired intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from sojourn.simulator.predictions import LifetimeSource
+from sojourn.simulator.queueing.jobs import QueueJobs
+from sojourn.simulator.queueing.replay import QueueRules, Schedule, replay_queue
+from sojourn.simulator.whole_numbers import check_setting
+
+LEAST_RUN_S = 10
+"""Runs below this count as so long in a bounded slowdown (Feitelson 2001)."""
+WEEK_S = 7 * 86_400
+SIZES = (1, 8, 64)
+"""The largest size of each class but the last, processors."""
+LENGTHS_S = (600, 3_600, 21_600)
+"""The longest run time of each class but the last."""
+LEVEL = 0.95
+"""Of the intervals."""
+
+
+def bounded_slowdown(schedule: Schedule) -> np.ndarray:
+    """max(1, (wait + run) / max(run, 10 s)), float64 (n,); lower = better.
+
+    >>> from sojourn.simulator.queueing import Requested
+    >>> jobs = QueueJobs(np.array([0, 0]), np.array([40, 5]), np.array([40, 5]), np.array([1, 1]), 1)
+    >>> bounded_slowdown(replay_queue(jobs, QueueRules(), Requested(jobs))).tolist()
+    [1.0, 4.5]
+    """
+    run_s = schedule.jobs.run_s
+    return np.maximum((schedule.wait_s + run_s) / np.maximum(run_s, LEAST_RUN_S), 1.0)
+
+
+def counted(jobs: QueueJobs, warmup_s: int = 0) -> np.ndarray:
+    """Jobs that are submitted at least `warmup_s` after the first one, bool (n,)."""
+    check_setting(warmup_s, 0, "warmup_s")
+    return np.asarray(jobs.submission_s >= jobs.submission_s[:1].sum() + warmup_s)
+
+
+def queue_measures(schedule: Schedule, warmup_s: int = 0) -> dict[str, float]:
+    """Measures of the counted jobs; lower is better but for utilisation. NaN without jobs.
+
+    n_jobs; mean_, p95_, p99_ and max_wait_s; mean_ and p99_slowdown (bounded). utilisation_pct: of the machine, from
+    the first counted submission to the last one (to the last end if there is only one second of submissions).
+    promised_pct: jobs with a reservation; broken_pct: of these, those that started after it; mean_delay_s: start less
+    the first reservation, over these, negative = earlier.
+
+    >>> from sojourn.simulator.queueing import Requested
+    >>> jobs = QueueJobs(np.array([0, 0, 20]), np.array([40, 5, 5]), np.array([40, 5, 5]), np.array([1, 1, 1]), 1)
+    >>> found = queue_measures(replay_queue(jobs, QueueRules(), Requested(jobs)))
+    >>> found["mean_wait_s"], found["mean_slowdown"], found["utilisation_pct"], found["broken_pct"]
+    (21.66..., 2.83..., 100.0, 0.0)
+    """
+    rows = counted(schedule.jobs, warmup_s)
+    if not rows.any():
+        return dict.fromkeys(_NAMES, float("nan")) | {"n_jobs": 0.0}
+    wait_s, slowdown = schedule.wait_s[rows], bounded_slowdown(schedule)[rows]
+    promised_s = schedule.reservation_s[rows]
+    is_promised = promised_s >= 0
+    delay_s = (schedule.start_s[rows] - promised_s)[is_promised]
+    p95_s, p99_s = np.quantile(wait_s, (0.95, 0.99)).tolist()
+    has_delay = len(delay_s) > 0
+    values = (len(wait_s), wait_s.mean(), p95_s, p99_s, wait_s.max(), slowdown.mean(), np.quantile(slowdown, 0.99),
+              _utilisation_pct(schedule, rows), 100.0 * is_promised.mean(),
+              100.0 * (delay_s > 0).mean() if has_delay else np.nan, delay_s.mean() if has_delay else np.nan)
+    return {name: float(value) for name, value in zip(_NAMES, values, strict=True)}
+
+
+_NAMES = ("n_jobs", "mean_wait_s", "p95_wait_s", "p99_wait_s", "max_wait_s", "mean_slowdown", "p99_slowdown",
+          "utilisation_pct", "promised_pct", "broken_pct", "mean_delay_s")
+
+
+def _utilisation_pct(schedule: Schedule, rows: np.ndarray) -> float:
+    submission_s = schedule.jobs.submission_s[rows]
+    begin, end = int(submission_s[0]), int(submission_s[-1])
+    end = end if end > begin else int(schedule.end_s.max())
+    busy_s = np.maximum(np.minimum(schedule.end_s, end) - np.maximum(schedule.start_s, begin), 0)
+    return float(100.0 * (busy_s * schedule.jobs.size).sum() / (schedule.jobs.n_processors * (end - begin)))
+
+
+def measures_by_class(schedule: Schedule, warmup_s: int = 0) -> pd.DataFrame:
+    """Waits by class of size and of length (run time): rows indexed by (`by`, `class`), without empty classes; columns
+    `n_jobs`, `mean_wait_s`, `p95_wait_s`, `mean_slowdown`.
+
+    >>> from sojourn.simulator.queueing import Requested
+    >>> jobs = QueueJobs(np.array([0, 0]), np.array([40, 5]), np.array([40, 5]), np.array([1, 2]), 2)
+    >>> measures_by_class(replay_queue(jobs, QueueRules(), Requested(jobs)))["mean_wait_s"].to_dict()
+    {('size', '1'): 0.0, ('size', '2 to 8'): 40.0, ('length', 'to 600 s'): 20.0}
+    """
+    rows, jobs = counted(schedule.jobs, warmup_s), schedule.jobs
+    table = pd.DataFrame({"wait_s": schedule.wait_s, "slowdown": bounded_slowdown(schedule)})[rows]
+    sizes = [str(SIZES[0]), *(f"{low + 1} to {high}" for low, high in pairwise(SIZES)),
+             f"above {SIZES[-1]}"]
+    lengths = [*(f"to {high} s" for high in LENGTHS_S), f"above {LENGTHS_S[-1]} s"]
+    found = {}
+    for by, bounds, names, values in (("size", SIZES, sizes, jobs.size), ("length", LENGTHS_S, lengths, jobs.run_s)):
+        place = np.searchsorted(bounds, values[rows])
+        for number in np.unique(place).tolist():
+            own = table[place == number]
+            found[by, names[number]] = {
+                "n_jobs": len(own), "mean_wait_s": own["wait_s"].mean(), "p95_wait_s": own["wait_s"].quantile(0.95),
+                "mean_slowdown": own["slowdown"].mean()}
+    index = pd.MultiIndex.from_tuples(list(found), names=["by", "class"])
+    return pd.DataFrame(list(found.values()), index, ["n_jobs", "mean_wait_s", "p95_wait_s", "mean_slowdown"])
+
+
+def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mapping[str, LifetimeSource], *,
+                   warmup_s: int = WEEK_S, n_resamples: int = 2_000, seed: int = 0) -> pd.DataFrame:
+    """Each rule with each source on the same jobs: a row each, the first one is the baseline.
+
+    Columns: `order`, `backfill_order`, `backfilling`, `guard_s`, `source`, those of `queue_measures`, and against the
+    first row `slowdown_ratio` (mean bounded slowdown over the first row's, lower = better) and `saved_wait_s` (mean
+    wait below the first row's, higher = better), each with `_low` and `_high`: a 95 % interval. Weeks of submission
+    are drawn again with replacement, the same for both rows of a pair; NaN with fewer than two weeks, and in the
+    first row.
+
+    warmup_s: jobs of the first so many seconds are replayed and not counted.
+
+    >>> from sojourn.simulator import Oracle
+    >>> from sojourn.simulator.queueing import Requested
+    >>> jobs = QueueJobs(np.array([0, 1, 2]), np.array([10, 10, 5]), np.array([10, 10, 50]), np.array([3, 4, 1]), 4)
+    >>> table = compare_queues(jobs, [QueueRules()], {"requested": Requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
+    >>> table[["source", "mean_wait_s", "saved_wait_s"]].values.tolist()
+    [['requested', 9.0, 0.0], ['oracle', 3.0, 6.0]]
+    """
+    if not rules or not sources:
+        raise ValueError(f"rules and sources must not be empty, got {len(rules)} and {len(sources)}")
+    rows = counted(jobs, warmup_s)
+    _, week = np.unique((jobs.submission_s[rows] - jobs.submission_s[:1].sum()) // WEEK_S, return_inverse=True)
+    n_weeks = int(week.max(initial=-1)) + 1
+    draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
+        if n_weeks > 1 else np.zeros((0, n_weeks))
+    n_of_week = np.bincount(week, minlength=n_weeks)
+    found, baseline = [], None
+    for rule in rules:
+        for name, source in sources.items():
+            schedule = replay_queue(jobs, rule, source)
+            sums = np.stack([np.bincount(week, values[rows], n_weeks)
+                             for values in (bounded_slowdown(schedule), schedule.wait_s)])
+            baseline = sums if baseline is None else baseline
+            found.append({"order": rule.order, "backfill_order": rule.backfill_order, "backfilling": rule.backfilling,
+                          "guard_s": rule.guard_s, "source": name, **queue_measures(schedule, warmup_s),
+                          **_against(sums, baseline, n_of_week, draws if sums is not baseline else draws[:0])})
+    return pd.DataFrame(found)
+
+
+def _against(sums: np.ndarray, baseline: np.ndarray, n_of_week: np.ndarray, draws: np.ndarray) -> dict[str, float]:
+    """sums, baseline: float64 (2, n_weeks), of bounded slowdowns and waits. draws: (k, n_weeks), how often each week
+    was drawn."""
+    def figures(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own, first, n = weight @ sums.T, weight @ baseline.T, weight @ n_of_week
+        return own[:, 0] / first[:, 0], (first[:, 1] - own[:, 1]) / n
+
+    with np.errstate(invalid="ignore"):
+        whole = figures(np.ones((1, len(n_of_week))))
+    row: dict[str, float] = {}
+    for name, value, drawn in zip(("slowdown_ratio", "saved_wait_s"), whole, figures(draws), strict=True):
+        low, high = np.quantile(drawn, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)) if len(drawn) else (np.nan, np.nan)
+        row |= {name: float(value[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
+    return row
