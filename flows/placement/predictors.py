@@ -249,10 +249,16 @@ class Learning:
 
 def fitted_curves(predictor: PredictorSpec, known: Learning, n_threads: int) -> tuple[pd.Series, Curves]:
     """Request ids and their curves, of all requests that a later workload can hold."""
+    ids, table, anew = fitted_tables(predictor, known, n_threads)
+    return ids, refreshed_curves(table, anew) if anew else held_curves(table)
+
+
+def fitted_tables(predictor: PredictorSpec, known: Learning,
+                  n_threads: int) -> tuple[pd.Series, CurveTable, tuple[Anew, ...]]:
+    """Request ids, their curves at their prediction, and those predicted anew, as `fitted_curves` holds them."""
     rows, table, anew = (_of_bundle(predictor, known) if predictor.kind == "bundle"
                          else _of_family(predictor, known, n_threads))
-    ids = known.trace.requests["request_id"].iloc[rows.idx_request[_is_asked(rows, known.split)]]
-    return ids, refreshed_curves(table, anew) if anew else held_curves(table)
+    return known.trace.requests["request_id"].iloc[rows.idx_request[_is_asked(rows, known.split)]], table, anew
 
 
 _Made = tuple[FeatureRows, CurveTable, tuple[Anew, ...]]

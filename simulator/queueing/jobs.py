@@ -25,7 +25,8 @@ class QueueJobs:
 
     submission_s: seconds on one clock, never falling. run_s: how long a job runs, at least 1, known at its end.
     limit_s: requested time, at least run_s: a job that would run longer is cut before. size: processors, at least 1.
-    owner: numbers from 0; -1 = none. request_ids: unique, for sources and errors; default: the indices.
+    owner: numbers from 0; -1 = none. recorded_end_s: when each job ended in the log, at least run_s after its
+    submission; default: as if none had waited. request_ids: unique, for sources and errors; default: the indices.
     n_processors: of the machine; no job is wider. counts: how many jobs were left out or changed, by rule.
 
     Refused with ValueError, which names the first bad job and the rule: all else.
@@ -44,6 +45,7 @@ class QueueJobs:
     size: np.ndarray
     n_processors: int
     owner: np.ndarray | None = None
+    recorded_end_s: np.ndarray | None = None
     request_ids: pd.Index = field(default_factory=lambda: pd.Index([]))
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -57,6 +59,11 @@ class QueueJobs:
         object.__setattr__(self, "owner", np.full(n, -1) if self.owner is None else self.owner)
         for name, least in (("submission_s", 0), ("run_s", 1), ("limit_s", 1), ("size", 1), ("owner", -1)):
             object.__setattr__(self, name, self._whole(name, least, n))
+        if self.recorded_end_s is None:
+            object.__setattr__(self, "recorded_end_s", self.submission_s + self.run_s)
+        object.__setattr__(self, "recorded_end_s", self._whole("recorded_end_s", 0, n))
+        self._refuse(self.recorded_end_s < self.submission_s + self.run_s, "recorded_end_s", "at least run_s after "
+                     "submission_s")
         self._refuse(np.append(False, np.diff(self.submission_s) < 0)[:n], "submission_s", "at least that of the job "
                      "before")
         self._refuse(self.limit_s < self.run_s, "limit_s", "at least run_s")
@@ -67,9 +74,9 @@ class QueueJobs:
 
     def take(self, rows: np.ndarray) -> QueueJobs:
         """The jobs of a mask, or of rising indices."""
-        owner = self.owner[rows] if self.owner is not None else None
+        owner, ended_s = np.asarray(self.owner)[rows], np.asarray(self.recorded_end_s)[rows]
         return QueueJobs(self.submission_s[rows], self.run_s[rows], self.limit_s[rows], self.size[rows],
-                         self.n_processors, owner, self.request_ids[rows], self.counts)
+                         self.n_processors, owner, ended_s, self.request_ids[rows], self.counts)
 
     @property
     def total_s(self) -> np.ndarray:
@@ -158,7 +165,8 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     column = owner or ("user" if "user" in requests else next(reversed(trace.roles.owners), None))
     codes = None if column is None else pd.factorize(requests[column].iloc[kept])[0]
     return QueueJobs(submission_s[kept], np.minimum(run_s, limit_s), limit_s, np.maximum(np.ceil(size[kept]), 1),
-                     processors, codes, pd.Index(ids.iloc[kept]), counts)
+                     processors, codes, requests["departure_s"].iloc[kept].to_numpy(np.int64),
+                     pd.Index(ids.iloc[kept]), counts)
 
 
 def _processors(meta: Mapping[str, Any]) -> int:

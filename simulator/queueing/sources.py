@@ -34,10 +34,8 @@ class LastTwo:
     """The mean run time of the owner's last two jobs that had ended by the submission; the limit without any.
 
     A job with one such job before it has that one's run time. An outlived prediction rises by CORRECTIONS_S. At most
-    the limit (EASY++ of Tsafrir et al. 2007).
-
-    ended_s: int64 (n,), when each job ended in the recorded history (default: as if none had waited). Jobs that end
-    at the second of a submission have ended.
+    the limit (EASY++ of Tsafrir et al. 2007). Jobs have ended when they did in the log (`recorded_end_s`), also at
+    the second of the submission. To replay the later part of a log with all its history, make the source of all jobs.
 
     >>> jobs = QueueJobs(np.array([0, 0, 50]), np.array([10, 30, 99]), np.array([500, 500, 500]), np.array([1, 1, 1]),
     ...                  4, owner=np.array([7, 7, 7]))
@@ -46,9 +44,8 @@ class LastTwo:
     [20, 80, 380, 500]
     """
 
-    def __init__(self, jobs: QueueJobs, ended_s: np.ndarray | None = None) -> None:
-        ended = jobs.submission_s + jobs.run_s if ended_s is None else np.asarray(ended_s, np.int64)
-        predicted = np.minimum(_means_of_last_two(jobs, ended), jobs.limit_s)
+    def __init__(self, jobs: QueueJobs) -> None:
+        predicted = np.minimum(_means_of_last_two(jobs), jobs.limit_s)
         self._held = Held(jobs.request_ids, _corrected(np.maximum(predicted, 1), jobs.limit_s))
 
     def curves(self, requests: pd.DataFrame) -> Curves:
@@ -56,9 +53,9 @@ class LastTwo:
         return self._held.curves(requests)
 
 
-def _means_of_last_two(jobs: QueueJobs, ended_s: np.ndarray) -> np.ndarray:
+def _means_of_last_two(jobs: QueueJobs) -> np.ndarray:
     """int64 (n,): the limit for jobs without an owner, or whose owner has no ended job."""
-    predicted, owner = jobs.limit_s.copy(), np.asarray(jobs.owner)
+    predicted, owner, ended_s = jobs.limit_s.copy(), np.asarray(jobs.owner), np.asarray(jobs.recorded_end_s)
     order = np.lexsort((np.arange(len(jobs)), ended_s))
     latest: dict[int, tuple[int, int]] = {}
     at, owners, runs, ends = 0, owner.tolist(), jobs.run_s.tolist(), ended_s.tolist()
