@@ -35,6 +35,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "periodicity-errors": "studies.periodicity_errors",
     "planning": "studies.planning",
     "policy-choice": "studies.policy_choice",
+    "queues": "studies.queues",
     "refresh-bound": "studies.refresh_bound",
     "recalibration-ways": "studies.recalibration_ways",
     "regrouping": "studies.regrouping",

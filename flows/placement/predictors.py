@@ -6,7 +6,8 @@ text's argument, and its line in `MADE`. `truth` is what the synthetic trace's o
 no model can know more.
 
 Curves of learnt ones are fitted on a trace's earlier part or come from a bundle, held, or refreshed at the ages at
-which the live predictor would refresh. Nothing here reads a store but a bundle's folder."""
+which the live predictor would refresh. A queue's run times are quantiles or means of the same curves. Nothing here
+reads a store but a bundle's folder."""
 
 from __future__ import annotations
 
@@ -33,6 +34,7 @@ from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import RefreshModel
 from sojourn.serving.inputs import Encoder
 from sojourn.simulator import Curves, Held, LifetimeSource, LongAsShort, NoisyOracle, Oracle, Workload
+from sojourn.simulator.queueing import QueueJobs
 from sojourn.simulator.workloads import owner_numbers
 
 Maker = Callable[[Workload, WorkloadSpec, str], LifetimeSource]
@@ -42,6 +44,8 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"noise": (0.0, 10
                                                              "owner-recall": (0.0, 1.0)})
 UPTIMES_S = np.append(0, np.rint(np.geomspace(60, 365 * 86_400, 64))).astype(np.int64)
 """Breakpoints of every curve: each 23 % above the one before, from a minute to a year."""
+N_ASKED_MAX = 64
+"""Times that one curve is asked for a queue; a prediction that is outlived after that doubles."""
 Answers = Callable[[float], np.ndarray]
 """Of n requests at an uptime in seconds, float64 (n,)."""
 
@@ -370,3 +374,49 @@ def held_curves(table: CurveTable) -> Curves:
     """
     survival = partial(table.survival, uptime_s=0.0) if isinstance(table, HazardTable) else None
     return held_answers(len(table), table.held_uptimes(), table.remaining, survival)
+
+
+def outlived_curves(table: CurveTable, limit_s: np.ndarray, quantile: float | None = None,
+                    ages_s: Sequence[int] = ()) -> Curves:
+    """Predicted run times: at uptime 0, and again from the same curve, given the uptime, each time one is outlived.
+
+    limit_s: int64 (n,), seconds; no prediction exceeds it. quantile: of the remaining time, None = its mean. ages_s:
+    rising uptimes above 0 at which it is also asked. A prediction lies at least 1 s above the uptime. ValueError names
+    a row whose curve answers NaN.
+
+    >>> from sojourn.models.curve_table import HazardTable
+    >>> edges = np.array([0.0, 100.5, 1_000.5])
+    >>> table = HazardTable.from_hazards(edges, np.array([[0.9, 0.1]]), 5_000.0, edges)
+    >>> curves = outlived_curves(table, np.array([4_000]), 0.5)
+    >>> curves.uptime_s.tolist(), curves.total_s.tolist()
+    ([0, 77, 2914], [77, 2914, 4000])
+    """
+    rows, uptime_s, limits = np.arange(len(table)), np.zeros(len(table)), np.asarray(limit_s, np.float64)
+    ages = np.append(np.asarray(ages_s, np.float64), np.inf)
+    asked: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    while len(rows) and len(asked) < N_ASKED_MAX:
+        own = table.take(rows)
+        left_s = own.remaining(uptime_s) if quantile is None else own.quantile(quantile, uptime_s)
+        if np.isnan(left_s).any():
+            raise ValueError(f"a curve must have an answer, got NaN (row {rows[np.argmax(np.isnan(left_s))]})")
+        total_s = np.minimum(uptime_s + np.maximum(np.rint(left_s), 1.0), limits[rows])
+        asked.append((rows, uptime_s, total_s))
+        next_s = np.minimum(total_s, ages[np.searchsorted(ages, uptime_s, side="right")])
+        is_left = next_s < limits[rows]
+        rows, uptime_s = rows[is_left], next_s[is_left]
+    row, uptime, total = (np.concatenate(parts) for parts in zip(*asked, strict=True)) if asked else np.zeros((3, 0))
+    order = np.lexsort((uptime, row))
+    offsets = np.searchsorted(row[order], np.arange(len(table) + 1))
+    return Curves(offsets, uptime[order], total[order])
+
+
+def queue_source(jobs: QueueJobs, request_ids: pd.Series, table: CurveTable, quantile: float | None = None,
+                 ages_s: Sequence[int] = ()) -> Held:
+    """A LifetimeSource of jobs from the curves that a family had at their submission: history as recorded.
+
+    request_ids: of the table's rows; ValueError names a job without one. The rest: as `outlived_curves`.
+    """
+    place = positions_of(pd.Series(jobs.request_ids), request_ids)
+    if (place < 0).any():
+        raise ValueError(f"every job must have a curve, got none for job {jobs.request_ids[int(np.argmin(place))]}")
+    return Held(jobs.request_ids, outlived_curves(table.take(place), jobs.limit_s, quantile, ages_s))
