@@ -21,17 +21,17 @@ from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.flows.placement.predictors import Learning, fitted_tables, parse_predictor, queue_source
 from sojourn.flows.retrain.train import windows
-from sojourn.simulator import LifetimeSource, Oracle
+from sojourn.simulator import Oracle
 from sojourn.simulator.queueing import (
-    LastTwo,
     QueueJobs,
     QueueRules,
-    Requested,
-    TwoSources,
+    RunTimes,
     compare_queues,
+    last_two,
     queue_jobs,
     queue_measures,
     replay_queue,
+    requested,
 )
 
 GOLDEN = {
@@ -41,6 +41,8 @@ GOLDEN = {
     "NASA-iPSC": ((1.01, 4), (1.01, 4), (1.01, 4), (1.01, 4)),
 }
 """Mean bounded slowdown and mean wait (s) of an independent prototype: requested fcfs, sjf; oracle fcfs, sjf."""
+NONE = ((float("nan"), float("nan")),) * 4
+"""Of other logs."""
 LATER_SHARE = 0.5
 RULES = (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"),
          QueueRules("fcfs", "sjf", "depth:100"), QueueRules(backfilling="conservative"))
@@ -53,17 +55,19 @@ def golden(logs: Sequence[Path]) -> None:
     print("| log | jobs | load | requested, fcfs | requested, sjf | oracle, fcfs | oracle, sjf |\n" + "|---" * 7 + "|")
     for log in logs:
         jobs = queue_jobs(read_trace("swf", log)[0], limits="raised")
-        published = next((row for name, row in GOLDEN.items() if name in log.name), ((float("nan"),) * 2,) * 4)
+        published = next((row for name, row in GOLDEN.items() if name.lower() in log.name.lower()), NONE)
+        span_s = (jobs.submission_s + jobs.run_s).max() - jobs.submission_s[0]
+        load = (jobs.run_s * jobs.size).sum() / (span_s * jobs.n_processors)
         cells = []
-        pairs = [(source, order) for source in (Requested(jobs), Oracle(jobs)) for order in ("fcfs", "sjf")]
+        pairs = [(source, order) for source in (requested(jobs), Oracle(jobs)) for order in ("fcfs", "sjf")]
         for (source, order), (slowdown, wait_s) in zip(pairs, published, strict=True):
             found = queue_measures(replay_queue(jobs, QueueRules(backfill_order=order), source))
             cells.append(f"{slowdown:.2f} / {found['mean_slowdown']:.2f}, {wait_s:,.0f} / {found['mean_wait_s']:,.0f}")
         name = f"{log.name.split('.swf')[0]}, P {jobs.n_processors:,}"
-        print(f"| {name} | {len(jobs):,} | {jobs.load:.3f} | {' | '.join(cells)} |", flush=True)
+        print(f"| {name} | {len(jobs):,} | {load:.3f} | {' | '.join(cells)} |", flush=True)
 
 
-def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJobs, dict[str, LifetimeSource]]:
+def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJobs, dict[str, RunTimes]]:
     """The jobs of the later half, and every source of their run times."""
     trace = read_trace("swf", log)[0]
     encoder = default_encoder(trace)
@@ -72,7 +76,7 @@ def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJ
     known = Learning(trace, "", encoder, rows, split, 0)
     everything = queue_jobs(trace)
     jobs = everything.take(everything.submission_s >= split.test_from_s)
-    sources: dict[str, LifetimeSource] = {"requested": Requested(jobs), "last-two": LastTwo(everything)}
+    sources: dict[str, RunTimes] = {"requested": requested(jobs), "last-two": last_two(everything)}
     ids, table, _ = fitted_tables(parse_predictor(family), known, 1)
     ages_s = [int(age) for age in table.held_uptimes() if age > 0]
     median = queue_source(jobs, ids, table, 0.5)
@@ -80,7 +84,7 @@ def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJ
                 f"{family} median, by age": queue_source(jobs, ids, table, 0.5, ages_s),
                 f"{family} mean, by age": queue_source(jobs, ids, table, None, ages_s)}
     for chance in chances:
-        sources[f"{family} median, P >= {chance:g}"] = TwoSources(median, queue_source(jobs, ids, table, chance))
+        sources[f"{family} median, P >= {chance:g}"] = (median, queue_source(jobs, ids, table, chance))
     return jobs, sources | {"oracle": Oracle(jobs)}
 
 
@@ -103,7 +107,7 @@ def speed(logs: Sequence[Path]) -> None:
     for log in logs:
         jobs = queue_jobs(read_trace("swf", log)[0], limits="raised")
         for rules in RULES:
-            for name, source in (("requested", Requested(jobs)), ("oracle", Oracle(jobs))):
+            for name, source in (("requested", requested(jobs)), ("oracle", Oracle(jobs))):
                 replay_queue(jobs, rules, source)
                 begun = time.perf_counter()
                 replay_queue(jobs, rules, source)

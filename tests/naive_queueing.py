@@ -31,13 +31,13 @@ class Job:
 class NaiveQueue:
     """The state of a replay: jobs that wait, in order of submission, and those that run."""
 
-    def __init__(self, jobs: QueueJobs, rules: QueueRules, curves: Curves, fit_s: Sequence[int] | None = None) -> None:
+    def __init__(self, jobs: QueueJobs, rules: QueueRules, curves: Curves, fit_s: Sequence[int]) -> None:
         self.rules, self.curves, self.n_processors, self.n_started = rules, curves, jobs.n_processors, 0
         columns = (jobs.submission_s.tolist(), jobs.run_s.tolist(), jobs.limit_s.tolist(), jobs.size.tolist())
         self.jobs = [Job(row, *numbers) for row, numbers in enumerate(zip(*columns, strict=True))]
         for job in self.jobs:
             job.planned_s = min(max(curves.total_at(job.row, 0), 1), job.limit_s)
-            job.fit_s = job.planned_s if fit_s is None else min(max(int(fit_s[job.row]), 1), job.limit_s)
+            job.fit_s = min(max(fit_s[job.row], 1), job.limit_s)
         self.waiting: list[Job] = []
         self.running: list[Job] = []
         self.is_freed = self.is_grown = False

@@ -10,11 +10,10 @@ from sojourn.simulator.queueing.measures import (
     measures_by_class,
     queue_measures,
 )
-from sojourn.simulator.queueing.replay import BACKFILLING, ORDERS, FitSource, QueueRules, Schedule, replay_queue
-from sojourn.simulator.queueing.sources import LastTwo, Requested, TwoSources
+from sojourn.simulator.queueing.replay import BACKFILLING, ORDERS, QueueRules, RunTimes, Schedule, replay_queue
+from sojourn.simulator.queueing.sources import last_two, requested
 
 __all__ = [
-    "BACKFILLING", "ORDERS", "FitSource", "LastTwo", "QueueJobs", "QueueRules", "Requested", "Schedule",
-    "TwoSources", "bounded_slowdown", "compare_queues", "measures_by_class", "queue_jobs", "queue_measures",
-    "replay_queue",
+    "BACKFILLING", "ORDERS", "QueueJobs", "QueueRules", "RunTimes", "Schedule", "bounded_slowdown",
+    "compare_queues", "last_two", "measures_by_class", "queue_jobs", "queue_measures", "replay_queue", "requested",
 ]  # fmt: skip

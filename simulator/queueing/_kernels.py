@@ -17,10 +17,9 @@ from sojourn.simulator.jit import inlined, inner, kept_kernel
 FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
-FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, N_REPLANS = range(11)
+FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, N_NUMBERS = range(11)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
 prediction fell; a prediction rose."""
-N_NUMBERS = 11
 
 
 class Jobs(NamedTuple):
@@ -41,7 +40,7 @@ class Jobs(NamedTuple):
 
 class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
-    pass that gave it. turn: at which place a job started. The rest is described above."""
+    pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -81,23 +80,26 @@ def key_of(jobs: Jobs, order: int, guard_s: int, j: int, now: np.int64) -> float
 
 
 @inlined
-def sift(listed: np.ndarray, key: np.ndarray, at: int) -> None:
-    """The job at a place goes before those with a larger (key, index)."""
+def sift(listed: np.ndarray, key: np.ndarray, turn: np.ndarray, at: int) -> None:
+    """The job at a place goes before those with a larger (key, turn)."""
     j = listed[at]
-    while at > 0 and (key[listed[at - 1]] > key[j] or (key[listed[at - 1]] == key[j] and listed[at - 1] > j)):
-        listed[at] = listed[at - 1]
+    while at > 0:
+        before = listed[at - 1]
+        if key[before] < key[j] or (key[before] == key[j] and turn[before] < turn[j]):
+            break
+        listed[at] = before
         at -= 1
     listed[at] = j
 
 
 @inner
-def sort_anew(jobs: Jobs, listed: np.ndarray, key: np.ndarray, n: int, order: int, guard_s: int,
+def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: int, guard_s: int,
               now: np.int64) -> None:
     """Keys of now; the list is nearly in order."""
-    for i in range(n):
+    for i in range(s.numbers[N_WAITING]):
         key[listed[i]] = key_of(jobs, order, guard_s, listed[i], now)
-    for i in range(1, n):
-        sift(listed, key, i)
+    for i in range(1, s.numbers[N_WAITING]):
+        sift(listed, key, s.turn, i)
 
 
 @inner
@@ -128,19 +130,6 @@ def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
     s.predicted_end_s[j] = s.start_s[j] + total
 
 
-@inlined
-def place_running(s: State, at: int) -> None:
-    j = s.running[at]
-    end = s.predicted_end_s[j]
-    while at > 0:
-        before = s.running[at - 1]
-        if s.predicted_end_s[before] < end or (s.predicted_end_s[before] == end and s.turn[before] < s.turn[j]):
-            break
-        s.running[at] = before
-        at -= 1
-    s.running[at] = j
-
-
 @inner
 def start(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
     s.start_s[j] = now
@@ -149,7 +138,7 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
     predict(jobs, s, j, now)
     n = s.numbers[N_RUNNING]
     s.running[n] = j
-    place_running(s, n)
+    sift(s.running, s.predicted_end_s, s.turn, n)
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
@@ -181,7 +170,7 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
     s.numbers[N_RUNNING], s.numbers[NEXT_END] = to, next_end
     if is_moved:
         for i in range(1, to):
-            place_running(s, i)
+            sift(s.running, s.predicted_end_s, s.turn, i)
 
 
 @inner
@@ -243,16 +232,6 @@ def earliest(s: State, size: np.int64, length: np.int64) -> np.int64:
 
 
 @inner
-def is_free_now(s: State, size: np.int64, end: np.int64) -> bool:
-    i = 0
-    while i < s.numbers[N_STEPS] and s.time_s[i] < end:
-        if s.room[i] < size:
-            return False
-        i += 1
-    return True
-
-
-@inner
 def step_at(s: State, time: np.int64) -> int:
     """The step that begins at a time, which is not before the first; made if there is none."""
     low, high = 0, s.numbers[N_STEPS]
@@ -289,7 +268,6 @@ def pass_conservative(jobs: Jobs, s: State, now: np.int64) -> None:
     is_broken = numbers[IS_GROWN] == 1
     for i in range(n):
         is_broken |= 0 <= s.reserved_s[s.primary[i]] < now
-    numbers[N_REPLANS] += is_broken
     for i in range(n):
         j = s.primary[i]
         if is_broken:
@@ -339,7 +317,7 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
         size = jobs.size[j]
         if size > numbers[FREE] or s.start_s[j] >= 0 or s.reserved_s[j] == numbers[N_PASSES]:
             continue
-        if is_free_now(s, size, now + jobs.fit_s[j]):
+        if earliest(s, size, jobs.fit_s[j]) == now:
             reserve(s, now, now + jobs.planned_s[j], size)
             start(jobs, s, j, now)
 
@@ -359,10 +337,10 @@ def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfillin
         while at < n and jobs.submission_s[at] == now:
             last = numbers[N_WAITING]
             s.primary[last], s.primary_key[at] = at, key_of(jobs, order, guard_s, at, now)
-            sift(s.primary, s.primary_key, last)
+            sift(s.primary, s.primary_key, s.turn, last)
             if has_second:
                 s.second[last], s.second_key[at] = at, key_of(jobs, second_order, guard_s, at, now)
-                sift(s.second, s.second_key, last)
+                sift(s.second, s.second_key, s.turn, last)
             numbers[N_WAITING] = last + 1
             at += 1
         if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0:
@@ -373,9 +351,9 @@ def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfillin
             continue
         numbers[N_PASSES] += 1
         if is_moving:
-            sort_anew(jobs, s.primary, s.primary_key, n_waiting, order, guard_s, now)
+            sort_anew(jobs, s, s.primary, s.primary_key, order, guard_s, now)
         if has_second and is_second_moving:
-            sort_anew(jobs, s.second, s.second_key, n_waiting, second_order, guard_s, now)
+            sort_anew(jobs, s, s.second, s.second_key, second_order, guard_s, now)
         listed, n_before = s.second if has_second else s.primary, numbers[N_STARTED]
         if backfilling == CONSERVATIVE:
             pass_conservative(jobs, s, now)

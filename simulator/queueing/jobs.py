@@ -31,9 +31,6 @@ class QueueJobs:
 
     Refused with ValueError, which names the first bad job and the rule: all else.
 
-    >>> jobs = QueueJobs(np.array([0, 5]), np.array([60, 10]), np.array([90, 10]), np.array([1, 4]), 4)
-    >>> len(jobs), round(jobs.load, 3)
-    (2, 0.417)
     >>> QueueJobs(np.array([0]), np.array([60]), np.array([60]), np.array([5]), 4)
     Traceback (most recent call last):
     ValueError: size must be at most the machine's 4 processors, got 5 (job 0)
@@ -59,13 +56,12 @@ class QueueJobs:
         object.__setattr__(self, "owner", np.full(n, -1) if self.owner is None else self.owner)
         for name, least in (("submission_s", 0), ("run_s", 1), ("limit_s", 1), ("size", 1), ("owner", -1)):
             object.__setattr__(self, name, self._whole(name, least, n))
-        if self.recorded_end_s is None:
-            object.__setattr__(self, "recorded_end_s", self.submission_s + self.run_s)
+        least_s = self.submission_s + self.run_s
+        object.__setattr__(self, "recorded_end_s", least_s if self.recorded_end_s is None else self.recorded_end_s)
         object.__setattr__(self, "recorded_end_s", self._whole("recorded_end_s", 0, n))
-        self._refuse(self.recorded_end_s < self.submission_s + self.run_s, "recorded_end_s", "at least run_s after "
-                     "submission_s")
-        self._refuse(np.append(False, np.diff(self.submission_s) < 0)[:n], "submission_s", "at least that of the job "
-                     "before")
+        self._refuse(self.recorded_end_s < least_s, "recorded_end_s", "at least submission_s + run_s")
+        is_early = np.append(False, np.diff(self.submission_s) < 0)[:n]
+        self._refuse(is_early, "submission_s", "at least that of the job before")
         self._refuse(self.limit_s < self.run_s, "limit_s", "at least run_s")
         self._refuse(self.size > self.n_processors, "size", f"at most the machine's {self.n_processors} processors")
 
@@ -82,15 +78,6 @@ class QueueJobs:
     def total_s(self) -> np.ndarray:
         """The run times, as `Oracle` and `NoisyOracle` read them."""
         return self.run_s
-
-    @property
-    def load(self) -> float:
-        """Processor-seconds of all jobs over those of the machine from the first submission to the last run's end if
-        nothing waited; 0 without jobs."""
-        if not len(self):
-            return 0.0
-        span_s = int((self.submission_s + self.run_s).max() - self.submission_s[0])
-        return float((self.run_s * self.size).sum() / (span_s * self.n_processors))
 
     def requests(self) -> pd.DataFrame:
         """What a LifetimeSource reads: `request_id`, `arrival_s` (the submission) and `cpu_cores`."""

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
-from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.queueing.jobs import QueueJobs
-from sojourn.simulator.queueing.replay import QueueRules, Schedule, replay_queue
+from sojourn.simulator.queueing.replay import QueueRules, RunTimes, Schedule, replay_queue
 from sojourn.simulator.whole_numbers import check_setting
 
 LEAST_RUN_S = 10
 """Runs below this count as so long in a bounded slowdown (Feitelson 2001)."""
 WEEK_S = 7 * 86_400
-SIZES = (1, 8, 64)
-"""The largest size of each class but the last, processors."""
-LENGTHS_S = (600, 3_600, 21_600)
-"""The longest run time of each class but the last."""
+SIZES = {"1": 1, "2 to 8": 8, "9 to 64": 64, "above 64": np.inf}
+"""The largest size of each class, processors."""
+LENGTHS_S = {"to 10 min": 600, "to 1 h": 3_600, "to 6 h": 21_600, "above 6 h": np.inf}
+"""The longest run time of each class."""
 LEVEL = 0.95
 """Of the intervals."""
 
@@ -27,9 +25,9 @@ LEVEL = 0.95
 def bounded_slowdown(schedule: Schedule) -> np.ndarray:
     """max(1, (wait + run) / max(run, 10 s)), float64 (n,); lower = better.
 
-    >>> from sojourn.simulator.queueing import Requested
+    >>> from sojourn.simulator.queueing import requested
     >>> jobs = QueueJobs(np.array([0, 0]), np.array([40, 5]), np.array([40, 5]), np.array([1, 1]), 1)
-    >>> bounded_slowdown(replay_queue(jobs, QueueRules(), Requested(jobs))).tolist()
+    >>> bounded_slowdown(replay_queue(jobs, QueueRules(), requested(jobs))).tolist()
     [1.0, 4.5]
     """
     run_s = schedule.jobs.run_s
@@ -50,9 +48,9 @@ def queue_measures(schedule: Schedule, warmup_s: int = 0) -> dict[str, float]:
     promised_pct: jobs with a reservation; broken_pct: of these, those that started after it; mean_delay_s: start less
     the first reservation, over these, negative = earlier.
 
-    >>> from sojourn.simulator.queueing import Requested
+    >>> from sojourn.simulator.queueing import requested
     >>> jobs = QueueJobs(np.array([0, 0, 20]), np.array([40, 5, 5]), np.array([40, 5, 5]), np.array([1, 1, 1]), 1)
-    >>> found = queue_measures(replay_queue(jobs, QueueRules(), Requested(jobs)))
+    >>> found = queue_measures(replay_queue(jobs, QueueRules(), requested(jobs)))
     >>> [round(found[name], 2) for name in ("mean_wait_s", "mean_slowdown", "utilisation_pct", "broken_pct")]
     [21.67, 2.83, 100.0, 0.0]
     """
@@ -87,29 +85,23 @@ def measures_by_class(schedule: Schedule, warmup_s: int = 0) -> pd.DataFrame:
     """Waits by class of size and of length (run time): rows indexed by (`by`, `class`), without empty classes; columns
     `n_jobs`, `mean_wait_s`, `p95_wait_s`, `mean_slowdown`.
 
-    >>> from sojourn.simulator.queueing import Requested
+    >>> from sojourn.simulator.queueing import requested
     >>> jobs = QueueJobs(np.array([0, 0]), np.array([40, 5]), np.array([40, 5]), np.array([1, 2]), 2)
-    >>> measures_by_class(replay_queue(jobs, QueueRules(), Requested(jobs)))["mean_wait_s"].to_dict()
-    {('size', '1'): 0.0, ('size', '2 to 8'): 40.0, ('length', 'to 600 s'): 20.0}
+    >>> measures_by_class(replay_queue(jobs, QueueRules(), requested(jobs)))["mean_wait_s"].to_dict()
+    {('size', '1'): 0.0, ('size', '2 to 8'): 40.0, ('length', 'to 10 min'): 20.0}
     """
-    rows, jobs = counted(schedule.jobs, warmup_s), schedule.jobs
-    table = pd.DataFrame({"wait_s": schedule.wait_s, "slowdown": bounded_slowdown(schedule)})[rows]
-    sizes = [str(SIZES[0]), *(f"{low + 1} to {high}" for low, high in pairwise(SIZES)),
-             f"above {SIZES[-1]}"]
-    lengths = [*(f"to {high} s" for high in LENGTHS_S), f"above {LENGTHS_S[-1]} s"]
-    found = {}
-    for by, bounds, names, values in (("size", SIZES, sizes, jobs.size), ("length", LENGTHS_S, lengths, jobs.run_s)):
-        place = np.searchsorted(bounds, values[rows])
-        for number in np.unique(place).tolist():
-            own = table[place == number]
-            found[by, names[number]] = {
-                "n_jobs": len(own), "mean_wait_s": own["wait_s"].mean(), "p95_wait_s": own["wait_s"].quantile(0.95),
-                "mean_slowdown": own["slowdown"].mean()}
-    index = pd.MultiIndex.from_tuples(list(found), names=["by", "class"])
-    return pd.DataFrame(list(found.values()), index, ["n_jobs", "mean_wait_s", "p95_wait_s", "mean_slowdown"])
+    jobs = schedule.jobs
+    table = pd.DataFrame({"wait_s": schedule.wait_s, "slowdown": bounded_slowdown(schedule)})
+    for by, classes, values in (("size", SIZES, jobs.size), ("length", LENGTHS_S, jobs.run_s)):
+        table[by] = pd.cut(values, [0.0, *classes.values()], labels=list(classes))
+    groups = {by: table[counted(jobs, warmup_s)].groupby(by, observed=True) for by in ("size", "length")}
+    return pd.concat({by: group.agg(n_jobs=("wait_s", "size"), mean_wait_s=("wait_s", "mean"),
+                                    p95_wait_s=("wait_s", lambda waits: waits.quantile(0.95)),
+                                    mean_slowdown=("slowdown", "mean")) for by, group in groups.items()},
+                     names=["by", "class"])
 
 
-def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mapping[str, LifetimeSource], *,
+def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mapping[str, RunTimes], *,
                    warmup_s: int = WEEK_S, n_resamples: int = 2_000, seed: int = 0) -> pd.DataFrame:
     """Each rule with each source on the same jobs: a row each, the first one is the baseline.
 
@@ -122,9 +114,9 @@ def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mappin
     warmup_s: jobs of the first so many seconds are replayed and not counted.
 
     >>> from sojourn.simulator import Oracle
-    >>> from sojourn.simulator.queueing import Requested
+    >>> from sojourn.simulator.queueing import requested
     >>> jobs = QueueJobs(np.array([0, 1, 2]), np.array([10, 10, 5]), np.array([10, 10, 50]), np.array([3, 4, 1]), 4)
-    >>> table = compare_queues(jobs, [QueueRules()], {"requested": Requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
+    >>> table = compare_queues(jobs, [QueueRules()], {"requested": requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
     >>> table[["source", "mean_wait_s", "saved_wait_s"]].values.tolist()
     [['requested', 9.0, 0.0], ['oracle', 3.0, 6.0]]
     """

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
 
 import numpy as np
-import pandas as pd
 
 from sojourn.simulator.predictions import Curves, LifetimeSource
 from sojourn.simulator.queueing import _kernels as kernels
@@ -67,23 +65,12 @@ class QueueRules:
         return f"{self.order}+{self.backfill_order} {self.backfilling}{guard}"
 
 
-@runtime_checkable
-class FitSource(Protocol):
-    """A LifetimeSource that also says by which run time a job is backfilled."""
-
-    def curves(self, requests: pd.DataFrame) -> Curves: ...
-    def fit_s(self, requests: pd.DataFrame) -> np.ndarray:
-        """Seconds, one a row: the job is backfilled if it ends by the reservation were this its run time."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """When each job started. Arrays of int64, shape (n,), in the order of the jobs.
 
     reservation_s: the first time at which the job was promised to start while it waited; -1 = never.
-    n_passes: of the scheduler. n_replans: passes that made all reservations of `conservative` anew, since a prediction
-    had risen.
+    n_passes: of the scheduler.
     """
 
     jobs: QueueJobs
@@ -91,7 +78,6 @@ class Schedule:
     start_s: np.ndarray
     reservation_s: np.ndarray
     n_passes: int
-    n_replans: int
 
     @property
     def wait_s(self) -> np.ndarray:
@@ -104,19 +90,24 @@ class Schedule:
         return np.asarray(self.start_s + self.jobs.run_s)
 
 
-def replay_queue(jobs: QueueJobs, rules: QueueRules, source: LifetimeSource) -> Schedule:
+RunTimes = LifetimeSource | tuple[LifetimeSource, LifetimeSource]
+"""What predicts run times. Of a pair, the first is for orders, plans and reservations; a job is backfilled if it would
+end by the reservation were its run time the second one's first prediction. If that is the quantile p of a learnt
+distribution, the chance that it ends by then is at least p."""
+
+
+def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedule:
     """The schedule of jobs under rules, by a source's predicted run times.
 
     At one second jobs end first, then others are submitted, then one pass of the scheduler starts jobs: see
     docs/simulator/queueing.md. A prediction is at least 1 s and at most the job's limit. A running job's is the
     source's curve at its uptime, so it is never outlived. No prediction ends a job.
 
-    source: curves for all of `jobs.requests()`, asked once: history as it was recorded. With a FitSource jobs are
-    backfilled by its `fit_s`; else by the prediction.
+    source: its curves for all of `jobs.requests()` are asked once: history as it was recorded.
 
-    >>> from sojourn.simulator.queueing import Requested
+    >>> from sojourn.simulator.queueing import requested
     >>> jobs = QueueJobs(np.array([0, 1, 2]), np.array([10, 10, 5]), np.array([10, 10, 8]), np.array([3, 4, 1]), 4)
-    >>> replay_queue(jobs, QueueRules(), Requested(jobs)).start_s.tolist()
+    >>> replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist()
     [0, 10, 2]
     """
     ready = _compiled_jobs(jobs, source)
@@ -125,33 +116,35 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: LifetimeSource) -> 
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = jobs.n_processors, kernels.NEVER, kernels.NEVER
     n_profile = n_most + 4 * n + 8 if kind in ("conservative", "depth") else 0
-    start_s, reservation_s, *blank = (np.full(n, -1, np.int64) for _ in range(7))
+    start_s, reservation_s, *blank = (np.full(n, -1, np.int64) for _ in range(6))
     running, profile = np.empty(n_most, np.int64), np.empty((2, n_profile), np.int64)
     primary, second, keys = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((2, n))
-    state = kernels.State(start_s, reservation_s, blank[0], blank[1], blank[2], blank[3], blank[4], running, primary,
-                          second, keys[0], keys[1], profile[0], profile[1], numbers)
+    state = kernels.State(start_s, reservation_s, blank[0], blank[1], blank[2], blank[3], np.arange(n), running,
+                          primary, second, keys[0], keys[1], profile[0], profile[1], numbers)
     kernels.replay_queue(ready, state, ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind],
                          int(depth or 0), kernels.NEVER if rules.guard_s is None else int(rules.guard_s))
-    return Schedule(jobs, rules, state.start_s, state.reservation_s, int(numbers[kernels.N_PASSES]),
-                    int(numbers[kernels.N_REPLANS]))
+    return Schedule(jobs, rules, state.start_s, state.reservation_s, int(numbers[kernels.N_PASSES]))
 
 
-def _compiled_jobs(jobs: QueueJobs, source: LifetimeSource) -> kernels.Jobs:
-    requests = jobs.requests()
-    curves = source.curves(requests)
+def _compiled_jobs(jobs: QueueJobs, source: RunTimes) -> kernels.Jobs:
+    plan, fit = source if isinstance(source, tuple) else (source, None)
+    curves = _asked(jobs, plan)
+    planned_s = _first_s(jobs, curves)
+    fit_s = planned_s if fit is None else _first_s(jobs, _asked(jobs, fit))
+    curve = curves.curve_of()
+    return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s,
+                        curves.offsets[curve], curves.offsets[curve + 1] - 1, curves.uptime_s, curves.total_s)
+
+
+def _asked(jobs: QueueJobs, source: LifetimeSource) -> Curves:
+    curves = source.curves(jobs.requests())
     if not isinstance(curves, Curves) or len(curves) != len(jobs):
         got = f"{len(curves)} of them" if isinstance(curves, Curves) else type(curves).__name__
         raise ValueError(f"source must give Curves, one a job ({len(jobs)}), got {got}")
-    curve = curves.curve_of()
-    first = curves.offsets[curve]
-    planned_s = np.clip(curves.total_s[first] if len(first) else first, 1, jobs.limit_s)
-    fit_s = planned_s
-    if isinstance(source, FitSource):
-        fit_s = np.asarray(source.fit_s(requests), np.float64)
-        if fit_s.shape != (len(jobs),) or np.isnan(fit_s).any():
-            row = int(np.argmax(np.isnan(fit_s))) if fit_s.shape == (len(jobs),) else 0
-            raise ValueError(f"fit_s must be a number a job, got shape {fit_s.shape}, "
-                             f"{fit_s[row:row + 1].tolist()} (job {jobs.request_ids[row]})")
-        fit_s = np.clip(fit_s, 1, jobs.limit_s).astype(np.int64)
-    return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s, first,
-                        curves.offsets[curve + 1] - 1, curves.uptime_s, curves.total_s)
+    return curves
+
+
+def _first_s(jobs: QueueJobs, curves: Curves) -> np.ndarray:
+    """Predicted run times at uptime 0."""
+    first = curves.offsets[curves.curve_of()]
+    return np.asarray(np.clip(curves.total_s[first], 1, jobs.limit_s)) if len(first) else first

@@ -23,11 +23,10 @@ from sojourn.models.curve_table import HazardTable, PointTable
 from sojourn.simulator.queueing import (
     QueueJobs,
     QueueRules,
-    Requested,
-    TwoSources,
     compare_queues,
     queue_jobs,
     replay_queue,
+    requested,
 )
 
 EDGES_S = np.array([0.0, 100.5, 1_000.5, 10_000.5])
@@ -78,15 +77,16 @@ def test_a_quantile_as_the_second_source_backfills_by_the_chance_to_end_in_time(
     jobs, table = made_jobs(400, 4), drawn_table(400, 4)
     ids = pd.Series(jobs.request_ids)
     for chance in (0.3, 0.9):
-        fit_s = TwoSources(queue_source(jobs, ids, table, 0.5), queue_source(jobs, ids, table, chance)).fit_s(
-            jobs.requests())
+        curves = queue_source(jobs, ids, table, chance).curves(jobs.requests())
+        fit_s = curves.total_s[curves.offsets[curves.curve_of()]]
         is_open = fit_s < jobs.limit_s
         assert is_open.sum() > 100
         for offset_s in (-2.0, 2.0):  # seconds are whole
             ends = 1.0 - table.survival(np.maximum(fit_s + offset_s, 0.0), 0.0)
             assert ((ends >= chance) if offset_s > 0 else (ends <= chance) | (fit_s <= 2))[is_open].all()
-    cautious, bold = (replay_queue(jobs, QueueRules(backfill_order="sjf"), TwoSources(
-        queue_source(jobs, ids, table, 0.5), queue_source(jobs, ids, table, chance))) for chance in (0.99, 0.05))
+    median, rules = queue_source(jobs, ids, table, 0.5), QueueRules(backfill_order="sjf")
+    cautious, bold = (replay_queue(jobs, rules, (median, queue_source(jobs, ids, table, chance)))
+                      for chance in (0.99, 0.05))
     n_passing = [(one.start_s < np.maximum.accumulate(one.start_s)).sum() for one in (cautious, bold)]
     assert 0 < n_passing[0] < n_passing[1]
 
@@ -101,5 +101,5 @@ def test_a_family_learnt_on_the_earlier_part_predicts_every_later_job() -> None:
     jobs = jobs.take(jobs.submission_s >= split.test_from_s)
     assert len(jobs) > 2_000
     source = queue_source(jobs, ids, table, 0.5)
-    found = compare_queues(jobs, [QueueRules()], {"requested": Requested(jobs), "km": source})
+    found = compare_queues(jobs, [QueueRules()], {"requested": requested(jobs), "km": source})
     assert found["mean_slowdown"].between(1, 2).all()

@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
-from sojourn.simulator.queueing import QueueJobs, queue_jobs
+from sojourn.simulator.queueing import QueueJobs, QueueRules, queue_jobs, replay_queue, requested
 
 
 def log_of(folder: Path, rows: Sequence[tuple[int, ...]], max_procs: str = "8") -> Trace:
@@ -86,4 +86,4 @@ def test_a_bad_job_is_named_with_its_rule(column: int, value: float, message: st
 def test_no_jobs_are_a_queue_too() -> None:
     none = np.zeros(0, np.int64)
     jobs = QueueJobs(none, none, none, none, 4)
-    assert (len(jobs), jobs.load) == (0, 0.0)
+    assert replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist() == []

@@ -9,14 +9,14 @@ import pytest
 
 from sojourn.simulator import Oracle
 from sojourn.simulator.queueing import (
-    LastTwo,
     QueueJobs,
     QueueRules,
-    Requested,
     compare_queues,
+    last_two,
     measures_by_class,
     queue_measures,
     replay_queue,
+    requested,
 )
 
 WEEK_S = 7 * 86_400
@@ -34,7 +34,7 @@ def drawn_jobs(n: int, n_weeks: int, seed: int, n_processors: int = 16) -> Queue
 def test_measures_are_their_arithmetic() -> None:
     # One processor, first come: starts 0, 40, 45, 145. Waits 0, 40, 40, 135; slowdowns 1, 45/10, 140/100, 136/10.
     jobs = QueueJobs(np.array([0, 0, 5, 10]), np.array([40, 5, 100, 1]), np.array([40, 5, 100, 1]), np.ones(4, int), 1)
-    schedule = replay_queue(jobs, QueueRules(), Requested(jobs))
+    schedule = replay_queue(jobs, QueueRules(), requested(jobs))
     assert schedule.start_s.tolist() == [0, 40, 45, 145]
     measures = queue_measures(schedule)
     assert measures["mean_wait_s"] == pytest.approx((0 + 40 + 40 + 135) / 4)
@@ -50,7 +50,7 @@ def test_an_outlived_prediction_breaks_a_reservation() -> None:
     # Job 1 is promised 60, the last-two prediction of job 0's owner after runs of 60 s; job 0 takes 100.
     jobs = QueueJobs(np.array([0, 200, 210]), np.array([60, 100, 5]), np.array([500, 500, 500]), np.array([1, 1, 1]), 1,
                      np.array([3, 3, -1]))
-    measures = queue_measures(replay_queue(jobs, QueueRules(), LastTwo(jobs)))
+    measures = queue_measures(replay_queue(jobs, QueueRules(), last_two(jobs)))
     assert (measures["broken_pct"], measures["mean_delay_s"]) == (100.0, 40.0)
 
 
@@ -76,7 +76,7 @@ def test_nothing_counted_has_no_measures() -> None:
 def test_a_comparison_is_paired_with_its_first_row() -> None:
     jobs = drawn_jobs(3_000, 12, 2)
     rules = [QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf", "depth:5", 2 * 86_400)]
-    table = compare_queues(jobs, rules, {"requested": Requested(jobs), "oracle": Oracle(jobs)})
+    table = compare_queues(jobs, rules, {"requested": requested(jobs), "oracle": Oracle(jobs)})
     assert table["source"].tolist() == ["requested", "oracle"] * 3
     first, best = table.iloc[0], table.iloc[3]
     assert (first["slowdown_ratio"], first["saved_wait_s"]) == (1.0, 0.0)
@@ -85,7 +85,7 @@ def test_a_comparison_is_paired_with_its_first_row() -> None:
     assert best["saved_wait_s"] == pytest.approx(first["mean_wait_s"] - best["mean_wait_s"])
     assert best["slowdown_ratio_low"] < best["slowdown_ratio"] < best["slowdown_ratio_high"] < 1
     assert 0 < best["saved_wait_s_low"] < best["saved_wait_s"] < best["saved_wait_s_high"]
-    again = compare_queues(jobs, rules, {"requested": Requested(jobs), "oracle": Oracle(jobs)})
+    again = compare_queues(jobs, rules, {"requested": requested(jobs), "oracle": Oracle(jobs)})
     assert again.equals(table)
 
 
@@ -98,7 +98,7 @@ def test_an_interval_of_equal_queues_holds_no_difference() -> None:
 
 def test_one_week_has_no_interval() -> None:
     jobs = drawn_jobs(100, 1, 3)
-    table = compare_queues(jobs, [QueueRules()], {"requested": Requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
+    table = compare_queues(jobs, [QueueRules()], {"requested": requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
     assert table["slowdown_ratio_low"].isna().all()
     with pytest.raises(ValueError, match="rules and sources must not be empty, got 0 and 0"):
         compare_queues(jobs, [], {})
