@@ -107,12 +107,13 @@ def speed(logs: Sequence[Path]) -> None:
     for log in logs:
         jobs = queue_jobs(read_trace("swf", log)[0], limits="raised")
         for rules in RULES:
+            label = f"{rules.order}+{rules.backfill_order} {rules.backfilling}"
             for name, source in (("requested", requested(jobs)), ("oracle", Oracle(jobs))):
                 replay_queue(jobs, rules, source)
                 begun = time.perf_counter()
                 replay_queue(jobs, rules, source)
                 took_s = time.perf_counter() - begun
-                print(f"{log.name:36}{rules.name:28}{name:12}{len(jobs) / took_s:>12,.0f} jobs/s", flush=True)
+                print(f"{log.name:36}{label:28}{name:12}{len(jobs) / took_s:>12,.0f} jobs/s", flush=True)
 
 
 def main() -> None:

@@ -107,17 +107,17 @@ class NaiveQueue:
             self.start(primary.pop(0), now)
         if not primary or not is_backfilling:
             return
-        head, free, shadow = primary[0], self.free(), 0
+        head, free, reservation = primary[0], self.free(), 0
         for job in sorted(self.running, key=lambda each: (each.predicted_end_s, each.turn)):
             if free >= head.size:
                 break
-            free, shadow = free + job.size, job.predicted_end_s
+            free, reservation = free + job.size, job.predicted_end_s
         extra = free - head.size
-        head.promised_s = shadow if head.promised_s is None else head.promised_s
+        head.promised_s = reservation if head.promised_s is None else head.promised_s
         for job in second:
             if job is head or job.start_s >= 0 or job.size > self.free():
                 continue
-            if now + job.fit_s <= shadow:
+            if now + job.fit_s <= reservation:
                 self.start(job, now)
             elif job.size <= extra:
                 extra -= job.size

@@ -183,14 +183,14 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
     if at == n or not is_backfilling:
         return
     head = s.primary[at]
-    shadow, extra = np.int64(NEVER), numbers[FREE] - jobs.size[head]
+    reservation, extra = np.int64(NEVER), numbers[FREE] - jobs.size[head]
     for i in range(numbers[N_RUNNING]):
         extra += jobs.size[s.running[i]]
         if extra >= 0:
-            shadow = s.predicted_end_s[s.running[i]]
+            reservation = s.predicted_end_s[s.running[i]]
             break
     if s.reservation_s[head] < 0:
-        s.reservation_s[head] = shadow
+        s.reservation_s[head] = reservation
     for i in range(n):
         if numbers[FREE] == 0:
             break
@@ -198,7 +198,7 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
         size = jobs.size[j]
         if size > numbers[FREE] or s.start_s[j] >= 0 or j == head:
             continue
-        is_early = now + jobs.fit_s[j] <= shadow
+        is_early = now + jobs.fit_s[j] <= reservation
         if is_early or size <= extra:
             start(jobs, s, j, now)
             if not is_early:

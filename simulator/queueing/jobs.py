@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ MAX_TIME_S = 2**40
 """Times stay below this, so that their sums, and products with a number of processors, are exact in 64 bits."""
 GRACE_S = 60
 """A run that is this much longer than its limit raises the limit: logs are that inexact. A longer one is cut."""
-_LIMITS = ("kept", "raised")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +51,14 @@ class QueueJobs:
         if len(ids) != n or ids.has_duplicates:
             raise ValueError(f"request_ids must be {n} unique ones, got {len(ids)}, {ids.nunique()} of them different")
         object.__setattr__(self, "request_ids", ids)
-        object.__setattr__(self, "owner", np.full(n, -1) if self.owner is None else self.owner)
-        for name, least in (("submission_s", 0), ("run_s", 1), ("limit_s", 1), ("size", 1), ("owner", -1)):
+        for name, least in (("submission_s", 0), ("run_s", 1), ("limit_s", 1), ("size", 1), ("owner", -1),
+                            ("recorded_end_s", 0)):
+            if getattr(self, name) is None:
+                unknown = np.full(n, -1) if name == "owner" else self.submission_s + self.run_s
+                object.__setattr__(self, name, unknown)
             object.__setattr__(self, name, self._whole(name, least, n))
-        least_s = self.submission_s + self.run_s
-        object.__setattr__(self, "recorded_end_s", least_s if self.recorded_end_s is None else self.recorded_end_s)
-        object.__setattr__(self, "recorded_end_s", self._whole("recorded_end_s", 0, n))
-        self._refuse(self.recorded_end_s < least_s, "recorded_end_s", "at least submission_s + run_s")
+        is_early = self.recorded_end_s < self.submission_s + self.run_s
+        self._refuse(is_early, "recorded_end_s", "at least submission_s + run_s")
         is_early = np.append(False, np.diff(self.submission_s) < 0)[:n]
         self._refuse(is_early, "submission_s", "at least that of the job before")
         self._refuse(self.limit_s < self.run_s, "limit_s", "at least run_s")
@@ -119,12 +118,15 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     >>> jobs.run_s.tolist(), jobs.limit_s.tolist(), dict(jobs.counts)["limit raised to the run"]
     ([60, 40], [90, 40], 1)
     """
-    if limits not in _LIMITS:
-        raise ValueError(f"limits must be one of {', '.join(_LIMITS)}, got {limits!r}")
+    if limits not in ("kept", "raised"):
+        raise ValueError(f"limits must be one of kept, raised, got {limits!r}")
     submit = trace.meta.get("submit_column")
     if submit is None:
         raise ValueError("trace must have a column of submissions (meta's submit_column), got none")
-    processors = _processors(trace.meta) if n_processors is None else n_processors
+    most = str(trace.meta.get("header", {}).get("MaxProcs", "")).split(" ")[0]
+    if n_processors is None and not most.isdecimal():
+        raise ValueError(f"n_processors must be given if the log has no MaxProcs, got {most!r} in its header")
+    processors = int(most) if n_processors is None else n_processors
     requests = trace.requests
     size = requests["cpu_cores"].to_numpy(np.float64)
     run_s = (requests["departure_s"] - requests["arrival_s"]).astype("Float64").to_numpy(np.float64, na_value=np.nan)
@@ -154,10 +156,3 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     return QueueJobs(submission_s[kept], np.minimum(run_s, limit_s), limit_s, np.maximum(np.ceil(size[kept]), 1),
                      processors, codes, requests["departure_s"].iloc[kept].to_numpy(np.int64),
                      pd.Index(ids.iloc[kept]), counts)
-
-
-def _processors(meta: Mapping[str, Any]) -> int:
-    text = str(meta.get("header", {}).get("MaxProcs", "")).split(" ")[0]
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"n_processors must be given if the log has no MaxProcs, got {text!r} in its header")
-    return int(text)

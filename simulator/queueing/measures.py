@@ -18,8 +18,6 @@ SIZES = {"1": 1, "2 to 8": 8, "9 to 64": 64, "above 64": np.inf}
 """The largest size of each class, processors."""
 LENGTHS_S = {"to 10 min": 600, "to 1 h": 3_600, "to 6 h": 21_600, "above 6 h": np.inf}
 """The longest run time of each class."""
-LEVEL = 0.95
-"""Of the intervals."""
 
 
 def bounded_slowdown(schedule: Schedule) -> np.ndarray:
@@ -58,14 +56,12 @@ def queue_measures(schedule: Schedule, warmup_s: int = 0) -> dict[str, float]:
     if not rows.any():
         return dict.fromkeys(_NAMES, float("nan")) | {"n_jobs": 0.0}
     wait_s, slowdown = schedule.wait_s[rows], bounded_slowdown(schedule)[rows]
-    promised_s = schedule.reservation_s[rows]
-    is_promised = promised_s >= 0
-    delay_s = (schedule.start_s[rows] - promised_s)[is_promised]
+    is_promised = schedule.reservation_s[rows] >= 0
+    delay_s = pd.Series((schedule.start_s - schedule.reservation_s)[rows][is_promised])  # its mean may be NaN
     p95_s, p99_s = np.quantile(wait_s, (0.95, 0.99)).tolist()
-    has_delay = len(delay_s) > 0
     values = (len(wait_s), wait_s.mean(), p95_s, p99_s, wait_s.max(), slowdown.mean(), np.quantile(slowdown, 0.99),
-              _utilisation_pct(schedule, rows), 100.0 * is_promised.mean(),
-              100.0 * (delay_s > 0).mean() if has_delay else np.nan, delay_s.mean() if has_delay else np.nan)
+              _utilisation_pct(schedule, rows), 100.0 * is_promised.mean(), 100.0 * (delay_s > 0).mean(),
+              delay_s.mean())
     return {name: float(value) for name, value in zip(_NAMES, values, strict=True)}
 
 
@@ -152,6 +148,6 @@ def _against(sums: np.ndarray, baseline: np.ndarray, n_of_week: np.ndarray, draw
         whole = figures(np.ones((1, len(n_of_week))))
     row: dict[str, float] = {}
     for name, value, drawn in zip(("slowdown_ratio", "saved_wait_s"), whole, figures(draws), strict=True):
-        low, high = np.quantile(drawn, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)) if len(drawn) else (np.nan, np.nan)
+        low, high = np.quantile(drawn, (0.025, 0.975)) if len(drawn) else (np.nan, np.nan)
         row |= {name: float(value[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -37,8 +38,8 @@ class QueueRules:
     not fit have one, made anew at each pass, as Slurm's backfill plugin does.
     guard_s: a job that has waited longer comes first, in order of submission; None = no guard.
 
-    >>> QueueRules("wfp3", "saf", "depth:10").name
-    'wfp3+saf depth:10'
+    >>> QueueRules("wfp3", "saf", "depth:10")
+    QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None)
     """
 
     order: str = "fcfs"
@@ -50,19 +51,11 @@ class QueueRules:
         for name in ("order", "backfill_order"):
             if getattr(self, name) not in ORDERS:
                 raise ValueError(f"{name} must be one of {', '.join(ORDERS)}, got {getattr(self, name)!r}")
-        kind, _, depth = self.backfilling.partition(":")
-        is_depth = kind == "depth" and depth.isdecimal() and 1 <= int(depth) < 2**31
-        if not is_depth and (kind == "depth" or depth or kind not in BACKFILLING):
+        if not re.fullmatch("none|easy|conservative|depth:[1-9][0-9]{0,8}", self.backfilling):
             raise ValueError("backfilling must be one of none, easy, conservative, depth:K with K at least 1, got "
                              f"{self.backfilling!r}")
         if self.guard_s is not None:
             check_setting(self.guard_s, 0, "guard_s")
-
-    @property
-    def name(self) -> str:
-        """Orders and backfilling, and the guard if there is one."""
-        guard = "" if self.guard_s is None else f" guard {self.guard_s} s"
-        return f"{self.order}+{self.backfill_order} {self.backfilling}{guard}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +63,12 @@ class Schedule:
     """When each job started. Arrays of int64, shape (n,), in the order of the jobs.
 
     reservation_s: the first time at which the job was promised to start while it waited; -1 = never.
-    n_passes: of the scheduler.
     """
 
     jobs: QueueJobs
     rules: QueueRules
     start_s: np.ndarray
     reservation_s: np.ndarray
-    n_passes: int
 
     @property
     def wait_s(self) -> np.ndarray:
@@ -123,28 +114,22 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
                           primary, second, keys[0], keys[1], profile[0], profile[1], numbers)
     kernels.replay_queue(ready, state, ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind],
                          int(depth or 0), kernels.NEVER if rules.guard_s is None else int(rules.guard_s))
-    return Schedule(jobs, rules, state.start_s, state.reservation_s, int(numbers[kernels.N_PASSES]))
+    return Schedule(jobs, rules, start_s, reservation_s)
 
 
 def _compiled_jobs(jobs: QueueJobs, source: RunTimes) -> kernels.Jobs:
     plan, fit = source if isinstance(source, tuple) else (source, None)
-    curves = _asked(jobs, plan)
-    planned_s = _first_s(jobs, curves)
-    fit_s = planned_s if fit is None else _first_s(jobs, _asked(jobs, fit))
+    curves, planned_s = _asked(jobs, plan)
+    fit_s = planned_s if fit is None else _asked(jobs, fit)[1]
     curve = curves.curve_of()
     return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s,
                         curves.offsets[curve], curves.offsets[curve + 1] - 1, curves.uptime_s, curves.total_s)
 
 
-def _asked(jobs: QueueJobs, source: LifetimeSource) -> Curves:
+def _asked(jobs: QueueJobs, source: LifetimeSource) -> tuple[Curves, np.ndarray]:
+    """The source's curves, and its predictions at uptime 0."""
     curves = source.curves(jobs.requests())
     if not isinstance(curves, Curves) or len(curves) != len(jobs):
         got = f"{len(curves)} of them" if isinstance(curves, Curves) else type(curves).__name__
         raise ValueError(f"source must give Curves, one a job ({len(jobs)}), got {got}")
-    return curves
-
-
-def _first_s(jobs: QueueJobs, curves: Curves) -> np.ndarray:
-    """Predicted run times at uptime 0."""
-    first = curves.offsets[curves.curve_of()]
-    return np.asarray(np.clip(curves.total_s[first], 1, jobs.limit_s)) if len(first) else first
+    return curves, np.clip(curves.total_s[curves.offsets[curves.curve_of()]], 1, jobs.limit_s)
