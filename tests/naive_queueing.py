@@ -143,7 +143,8 @@ class NaiveQueue:
             return [(job.reserved_s, job.reserved_s + job.planned_s, job.size) for job in self.waiting
                     if job is not but and job.reserved_s is not None]
 
-        if self.is_grown or any(job.reserved_s is not None and job.reserved_s < now for job in self.waiting):
+        assert all(job.reserved_s is None or job.reserved_s >= now for job in self.waiting)
+        if self.is_grown:
             for job in self.waiting:
                 job.reserved_s = None
         for job in self.ordered(self.rules.order, now):

@@ -261,16 +261,13 @@ def reserve(s: State, begin: np.int64, end: np.int64, size: np.int64) -> None:
 
 @inner
 def pass_conservative(jobs: Jobs, s: State, now: np.int64) -> None:
-    """Each waiting job has a reservation. One is moved earlier if something ended early; if a prediction rose, or a
-    reservation could not be kept, all are made anew in primary order."""
+    """Each waiting job has a reservation. One is moved earlier if something ended early; if a prediction rose, all are
+    made anew in primary order. None is in the past: a pass runs when the first is due."""
     n, numbers = s.numbers[N_WAITING], s.numbers
     profile_of_running(jobs, s, now)
-    is_broken = numbers[IS_GROWN] == 1
-    for i in range(n):
-        is_broken |= 0 <= s.reserved_s[s.primary[i]] < now
     for i in range(n):
         j = s.primary[i]
-        if is_broken:
+        if numbers[IS_GROWN] == 1:
             s.reserved_s[j] = -1
         elif s.reserved_s[j] >= 0:
             reserve(s, s.reserved_s[j], s.reserved_s[j] + jobs.planned_s[j], jobs.size[j])

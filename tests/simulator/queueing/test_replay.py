@@ -109,6 +109,16 @@ def test_a_job_is_backfilled_only_if_it_delays_no_reservation() -> None:
     assert replay_queue(jobs, QueueRules(backfilling="none"), requested(jobs)).start_s.tolist() == [0, 10, 20, 20]
 
 
+def test_the_second_source_of_a_pair_decides_who_is_backfilled() -> None:
+    # as above, and job 2 is planned to take 20 s: by that it would end at 22, by the second source's 8 s at 10
+    jobs = jobs_of([(0, 10, 0, 3), (1, 10, 0, 4), (1, 5, 15, 1)], 4)
+    plan, fit = requested(jobs), Held([0, 1, 2], one_step(np.array([10, 10, 8])))
+    for backfilling in ("easy", "depth:1"):
+        rules = QueueRules(backfilling=backfilling)
+        assert replay_queue(jobs, rules, plan).start_s.tolist() == [0, 10, 20]
+        assert replay_queue(jobs, rules, (plan, fit)).start_s.tolist() == [0, 10, 2]
+
+
 def test_extra_processors_are_used_once() -> None:
     # Job 0 takes 2 of 6 until 10, job 1 takes 2 until 20; job 2 (3 wide) waits: shadow 10, 4 free then, extra 1.
     # Jobs 3 and 4 are 1 wide and long: only the first may use the extra processor.
