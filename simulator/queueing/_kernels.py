@@ -344,7 +344,6 @@ def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfillin
             end_and_predict(jobs, s, now)
         n_waiting = numbers[N_WAITING]
         if n_waiting == 0:
-            numbers[IS_FREED], numbers[IS_GROWN] = 0, 0
             continue
         numbers[N_PASSES] += 1
         if is_moving:
