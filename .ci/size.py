@@ -1,7 +1,8 @@
 """How large the product is, beside its budget: `make size` prints it, CI fails if a figure is above its budget.
 
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
-product. A budget is the size of today: it only falls.
+product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and families
+that learn as requests end raised it by 8 files and 2,600 lines.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 348)
-    yield Figure("product lines", n_lines(product), 74_600)
+    yield Figure("product files", len(product), 356)
+    yield Figure("product lines", n_lines(product), 77_200)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 84 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 19_050 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 19_150 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")

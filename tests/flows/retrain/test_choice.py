@@ -138,7 +138,8 @@ def test_a_family_whose_quantile_covers_too_few_is_left_out_if_one_about_as_good
     near = replace(short, validation={"ages.ibs": 0.99 * good.choice_score}, brier=good.brier)
     assert choose([near, good], valid, OWNERS, 0).left_out[0].startswith("gbdt-once (")
     assert choose([near, good], valid, OWNERS, 0).family == "hazard"
-    assert "Left out for the coverage of their 90 % quantile: gbdt-once (" in choose([near, good], valid, OWNERS, 0).text()
+    words = choose([near, good], valid, OWNERS, 0).text()
+    assert "Left out for the coverage of their 90 % quantile: gbdt-once (" in words
     assert choose([far, good], valid, OWNERS, 0).left_out == ()  # it is behind anyway
     assert choose([near], valid, OWNERS, 0).left_out == ()  # nothing better covered
 
