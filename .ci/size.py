@@ -1,8 +1,8 @@
 """How large the product is, beside its budget: `make size` prints it, CI fails if a figure is above its budget.
 
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
-product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and families
-that learn as requests end raised it by 8 files and 2,600 lines.
+product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
+families that learn as requests end raised it by 8 files and 2,600 lines.
 """
 
 from __future__ import annotations

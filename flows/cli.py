@@ -14,7 +14,7 @@ from sojourn import __version__
 from sojourn.flows.process import show_what_can_be_shown
 
 show_what_can_be_shown()
-_WIDTH = {"max_content_width": 120}
+_WIDTH = {"max_content_width": 120, "help_option_names": ["-h", "--help"]}
 
 
 class Leaf(NamedTuple):
@@ -143,7 +143,7 @@ def imported(name: str, leaf: Leaf) -> Any:
 
     function = getattr(import_module(f"sojourn.flows.commands.{leaf.file}"), leaf.function)
     one = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    settings = {"allow_extra_args": True, "ignore_unknown_options": True} if not leaf.is_parsed else None
+    settings = _WIDTH if leaf.is_parsed else {"allow_extra_args": True, "ignore_unknown_options": True}
     one.command(name, cls=RegistryCommand, add_help_option=leaf.is_parsed, context_settings=settings)(function)
     made = typer.main.get_command(one)
     made.name = name

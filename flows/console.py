@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -105,6 +107,25 @@ def tell_doubts(lines: Iterable[str]) -> None:
     for line in lines:
         if "--horizon-s" in line or line.startswith(("refused: ", "check: ")):
             console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
+
+
+def fitted(lines: Sequence[str], width: int) -> list[str]:
+    """Lines of a table up to the first empty line, cut at the width, then prose, wrapped; commands stay whole.
+
+    >>> fitted(["a table of words", "", "  - prose of words", "next     sojourn train FILE"], 13)
+    ['a table of...', '', '  - prose of', '    words', 'next     sojourn train FILE']
+    """
+    found: list[str] = []
+    for line in lines:
+        if len(line) <= width or "sojourn " in line or "\n" in line:
+            found.append(line)
+        elif "" not in found:
+            found.append(f"{line[:width - 3]}...")
+        else:
+            indent = re.match(r"\s*(?:- |\d[\d,]*  |[a-z]+ {2,})?", line)
+            found += textwrap.wrap(line, width, subsequent_indent=" " * (indent.end() if indent else 0),
+                                   break_long_words=False, break_on_hyphens=False)
+    return found
 
 
 def duration(seconds: float) -> str:

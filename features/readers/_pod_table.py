@@ -59,7 +59,8 @@ def kubectl_table(source: Path, timezone: str | None, seed: int, ledger: ReadLed
     if not lives.lives and not lives.part_of_node:
         counts = dict(ledger.report(0).refused)
         got = f"{files.n_other:,} objects of other kinds" if files.n_other else f"none; refused: {counts}"
-        raise ValueError(f"{source}: must hold at least one pod, got {got}; write a list with\n{COMMAND}")
+        raise ValueError(f"{source}: must hold at least one pod, got {got}; write a list with "
+                         f"{COMMAND}")
     requests = _table(lives, ledger, seed)
     _tell(files, requests, ledger)
     hosts = node_table(files.nodes, lives.part_of_node.values(), source.name, ledger)

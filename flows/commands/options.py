@@ -101,7 +101,7 @@ def takes(kind: type[BaseModel], *names: str, rare: Sequence[str] = ()
     names: fields of the settings `kind`, or `config`: the TOML file. An option has its field's name, type, help and
     default. `trace` is no option: it is the command's argument FILE. rare: further fields, which help lists last.
     """
-    named = {name: _option_name(kind, name) for name in (*names, *rare)}
+    named = {name: "FILE" if name == "trace" else _option_name(kind, name) for name in (*names, *rare)}
 
     def decorated(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
         @wraps(command)

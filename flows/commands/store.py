@@ -44,7 +44,8 @@ def list_versions(
     for each in names:
         lines = version_lines(tracker, each)
         titles, rows = version_rows(lines)
-        legend = "Not comparable: judged on other data or another window than the champion. Brier and MAE: lower = " \
+        apart = "Not comparable: judged on other data or another window than the champion. "
+        legend = apart * any(line.is_comparable is False for line in lines) + "Brier and MAE: lower = " \
                  "better; 90 % covers: share of requests that end by the 90 % quantile, at creation and at 1 h; .9 " \
                  "is right; gain: empty hosts over best-fit, percentage points, higher = better."
         if is_json:
@@ -90,7 +91,7 @@ def promote(
 
     A version that failed gates is refused without --despite-gates. The same call again finishes one that was cut off.
     """
-    _make_champion(name, version, why, is_despite_gates, store)
+    _make_champion(name, version, why, is_despite_gates, store, is_succession=True)
 
 
 @plain_errors
@@ -111,14 +112,16 @@ def rollback(
     _make_champion(name, to, why, is_despite_gates, store)
 
 
-def _make_champion(name: str, version: int | None, why: str, is_despite_gates: bool, store: Path | None) -> None:
+def _make_champion(name: str, version: int | None, why: str, is_despite_gates: bool, store: Path | None, *,
+                   is_succession: bool = False) -> None:
     from sojourn.flows.versions.promotion import open_store, read_store
     from sojourn.flows.versions.version_list import predecessor, roll_back
 
     config = load_settings(StoreSettings, store=store)
     tracker = read_store(config)  # a store that is not there yet is an error, not a reason to make one
     to = predecessor(tracker, config.store, name) if version is None else version
-    done = roll_back(open_store(config), config.store, name, to, why, is_despite_gates=is_despite_gates)
+    done = roll_back(open_store(config), config.store, name, to, why, is_despite_gates=is_despite_gates,
+                    is_succession=is_succession)
     before = "none" if done.before is None else f"version {done.before}"
     failed = f"\ndespite   failed gates: {', '.join(done.despite)}" if done.despite else ""
     typer.echo(f"champion  {name} version {done.version}, before: {before}{failed}\nbundle    {done.folder}\n"

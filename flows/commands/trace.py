@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _READING = ("horizon_s", "column_map", "map_file", "timezone")
 LEAST_REQUESTS = 10
 """With fewer, the check names no next command: a retraining would fail."""
+ENOUGH_ENDS = 340
+"""With fewer, no version passes its gates."""
 
 
 @plain_errors
@@ -93,11 +95,17 @@ def check(
     else:
         file = f"{shlex.quote(str(path))} --reader {settings.reader}{given}"
         lines.append(f"next     sojourn gain {file}\n         sojourn train {file}")
+    n_ended = int(trace.is_event().sum())
+    if len(trace) >= LEAST_REQUESTS and 0 < n_ended < ENOUGH_ENDS:
+        lines.insert(-1, f"few      {n_ended:,} requests have ended: a model's gates need some {ENOUGH_ENDS} (100 in "
+                         "the last 30 %)")
     if is_json:
         print_json({**check_facts(trace, report), "column_map_toml": trace.meta.get("column_map"),
                     "next": lines[-1].removeprefix("next     ").split("\n         ")})
     else:
-        typer.echo("\n".join(lines))
+        from sojourn.flows.console import console, fitted
+
+        typer.echo("\n".join(fitted(lines, console.width)))
 
 
 @plain_errors

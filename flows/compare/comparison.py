@@ -83,7 +83,7 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
     answers = _in_hosts(found, shown, config.price_per_host_hour)
     for line in answers:
         console.print()
-        console.print(escape(line), soft_wrap=True)
+        console.print(escape(line))
     for printed in comparison_tables(shown, description):
         console.print()
         console.print(printed)

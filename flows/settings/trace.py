@@ -237,7 +237,7 @@ class TraceSource:
 def reader_of(path: Path) -> str:
     """The reader that a file's name says; ValueError if it says none.
 
-    A folder that Sojourn wrote is `parquet`.
+    A folder that Sojourn wrote is `parquet`, one that holds JSON `kubernetes`.
 
     >>> reader_of(Path("a/jobs.SWF.gz")), reader_of(Path("pods.json")), reader_of(Path("vms.parquet"))
     ('swf', 'kubernetes', 'csv')
@@ -247,11 +247,14 @@ def reader_of(path: Path) -> str:
 it), got 'sacct.txt' alone
     """
     name = re.sub(r"\.(?:gz|xz|bz2|zst)$", "", path.name.lower())
-    found = "parquet" if path.is_dir() and (path / "requests.parquet").is_file() else _BY_NAME.get(Path(name).suffix)
+    found = _BY_NAME.get(Path(name).suffix)
+    if path.is_dir():
+        is_ours, is_json = (path / "requests.parquet").is_file(), any(path.glob("*.json*"))
+        found = "parquet" if is_ours else "kubernetes" if is_json else None
     if found is None:
         *ends, last = _BY_NAME
         raise ValueError(f"reader must be given with --reader NAME (a name that ends in {', '.join(ends)} or {last} "
-                         f"says it), got {path.name!r} alone")
+                         f"says it), got {path.resolve().name!r} alone")
     return found
 
 

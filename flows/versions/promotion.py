@@ -87,7 +87,8 @@ class RollbackOrder:
     """A person's decision: version `to` of `name` is champion; no run promotes the other again.
 
     sha256: of the manifest of `to`. left: the version that the alias pointed at. despite: names of
-    the gates that `to` failed. order_id: identifies its run. is_pointed: as of a promotion.
+    the gates that `to` failed. order_id: identifies its run. is_pointed: as of a promotion. is_succession: the version
+    that is left was not at fault, and may come back.
     """
 
     name: str
@@ -98,6 +99,7 @@ class RollbackOrder:
     despite: str
     order_id: str
     is_pointed: bool = False
+    is_succession: bool = False
 
     @property
     def key(self) -> str:
@@ -151,7 +153,8 @@ def carry_out_rollback(store: Path, tracker: Tracker, order: RollbackOrder, bund
         _remove(store, order)
         raise
     if not order.is_pointed:
-        if order.left is not None and order.left in tracker.versions(order.name):  # else the alias pointed nowhere
+        is_there = order.left is not None and order.left in tracker.versions(order.name)  # else the alias was lost
+        if order.left is not None and is_there and not order.is_succession:
             tracker.tag_version(order.name, order.left, LEFT_TAG, order.why)
         tracker.untag_version(order.name, order.to, LEFT_TAG)
         # if it points elsewhere by now, somebody has moved it since the order was written
@@ -184,7 +187,8 @@ def _rollback_run(tracker: Tracker, order: RollbackOrder) -> str:
     earlier = next((run.run_id for run in tracker.tagged(_ORDER_TAG, order.order_id)), None)
     tags = {"kind": ROLLBACK, "model": order.name, "from": str(order.left), "to": str(order.to), "why": order.why,
             **({"despite_gates": order.despite} if order.despite else {}), _ORDER_TAG: order.order_id}
-    return earlier or tracker.start(f"rollback {order.name} to {order.to}", tags)
+    what = "promote" if order.is_succession else "rollback"
+    return earlier or tracker.start(f"{what} {order.name} to {order.to}", tags)
 
 
 def _publish(store: Path, tracker: Tracker, order: PromotionOrder | RollbackOrder, version: int,

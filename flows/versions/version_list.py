@@ -216,10 +216,10 @@ class RolledBack:
 
 
 def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
-              is_despite_gates: bool = False) -> RolledBack:
+              is_despite_gates: bool = False, is_succession: bool = False) -> RolledBack:
     """Make a version the champion, publish its bundle, record it in a run (`kind` = rollback).
 
-    The former champion gets the tag `rolled_back` with the reason; the new one loses it, and its
+    The former champion gets the tag `rolled_back` with the reason, unless is_succession; the new one loses it, and its
     alias `challenger`. The order is written to disk first: if this call is killed or fails after
     that, the same call or the next command that opens the store finishes it. The same call after
     that returns the same result. is_despite_gates: accept failed gates, too; the run names them.
@@ -253,7 +253,8 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
             bundle = BundleBytes.read(folder)
             (load_usage if (folder / USAGE_FILES[0]).is_file() else load_bundle)(folder)
         bundle.check(tags.get(BUNDLE_TAG, bundle.sha256), f"{name} version {version}")
-        order = RollbackOrder(name, version, bundle.sha256, before, reason, ", ".join(failed), uuid.uuid4().hex)
+        order = RollbackOrder(name, version, bundle.sha256, before, reason, ", ".join(failed), uuid.uuid4().hex,
+                              is_succession=is_succession)
         run = carry_out_rollback(store, tracker, order, bundle)
     return RolledBack(name, before, version, store / BUNDLES / name, run, tuple(failed))
 

@@ -103,8 +103,11 @@ def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
     known = _known(others[is_known].to_dict("records"), pool)
     why = (_of_best_fit(rows, pool),)
     if is_known.all():
-        return Answer("No answer yet: nothing here can be deployed", "", None, (*why, *known),
-                      "replay a predictor that can be deployed (--predictor hazard).")
+        gain = _gain_of(others.iloc[0].to_dict())[0]
+        most = "0" if gain <= 0 or _is_zero(gain, pool) else _hosts(gain, pool)
+        return Answer(f"At most {most} {'hosts' if pool else 'of the hosts'}, if lifetimes were known; no model was "
+                      "replayed yet", "", None, (*why, *known),
+                      "the same with --predictor hazard, a model of the trace's earlier part.")
     return _deployable(others[~is_known].to_dict("records"), pool, why, known)
 
 

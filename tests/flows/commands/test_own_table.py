@@ -42,14 +42,16 @@ def maps() -> list[str]:
 def test_a_check_says_what_would_be_read_and_writes_the_map_once(table: Path) -> None:
     shown = run("check", str(table), *maps(), "--timezone", "Europe/Berlin")
     lines = [" ".join(line.split()) for line in shown.splitlines()]
-    for expected in ("column is kind examples", "begun arrival ISO 8601, 61 without a zone: Europe/Berlin 2026-11-01 "
-                     "00:00, 2026-11-01 01:00, 2026-11-01 02:00", "who owner name u0, u1, u2",
+    for expected in ("column is kind examples", "who owner name u0, u1, u2",
                      "memory_mb mem_gib MiB 4096, 1, 1024",
                      "exit_code known at end name 0", "first time 2026-10-31 23:00:00 UTC",
                      "horizon 2026-11-02 22:30:00 UTC, the end of observation", "refused 1 of 62 rows",
                      "1 begun must be a time (ISO 8601)",
                      "requests 61, of which 1 still runs at the horizon (1.6 %): censored"):
-        assert expected in lines
+        cut = [line.removesuffix("...") for line in lines if line.endswith("...")]
+        assert expected in lines or any(expected.startswith(line) for line in cut), expected
+    assert any(line.startswith("begun arrival ISO 8601, 61 without a zone: Europe/Berlin 2026-11-") for line in lines)
+    assert max(len(line) for line in shown.splitlines() if "sojourn " not in line and "written" not in line) <= 80
     assert "next     sojourn gain '" in shown and shown.rstrip().endswith("--reader csv")
     written = table.with_name("my vms.csv.toml")
     assert 'owners = ["who"]' in written.read_text() and 'timezone = "Europe/Berlin"' in written.read_text()

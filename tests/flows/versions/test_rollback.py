@@ -25,6 +25,7 @@ from sojourn.flows.versions.version_list import (
     VersionLine,
     comparison_words,
     lost_aliases,
+    predecessor,
     roll_back,
     shown_lines,
     version_lines,
@@ -54,6 +55,22 @@ def test_alias_folder_and_record_move_together(made: Made, store: Path, two: Tra
     assert two.version_tags(NAME, 2)[LEFT_TAG] == "too slow in the pool"
     roll_back(two, store, NAME, 2, "it was the disk")  # forward again
     assert LEFT_TAG not in two.version_tags(NAME, 2) and two.version_tags(NAME, 1)[LEFT_TAG] == "it was the disk"
+
+
+def test_a_version_that_was_succeeded_is_not_at_fault_and_a_rollback_goes_back_to_it(store: Path, two: Tracker) -> None:
+    for to in (1, 2):
+        done = roll_back(two, store, NAME, to, "its turn", is_succession=True)
+        assert MlflowClient(two.uri.plain).get_run(done.run_id).info.run_name == f"promote {NAME} to {to}"
+    assert LEFT_TAG not in {**two.version_tags(NAME, 1), **two.version_tags(NAME, 2)}
+    assert predecessor(two, store, NAME) == 1
+    roll_back(two, store, NAME, predecessor(two, store, NAME), "worse on Monday")
+    with pytest.raises(ValueError, match="no version of made before the champion, 1, passed"):
+        predecessor(two, store, NAME)
+    shown = shown_lines(two, NAME, 2)
+    assert shown[0].split() == ["version", "2", "of", NAME] and "rolled back: worse on Monday" in "\n".join(shown)
+    assert shown_lines(two, NAME, None)[0].endswith(f"1 of {NAME} champion")
+    with pytest.raises(ValueError, match="version must be one of 1, 2, got 3"):
+        shown_lines(two, NAME, 3)
 
 
 def test_bytes_that_were_rolled_back_do_not_become_champion_again(made: Made, store: Path, two: Tracker) -> None:

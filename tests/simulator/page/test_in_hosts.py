@@ -67,17 +67,17 @@ NO_WORTH = "That is 0 host-hours (node-hours) a month, and no money at any price
      [KEPT, NO_WORTH, "The best that can be deployed, nilas (hazard), empties less than 0.05 of a host more.",
       "Next: keep best-fit."]),
     ([("nilas", "oracle", 6.0, 5.0, 7.0)],
-     ["No answer yet: nothing here can be deployed.",
+     ["At most 6.0 hosts, if lifetimes were known; no model was replayed yet.",
       "With the trace's own future known, nilas (oracle) would empty 6.0 more, 95 % interval 5.0 to 7.0.",
-      "Next: replay a predictor that can be deployed (--predictor hazard)."]),
+      "Next: the same with --predictor hazard, a model of the trace's earlier part."]),
     ([("nilas", "oracle", 0.01, -0.04, 0.06)],
-     ["No answer yet: nothing here can be deployed.",
+     ["At most 0 hosts, if lifetimes were known; no model was replayed yet.",
       "With the trace's own future known, nilas (oracle) would empty less than 0.05 of a host more.",
-      "Next: replay a predictor that can be deployed (--predictor hazard)."]),
+      "Next: the same with --predictor hazard, a model of the trace's earlier part."]),
     ([("nilas", "oracle", -6.0, -7.0, -5.0)],
-     ["No answer yet: nothing here can be deployed.",
+     ["At most 0 hosts, if lifetimes were known; no model was replayed yet.",
       "Nothing empties more than best-fit with the trace's own future known, either.",
-      "Next: replay a predictor that can be deployed (--predictor hazard)."]),
+      "Next: the same with --predictor hazard, a model of the trace's earlier part."]),
 ])  # fmt: skip
 def test_no_gain_is_zero_hosts(others: list[tuple[str, str, float, float, float]], lines: list[str]) -> None:
     found = in_hosts(_rows(*others), Pool(100, 2.0, 0.5))
