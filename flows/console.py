@@ -106,7 +106,7 @@ def tell_doubts(lines: Iterable[str]) -> None:
     """Print those lines of a read report that say how many rows were refused, or ask for a look at something."""
     for line in lines:
         if "--horizon-s" in line or line.startswith(("refused: ", "check: ")):
-            console.print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
+            console.print(f"[yellow]![/] {escape(line)}")
 
 
 def fitted(lines: Sequence[str], width: int) -> list[str]:

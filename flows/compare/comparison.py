@@ -68,7 +68,7 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
     for cell, reason in failed.items():
         spec = cell.workload
         words = f"{cell.label} on {spec.name}, load {spec.load:g}, seed {spec.seed}: {reason}"
-        console.print(f"[red]✗[/] {escape(words)}", soft_wrap=True)
+        console.print(f"[red]✗[/] {escape(words)}")
     if not found:
         raise ValueError(f"at least one cell must succeed, got {len(failed)} that failed")
     table = cells_table(found)
@@ -184,7 +184,7 @@ def comparison_data(title: str, found: _Found, cells: pd.DataFrame, summary: pd.
     cells_shown = [cell for cell, _ in found if cell.workload == spec]
     unlearnt = _learn(cells_shown, local_workers(1))  # where all cells were kept, their curves need not be
     for cell, reason in unlearnt.items():
-        console.print(f"[yellow]![/] {escape(f'{cell.label} is not explained: {reason}')}", soft_wrap=True)
+        console.print(f"[yellow]![/] {escape(f'{cell.label} is not explained: {reason}')}")
     with stage("explain"):
         decisions = explained([cell for cell in cells_shown if cell not in unlearnt])
     pool = _pool(found, spec.name, spec.load, price_per_host_hour)

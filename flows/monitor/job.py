@@ -222,7 +222,7 @@ def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
     for line in [*verdict(check, weeks, advice, clock), *loss_text(followed.losses, clock)]:
         console.print(line, soft_wrap=True)
     if action and due is not None:
-        console.print(f"action  {due.reason}: {action}", soft_wrap=True)
+        console.print(f"action  {due.reason}: {action}")
     console.print(f"report  {folder / REPORT}", soft_wrap=True)
     return Monitored(as_of_s, tuple(weeks), check, followed.counts, folder / REPORT, run, action,
                      is_fresh and not answer)

@@ -278,7 +278,7 @@ def build_features(store: Path, ingested: Ingested, dask: str | None = None,
             return stored_features(store, ingested, report, dask)
         features = Features(*sampled_features(store, ingested, report, dask, max_requests))
     if features.sample is not None:
-        console.print(features.sample.text(), soft_wrap=True)
+        console.print(features.sample.text())
     return features
 
 

@@ -217,7 +217,7 @@ def score_whole(sample: Sample, bundle: Path, test_from_s: int, dask: str | None
                 raise RuntimeError(f"{item.rows.name} could not be scored: {type(outcome).__name__}: {outcome}")
             parts.append(outcome)
     whole = whole_window(sorted(parts))
-    console.print(whole.text(), soft_wrap=True)
+    console.print(whole.text())
     return whole
 
 

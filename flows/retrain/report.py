@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sojourn.flows.console import WIDTH, FittedTable
+from sojourn.flows.console import WIDTH, FittedTable, fitted
 from sojourn.flows.placement.workloads import Replicated
 from sojourn.flows.retrain.gate import DEPLOYABLE
 from sojourn.flows.retrain.gates import Difference
@@ -89,7 +89,7 @@ def print_standing(console: Console, tables: str, promotion: Promotion, left: st
     if left and promotion.alias != CHAMPION:
         state = f"was rolled back ({left}) and stays so"
     console.print(f"\nnothing has changed since the run that ended {ended}: trace, code and settings are the same "
-                  "(--again trains all the same)", soft_wrap=True)
+                  "(--again trains all the same)")
     console.print(f"{promotion.name} version {promotion.version} {state}", markup=False, soft_wrap=True)
     _print_places(console, promotion, bundle, ui)
 
@@ -107,8 +107,9 @@ def plain_text(tables: Sequence[Table]) -> str:
 def _print_places(console: Console, promotion: Promotion, bundle: str, ui: str) -> None:
     console.print(f"bundle     {bundle}", soft_wrap=True)
     console.print(f"MLflow UI  {ui}", soft_wrap=True)
-    for idx, step in enumerate(promotion.next_steps):
-        console.print(f"{'' if idx else 'next':<11}{escape(step)}", soft_wrap=True)
+    lines = [f"{'' if idx else 'next':<11}{step}" for idx, step in enumerate(promotion.next_steps)]
+    for line in fitted(["", *lines], console.width)[1:]:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _print_gates(console: Console, promotion: Promotion) -> None:

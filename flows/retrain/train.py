@@ -308,7 +308,7 @@ def tell_limits(split: Split, features: Features) -> None:
     names = features.rows.names
     text = limit_text(split.train, split.train.features[:, names.index(LIMIT)]) if LIMIT in names else ""
     if text:
-        console.print(text, soft_wrap=True)
+        console.print(text)
 
 
 def with_fitted(settings: FitSettings, fitted: Sequence[Trained]) -> FitSettings:
@@ -403,7 +403,7 @@ def reread(features: Features, encoder: Encoder) -> FeatureRows | None:
 
 
 def _printed(features: Features, instants: Instants) -> tuple[Features, Instants]:
-    console.print(instants.text(), soft_wrap=True)
+    console.print(instants.text())
     return features, instants
 
 

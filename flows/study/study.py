@@ -205,11 +205,11 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
         console.print(printed)
         console.print()
     for name, reason in refused.items():
-        console.print(f"{name} left out: {reason}", soft_wrap=True)
+        console.print(f"{name} left out: {reason}")
     for note in study_found.notes:
         console.print(note, soft_wrap=True)
     for suspect in asked:
-        console.print(f"[yellow]![/] {escape(question((suspect,)))}", soft_wrap=True)
+        console.print(f"[yellow]![/] {escape(question((suspect,)))}")
     return study_found
 
 

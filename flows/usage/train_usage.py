@@ -119,9 +119,9 @@ def train_usage(config: TrainUsageConfig, tracker: Tracker) -> TrainedUsage:
         promotion = promote(tracker, config.store, judged, _card(config, rules, scores), tags)
     section = config.store / BUNDLES / config.registered_name if promotion.alias == CHAMPION else folder_of_run
     for gate in promotion.gates:
-        console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.finding}", soft_wrap=True)
+        console.print(f"{'passed' if gate.is_passed else 'FAILED'}  {gate.name}: {gate.finding}")
     for line in _served(rules):
-        console.print(f"served  {line}", soft_wrap=True)
+        console.print(f"served  {line}")
     console.print(f"{promotion.name} version {promotion.version} is {promotion.alias}\nsection  {section}",
                   soft_wrap=True)
     for step in promotion.next_steps:

@@ -354,7 +354,7 @@ def _drop(path: Path) -> None:
 
 
 def _print(line: str) -> None:
-    console.print(f"[yellow]![/] {line}", soft_wrap=True)
+    console.print(f"[yellow]![/] {line}")
 
 
 def open_store(settings: StoreSettings, names: Sequence[str] = ()) -> Tracker:
