@@ -76,5 +76,5 @@ def test_console_and_card_say_the_same() -> None:
     printed = console.file.getvalue()
     card = described("m", gates, "card")
     for step in steps:
-        assert printed.count(step) == 2
+        assert " ".join(printed.split()).count(step) == 2
         assert step.replace("/3 ", "/VERSION ") in card
