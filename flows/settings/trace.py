@@ -53,7 +53,7 @@ class ReadSettings(Group):
     @model_validator(mode="before")
     @classmethod
     def _reader_by_name(cls, given: dict[str, Any]) -> dict[str, Any]:
-        if given.get("trace") in (None, "") or given.get("reader") is not None:
+        if not isinstance(given.get("trace"), str | Path) or given["trace"] == "" or given.get("reader") is not None:
             return given
         return {**given, "reader": reader_of(Path(given["trace"]))}
 
@@ -243,8 +243,8 @@ def reader_of(path: Path) -> str:
     ('swf', 'kubernetes', 'csv')
     >>> reader_of(Path("sacct.txt"))
     Traceback (most recent call last):
-    ValueError: reader must be given with --reader NAME (a name that ends in .swf, .csv, .parquet, .json or .toml says \
-it), got 'sacct.txt' alone
+    ValueError: reader must be given with --reader NAME for the trace 'sacct.txt' (an ending .swf, .csv, .parquet, .json \
+or .toml says it), got none
     """
     name = re.sub(r"\.(?:gz|xz|bz2|zst)$", "", path.name.lower())
     found = _BY_NAME.get(Path(name).suffix)
@@ -253,8 +253,8 @@ it), got 'sacct.txt' alone
         found = "parquet" if is_ours else "kubernetes" if is_json else None
     if found is None:
         *ends, last = _BY_NAME
-        raise ValueError(f"reader must be given with --reader NAME (a name that ends in {', '.join(ends)} or {last} "
-                         f"says it), got {path.resolve().name!r} alone")
+        raise ValueError(f"reader must be given with --reader NAME for the trace {path.resolve().name!r} (an ending "
+                         f"{', '.join(ends)} or {last} says it), got none")
     return found
 
 

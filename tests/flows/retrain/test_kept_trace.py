@@ -48,14 +48,13 @@ def test_other_traces_stay_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "words"), [
-    ("compare --policy first-fit --n-seeds 1 --n-workers 1 --trace", "first-fit"),
-    ("admit --n-days 1 --n-draws 1 --n-workers 1 --slack 0.5", "greedy"),
+    ("gain --policy first-fit --n-seeds 1 --n-workers 1", "first-fit"),
+    ("lab admit --n-days 1 --n-draws 1 --n-workers 1 --slack 0.5", "greedy"),
 ])
 def test_a_queried_table_is_compared_and_admitted(arguments: str, words: str, source: Path, tmp_path: Path,
                                                      new_store: Callable[[Path], Path]) -> None:
     store = new_store(tmp_path / "store")
-    command, *options = arguments.split()
-    done = CliRunner().invoke(app, [command, "--reader", "sql", "--store", str(store), *options, str(source)])
+    done = CliRunner().invoke(app, [*arguments.split(), "--reader", "sql", "--store", str(store), str(source)])
     assert done.exit_code == 0, done.output
     assert words in done.output
     assert len(list((store / "traces").glob("source.toml-*"))) >= 1

@@ -334,7 +334,8 @@ def _heed_interrupts() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_following_ends_cleanly(made: Made, store: Path, tmp_path: Path, number: int) -> None:
     folder = tmp_path / "served"
-    arguments = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "pull", f"models:/{NAME}@champion",
+    arguments = [sys.executable, "-c", "from sojourn.flows.cli import app; app()", "model", "pull",
+                 f"models:/{NAME}@champion",
                  str(folder), "--follow", "--interval-s", "0.05", "--store", str(store)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env={**os.environ, "PYTHONUNBUFFERED": "1"},
