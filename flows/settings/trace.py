@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -243,17 +244,18 @@ def reader_of(path: Path) -> str:
     ('swf', 'kubernetes', 'csv')
     >>> reader_of(Path("sacct.txt"))
     Traceback (most recent call last):
-    ValueError: reader must be given with --reader NAME for the trace 'sacct.txt' (an ending .swf, .csv, .parquet, .json \
-or .toml says it), got none
+    ValueError: reader must be given with --reader NAME for the trace 'sacct.txt' (an ending .swf, .csv, .parquet, \
+.json or .toml says it), got none
     """
     name = re.sub(r"\.(?:gz|xz|bz2|zst)$", "", path.name.lower())
     found = _BY_NAME.get(Path(name).suffix)
-    if path.is_dir():
-        is_ours, is_json = (path / "requests.parquet").is_file(), any(path.glob("*.json*"))
-        found = "parquet" if is_ours else "kubernetes" if is_json else None
+    with suppress(OSError, ValueError):  # a name that is too long or holds a NUL; the reader refuses it
+        if path.is_dir():
+            is_ours, is_json = (path / "requests.parquet").is_file(), any(path.glob("*.json*"))
+            found = "parquet" if is_ours else "kubernetes" if is_json else None
     if found is None:
         *ends, last = _BY_NAME
-        raise ValueError(f"reader must be given with --reader NAME for the trace {path.resolve().name!r} (an ending "
+        raise ValueError(f"reader must be given with --reader NAME for the trace {str(path)[-80:]!r} (an ending "
                          f"{', '.join(ends)} or {last} says it), got none")
     return found
 
