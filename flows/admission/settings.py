@@ -25,7 +25,7 @@ _MOST_SLACK = 1_000_000
 class AdmitConfig(SeedSettings, WorkerSettings, TraceSettings):
     """One comparison of ways to admit: allocations on days of one trace."""
 
-    trace: Path
+    trace: Path = Field()
     """Trace file or folder: jobs with their cores and run times."""
     allocations: tuple[str, ...] = ("best-fit",)
     """Cores of a job: {allocations}. The first one is the baseline."""

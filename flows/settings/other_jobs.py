@@ -318,7 +318,7 @@ class PlanConfig(Group):
 class AnnotateConfig(ReadSettings):
     """Of `serve annotate`."""
 
-    trace: Path
+    trace: Path = Field()
     """Trace file or folder that holds what runs now: what has no end is annotated. What has ended since the training
     shows the coverage."""
     bundle: Path
