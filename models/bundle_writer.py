@@ -254,11 +254,15 @@ LEARNT_KINDS: Mapping[str, LearntKind] = MappingProxyType({
 
 def table_of(schema: Schema, forest: Forest, features: np.ndarray) -> CurveTable:
     """Lifetime curves of encoded rows, float64 (n, number of the encoder's features); see `Encoder.with_row`."""
+    grid = schema.curves.grid(schema.numbers, forest)
+    return LEARNT_KINDS[schema.kind].table(schema.numbers, grid, raw_scores(schema, forest, features), features)
+
+
+def raw_scores(schema: Schema, forest: Forest, features: np.ndarray) -> np.ndarray:
+    """The forest's scores of such rows at each step of the curve, float64 (n, steps)."""
     kind, model = schema.curves, schema.numbers
-    grid = kind.grid(model, forest)
-    if kind.is_varying:
-        unread = np.zeros((len(features), len(model.age_features) + 1))
-        scores = varying_walk(forest, grid, model.age_features).scores(np.column_stack([features, unread]))
-    else:
-        scores = row_scores(forest)(features)[:, None]
-    return LEARNT_KINDS[schema.kind].table(model, grid, scores, features)
+    if not kind.is_varying:
+        return row_scores(forest)(features)[:, None]
+    unread = np.zeros((len(features), len(model.age_features) + 1))
+    walk = varying_walk(forest, kind.grid(model, forest), model.age_features)
+    return walk.scores(np.column_stack([features, unread]))

@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.answers import Attribution, Current, FirstAnswer, Lifetime, RefreshedLifetime, Served, attribute
+from sojourn.serving.answers import (
+    LATEST_ENDS,
+    Attribution,
+    Current,
+    FirstAnswer,
+    Lifetime,
+    RefreshedLifetime,
+    Served,
+    attribute,
+)
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.checks import Moment, clock_second, folder_path
 from sojourn.serving.curves import Curve, HazardCurve, checked_seconds, recalibrated
@@ -233,7 +242,8 @@ class Predictor:
             with self._lock:
                 nothing = served.encoder.encode(served.parse({}), vm.arrival_s, self._open.history)
             background = np.array([nothing])
-        return attribute(served.builder, vm.features, background, uptime_s)
+        found = attribute(served.builder, vm.features, background, uptime_s)
+        return found if served.habits is None else found.with_last(LATEST_ENDS, vm.quantile(0.5, uptime_s))
 
     def started(self, vm: Lifetime | str, now_s: Moment) -> Lifetime:
         """The handle of a request that waited after its admission and begins to run at `now_s`.

@@ -68,7 +68,7 @@ class PyfuncModel:
 
 def _load_pyfunc(path: str) -> PyfuncModel:
     """The model of a bundle's folder; BundleError if its files do not match its manifest."""
-    return PyfuncModel(load_bundle(path).as_forest("MLflow's server"))
+    return PyfuncModel(load_bundle(path))
 
 
 def _is_missing(value: Any) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sojourn.features.creation import backoff_keys, build_rows, decision_times, default_encoder
+from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, decision_times, default_encoder
 from sojourn.features.split import Examples, Split, known_at
 from sojourn.features.trace import Trace
 from sojourn.flows.admission.runs import (
@@ -22,11 +22,10 @@ from sojourn.flows.admission.runs import (
     verdict,
 )
 from sojourn.flows.reports.section import Section
-from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LIFETIME_MODELS, FitSettings
+from sojourn.models.served_curves import ServedCurves
 from sojourn.serving import load_bundle
-from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.inputs import Encoder
 from sojourn.simulator.admission import Admission, AdmissionJobs, OfferedJob, admit_predicted, ratio_of
 from sojourn.simulator.measures import interval_text, signed_text
@@ -220,11 +219,11 @@ def told_section(summary: pd.DataFrame, caption: str) -> Section:
 @dataclass(frozen=True, slots=True)
 class ProcessingPredictor:
     """Answers about the jobs of a trace. from_s: the days that it may be asked about begin then or later; all that it
-    was fitted on was known by then. table: the lifetime curves of examples."""
+    was fitted on was known by then. table: the lifetime curves of examples of some rows."""
 
     trace: Trace
     encoder: Encoder
-    table: Callable[[Examples], CurveTable]
+    table: Callable[[FeatureRows, Examples], CurveTable]
     from_s: int
 
     def quantiles(self, rows: np.ndarray, day_start_s: int, shares: Sequence[float]) -> np.ndarray:
@@ -246,7 +245,7 @@ class ProcessingPredictor:
         place = np.full(len(self.trace), -1)
         place[known.requests[_ROW].to_numpy(np.int64)[built.idx_request]] = np.arange(len(built))
         asked = known_at(built, np.ones(len(built), bool), None, is_late_entry=False).take(place[rows])
-        table = self.table(asked)
+        table = self.table(built, asked)
         return np.array([np.maximum(table.quantile(share, 0.0), 1.0) for share in shares])
 
 
@@ -283,18 +282,17 @@ def fitted_predictor(trace: Trace, family: str, from_s: int, *, n_threads: int =
                   known_at(built, everything, from_s), known_at(built, ~everything, None), valid_from_s, from_s)
     settings = FitSettings(backoff_keys(encoder), n_threads, seed, names=built.names)
     model = LIFETIME_MODELS[family]().fit(split.train, split.valid, split.past, settings)
-    return ProcessingPredictor(trace, encoder, model.curve_table, from_s)
+    return ProcessingPredictor(trace, encoder, lambda _, asked: model.curve_table(asked), from_s)
 
 
 def bundle_predictor(trace: Trace, folder: str, from_s: int, content_hash: str) -> ProcessingPredictor:
     """A served model. ValueError if it was trained on this trace (by content_hash) after from_s, or does not say."""
-    bundle = load_bundle(folder).as_forest("admission")
+    bundle = load_bundle(folder)
     training = bundle.schema.training
     if not {"content_hash", "to_s"} <= training.keys():
         raise ValueError("a bundle must name its training data by `content_hash` and `to_s`, got one without them")
     if training["content_hash"] == content_hash and int(training["to_s"]) > from_s:
         raise ValueError(f"a bundle must be trained on requests before second {from_s} of this trace, got one trained "
                          f"on all before second {training['to_s']}")
-    forest = CurveBuilder(bundle.schema, bundle.model).forest
     return ProcessingPredictor(trace, bundle.schema.encoder,
-                               lambda asked: table_of(bundle.schema, forest, asked.features), from_s)
+                               lambda rows, asked: ServedCurves(bundle, rows, from_s).at(asked.idx_row), from_s)

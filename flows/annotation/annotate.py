@@ -87,7 +87,7 @@ def annotated(order: Order, trace: Trace) -> Annotated:
 
     BundleError if the bundle cannot be loaded; ValueError if it and the trace do not fit.
     """
-    replayed = Replayed.of(load_bundle(order.bundle).as_forest("annotations"), trace)
+    replayed = Replayed.of(load_bundle(order.bundle), trace)
     if order.consumer == LIMITS:
         return _limits(order, replayed)
     report = (corrected_report if order.is_corrected else coverage_report)(replayed, order.level)

@@ -19,13 +19,11 @@ from sojourn.features.creation import FeatureRows, build_rows, decision_times
 from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
 from sojourn.flows.console import duration
-from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures import BoundedRows, Coverage, OwnerDraws, drawn_owners
-from sojourn.serving.answers import CurveBuilder
+from sojourn.models.served_curves import ServedCurves
 from sojourn.serving.bundle import Bundle
-from sojourn.serving.forest import Forest
-from sojourn.serving.inputs import HistoryState
+from sojourn.serving.inputs import HistoryState, key_code
 
 OWN_SHARE = 0.9
 """A trace with this share of the training requests gives the history; else the bundle's goes on."""
@@ -102,7 +100,7 @@ def coming_bounds(replayed: Replayed, requests: Mapping[str, Mapping[str, Any]],
         return []
     encoder, now_s = replayed.bundle.schema.encoder, replayed.trace.horizon_s
     ids: dict[str, str] = {}
-    features = []
+    features, keys = [], []
     for place, request in requests.items():
         name = request.get("request_id")
         if not isinstance(name, str) or not name or name in ids:
@@ -113,9 +111,10 @@ def coming_bounds(replayed: Replayed, requests: Mapping[str, Mapping[str, Any]],
         try:
             known = encoder.parse({column: value for column, value in request.items() if column != "request_id"})
             features.append(encoder.encode(known, now_s, replayed.history))
+            keys.append(known.keys)
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
-    total_s = total_bounds(replayed.table(np.array(features)), level, 0.0)
+    total_s = total_bounds(replayed.coming(np.array(features), keys), level, 0.0)
     return [Bound(name, named_level, 0, int(total), None, name, _kind(request.get("kind")))
             for name, total, request in zip(ids, total_s, requests.values(), strict=True)]
 
@@ -131,7 +130,7 @@ def running_bounds(replayed: Replayed, level: float, named_level: float) -> list
         return []
     rows, trace = replayed.rows, replayed.trace
     uptime_s = np.maximum(rows.lifetime_s[idx], 0).astype(np.float64)
-    total_s = total_bounds(replayed.table(rows.features[idx]), level, uptime_s)
+    total_s = total_bounds(replayed.table(idx), level, uptime_s)
     requests = trace.requests.iloc[rows.idx_request[idx]]
     ids = requests["request_id"].astype(str)
     names = requests["pod"].astype(str) if "pod" in requests else ids
@@ -156,7 +155,7 @@ class Replayed:
     """
 
     bundle: Bundle
-    forest: Forest
+    curves: ServedCurves
     trace: Trace
     rows: FeatureRows
     history: HistoryState
@@ -200,13 +199,24 @@ class Replayed:
         if len(rows) == 0:
             raise ValueError("trace must hold a request whose start is known, got none")
         held_out_s = int(training["to_s"] if has_own else training["history_to_s"])
-        forest = CurveBuilder(bundle.schema, bundle.model).forest
-        return cls(bundle, forest, moved, rows, history, held_out_s, has_own,
+        curves = ServedCurves(bundle, rows, held_out_s, goes_on=not has_own)
+        return cls(bundle, curves, moved, rows, history, held_out_s, has_own,
                    trace.is_dated and learnt_begins is not None, missing)
 
-    def table(self, features: np.ndarray) -> CurveTable:
-        """The model's curves of encoded rows."""
-        return table_of(self.bundle.schema, self.forest, features)
+    def table(self, idx: np.ndarray) -> CurveTable:
+        """The model's curves of the rows at these positions."""
+        return self.curves.at(idx)
+
+    def coming(self, features: np.ndarray, keys: Sequence[Sequence[tuple[str, ...] | None]]) -> CurveTable:
+        """The model's curves of requests that begin at the horizon: encoded, float64 (m, n_features), with their
+        history keys."""
+        rows, m = self.rows, len(features)
+        codes = tuple(np.array([-1 if key is None else key_code(key) for key in each], np.int64)
+                      for each in zip(*keys, strict=True))
+        now_s, none = np.full(m, self.trace.horizon_s, np.int64), np.zeros(m, np.int64)
+        added = FeatureRows(features, rows.names, codes, rows.key_names, now_s, now_s, none, none.astype(bool), none)
+        every = FeatureRows.joined((rows, added), np.arange(len(rows) + m))
+        return self.curves.with_rows(every).at(len(rows) + np.arange(m))
 
     def held_out(self) -> Examples:
         """The requests that the model has not seen, as known at the trace's end."""
@@ -273,7 +283,7 @@ def corrected_report(replayed: Replayed, level: float, *, seed: int = 0) -> Cove
         return coverage_report(replayed, level, seed=seed)
     cut_s = int(np.quantile(decided[held], 0.5, method="higher"))
     earlier, later = known_at(every, held & (decided < cut_s), cut_s), known_at(every, decided >= cut_s, None)
-    used = level if len(earlier) < LEAST_ROWS else level_for(replayed.table(earlier.features), earlier, level)
+    used = level if len(earlier) < LEAST_ROWS else level_for(replayed.table(earlier.idx_row), earlier, level)
     return _of_model(replayed, later, level, used, seed)
 
 
@@ -302,7 +312,7 @@ def report_of(replayed: Replayed, rows: Examples, table: CurveTable, bound_s: np
 
 
 def _of_model(replayed: Replayed, rows: Examples, level: float, used: float, seed: int) -> CoverageReport:
-    table = replayed.table(rows.features)
+    table = replayed.table(rows.idx_row)
     bound_s = total_bounds(table, used, 0.0) if len(rows) else np.empty(0)
     report = report_of(replayed, rows, table, bound_s, level, used, seed)
     if np.isnan(report.overall.share):
@@ -415,7 +425,7 @@ def table_coverage(replayed: Replayed, level: float, *, seed: int = 0) -> TableC
             bound_s[is_of] = _table(replayed, cut_s, level).of(requests[is_of])
     has_limit = ~np.isnan(bound_s)
     known = rows.take(has_limit)
-    report = report_of(replayed, known, replayed.table(known.features), bound_s[has_limit], level, level, seed)
+    report = report_of(replayed, known, replayed.table(known.idx_row), bound_s[has_limit], level, level, seed)
     return TableCoverage(report, float(has_limit.mean()) if len(rows) else 0.0, renewed_s)
 
 
@@ -432,7 +442,7 @@ def _table(replayed: Replayed, cut_s: int, level: float) -> LimitTable:
     used = np.unique(np.concatenate([at for each in groups.values() for at in each.values()] or [np.empty(0, int)]))
     if len(used) == 0:
         return LimitTable(columns, {}, level)
-    table = replayed.table(every.features[rows[used]])
+    table = replayed.table(rows[used])
     minutes: dict[str, int] = {}
     for latest in groups.values():
         names = [name for name in latest if name not in minutes]

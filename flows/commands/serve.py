@@ -55,7 +55,7 @@ def predict(
                 "lifetime_class": life.lifetime_class(uptime), "unknown": list(life.unknown),
             }))  # fmt: skip
     if explain:
-        explainer = RequestExplainer(loaded.as_forest("--explain"))
+        explainer = RequestExplainer(loaded)
         for document in documents:
             for uptime in uptime_s:
                 console.print(explainer.table(document, now_s, uptime))
@@ -227,7 +227,9 @@ class RequestExplainer:
         words = []
         for group in found.groups:
             values = [features[idx] for idx in group.idx]
-            if group.name in keys:
+            if not group.idx:
+                words.append("of its keys")
+            elif group.name in keys:
                 words.append(history_words(*keys[group.name], values, encoder.history))
             elif group.name == ARRIVAL:
                 minutes = int(values[0] * 60.0)

@@ -29,6 +29,7 @@ from sojourn.flows.placement.workloads import WorkloadSpec, positions_of
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime import LIFETIME_MODELS, EventLog, FitSettings, fit_refresh
+from sojourn.models.served_curves import ServedCurves
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import RefreshModel
@@ -285,7 +286,7 @@ def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> _Ma
 
 def _of_bundle(predictor: PredictorSpec, known: Learning) -> _Made:
     """A served model's curves, with its own encoder's rows: the owner history replayed over this trace."""
-    bundle = load_bundle(predictor.argument).as_forest("replays")
+    bundle = load_bundle(predictor.argument)
     training = bundle.schema.training
     if not {"content_hash", "to_s"} <= training.keys():
         raise ValueError("a bundle must name its training data by `content_hash` and `to_s`, so that it is not judged "
@@ -295,8 +296,9 @@ def _of_bundle(predictor: PredictorSpec, known: Learning) -> _Made:
         raise ValueError(f"a bundle must be trained on requests before second {from_s} of this trace, got "
                          f"one trained on all before second {training['to_s']}")
     rows = build_rows(known.trace, bundle.schema.encoder)
-    forest = CurveBuilder(bundle.schema, bundle.model).forest
-    table = table_of(bundle.schema, forest, rows.features[_is_asked(rows, known.split)])
+    is_its_trace = training["content_hash"] == known.content_hash
+    curves = ServedCurves(bundle, rows, int(training["to_s"]) if is_its_trace else 0)
+    table = curves.at(_is_asked(rows, known.split))
     if not predictor.is_refreshed or bundle.refresh is None:
         return rows, table, ()
     refresh = bundle.refresh

@@ -283,10 +283,7 @@ def _parity_rows(bundle: Bundle, features: np.ndarray, test: Examples) -> np.nda
 
 
 def _brier(rival: Rival, test: Examples) -> BrierOverAges:
-    schema, rows = rival.bundle.schema, rival.rows
-    features = schema.encoder.with_row(rows.features[test.idx_row], [codes[test.idx_row] for codes in rows.keys])
-    table = table_of(schema, rival.builder.forest, features)
-    return BrierOverAges.of(table, test)
+    return BrierOverAges.of(rival.curves.at(test.idx_row), test)
 
 
 def with_stumps(gate: Gate, forest: Forest, n_of_requests: int) -> Gate:

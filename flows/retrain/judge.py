@@ -12,6 +12,7 @@ compared with those, too. So a champion loses at most one margin against the bes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from prefect import task
 
 from sojourn import __version__
-from sojourn.features.creation import FeatureRows, build_rows
+from sojourn.features.creation import build_rows
 from sojourn.features.later_file import LATER_FROM
 from sojourn.features.split import known_at
 from sojourn.flows.console import Report, console, stage, tell_doubts
@@ -34,14 +35,14 @@ from sojourn.flows.settings.retrain import PlacementSettings
 from sojourn.flows.tracking.tracker import CHAMPION, Tracker
 from sojourn.flows.versions.promotion import CANDIDATES, BundleBytes, fetched
 from sojourn.flows.workers.dask import run_grouped
-from sojourn.models.bundle_writer import given_shares, table_of, training_reference, write_bundle
+from sojourn.models.bundle_writer import given_shares, training_reference, write_bundle
 from sojourn.models.importance import background_rows
 from sojourn.models.lifetime import AgeGain
 from sojourn.models.measures import BrierOverAges, parts_by_age, score_model
+from sojourn.models.served_curves import ServedCurves
 from sojourn.serving.answers import CurveBuilder
-from sojourn.serving.bundle import Bundle, Schema, load_bundle
+from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import Forest
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
 from sojourn.simulator.experiments import Pairing
 
@@ -50,19 +51,6 @@ LOOKUP = "km"
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"
 """Tags of a version: the number of the best version up to it, or `ITSELF`."""
 ITSELF = "itself"
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """Schema and forest of a bundle, with a label for tables.
-
-    rows: the trace's rows by the model's encoder; None = it is the run's encoder.
-    """
-
-    label: str
-    schema: Schema
-    forest: Forest
-    rows: FeatureRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,35 +90,31 @@ def judge(settings: PlacementSettings, recipe: str, features: Features, training
             refreshed = result[2] or refreshed
     if not settings.simulate:
         return Evaluation(scores, briers, None, None, refreshed)
-    models = (ServedModel(training.candidate, candidate.bundle.schema, candidate.builder.forest),
-              *(ServedModel(rival.label, rival.bundle.schema, rival.builder.forest, rival.rows)
-                for rival in rivals.versions if rival.is_in_placement))
+    curves = {training.candidate: ServedCurves(candidate.bundle, features.rows),
+              **{rival.label: rival.curves for rival in rivals.versions if rival.is_in_placement}}
     with stage("simulate placement") as report:
         workload = later_workload(recipe, settings, features.trace,
                                   int(features.trace.meta.get(LATER_FROM, training.split.test_from_s)))
         tell_doubts(workload.doubts())
-        replicated = _simulate(settings, workload, features, training, models, report)
+        replicated = _simulate(settings, workload, features, training, curves, report)
     return Evaluation(scores, briers, replicated, workload, refreshed)
 
 
 def _simulate(settings: PlacementSettings, workload: Workload, features: Features,
-              training: Training, models: tuple[ServedModel, ...], report: Report) -> Replicated:
-    """models: the candidate first."""
+              training: Training, curves: Mapping[str, ServedCurves], report: Report) -> Replicated:
+    """curves: by label, those of the candidate first."""
     sources: dict[str, LifetimeSource] = {}
     shared = asked_rows(workload, features.trace, features.rows)
-    for model in models:
-        requests = shared if model.rows is None else asked_rows(workload, features.trace, model.rows)
-        if model is models[0] and "habits" in model.schema.document:  # its curves go on learning; the forest's do not
-            table = training.of(training.candidate).model.curve_table(requests.rows)
-            sources[model.label] = TableSource(table, requests.request_ids, idx=requests.idx)
-            continue
-        rows = model.schema.encoder.with_row(requests.rows.features, requests.rows.keys)
-        sources[model.label] = TableSource(table_of(model.schema, model.forest, rows), requests.request_ids,
-                                           idx=requests.idx)
+    candidate = next(iter(curves))
+    for label, served in curves.items():
+        requests = shared if served.rows is features.rows else asked_rows(workload, features.trace, served.rows)
+        is_learning = label == candidate and served.has_habits  # the model has weighed the validation window, too
+        table = (training.of(candidate).model.curve_table(requests.rows) if is_learning
+                 else served.at(requests.rows.idx_row))
+        sources[label] = TableSource(table, requests.request_ids, idx=requests.idx)
     if LOOKUP not in sources:
         sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(shared.rows), shared.request_ids,
                                       idx=shared.idx)
-    candidate = models[0].label
     first_answer = OneShot(sources[candidate], is_distribution_kept=False)  # nilas and la-binary read only totals
 
     def pairings(moved: Workload) -> list[Pairing]:
@@ -147,7 +131,7 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
         ]
 
     first = compare_replicas(workload, pairings, settings.n_replicas, report, settings.n_threads)
-    others = [model.label for model in models[1:]] or [LOOKUP]
+    others = list(curves)[1:] or [LOOKUP]
     pairs = judged_pairs(first, candidate, [label for label in others if label != candidate])
     return with_more(first, workload, pairings, pairs, MARGIN_PP / 2.0, settings.max_replicas, report)
 
@@ -226,9 +210,8 @@ def score_partition(work: PartitionWork) -> tuple[float, float, int]:
     rows = read_rows(work.rows)
     test = known_at(rows, rows.decided_s >= work.test_from_s, None)
     bundle = load_bundle(work.bundle)
-    forest = CurveBuilder(bundle.schema, bundle.model).forest
-    features = bundle.schema.encoder.with_row(test.features, test.keys)
-    brier = BrierOverAges.of(table_of(bundle.schema, forest, features), test)
+    curves = ServedCurves(bundle, rows, int(bundle.schema.training.get("to_s", work.test_from_s)))
+    brier = BrierOverAges.of(curves.at(test.idx_row), test)
     return float(brier.added.sum()), float(brier.n_asked.sum()), len(test)
 
 
@@ -297,16 +280,14 @@ def write_candidate(folder: Path, ingested: Ingested, content_hash: str, feature
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A registered version to compare with: its bundle, and the trace's rows by its encoder.
+    """A registered version to compare with: its bundle's curves of the trace's rows by its encoder.
 
     is_in_accuracy, is_in_placement: whether these gates compare it.
     """
 
     label: str
     version: int
-    bundle: Bundle
-    builder: CurveBuilder
-    rows: FeatureRows
+    curves: ServedCurves
     is_in_accuracy: bool = True
     is_in_placement: bool = True
 
@@ -342,30 +323,28 @@ def load_rivals(store: Path, name: str, tracker: Tracker, features: Features) ->
         if isinstance(loaded, str):
             reasons.append(loaded)
         else:
-            bundle, rows = loaded
-            builder = CurveBuilder(bundle.schema, bundle.model)
-            versions.append(Rival(label, version, bundle, builder, rows, *roles))
+            versions.append(Rival(label, version, loaded, *roles))
     return Rivals(champion, tuple(versions), "; ".join(reasons), tuple(best.items()))
 
 
 def _load(store: Path, name: str, tracker: Tracker, features: Features,
-          version: int) -> tuple[Bundle, FeatureRows] | str:
-    """The version's bundle and the trace's rows by it; or why it cannot be compared."""
+          version: int) -> ServedCurves | str:
+    """The version's curves of the trace's rows; or why it cannot be compared."""
     try:
         with fetched(tracker, store, name, version) as folder:
             bundle = load_bundle(folder)
     except (BundleError, OSError) as error:
         return f"version {version} cannot be loaded: {error}"
-    if bundle.habits is not None:
-        return f"version {version} goes on learning from ends, and no later run replays that yet"
     encoder = bundle.schema.encoder
     missing = [column for column in encoder.columns() if column not in features.trace.requests]
     if missing:
         return f"version {version} reads the column {missing[0]!r}, which this trace lacks"
     try:
         if replace(encoder, lookup=None) == features.encoder:
-            return bundle, features.rows
-        rows = reread(features, replace(encoder, lookup=None))
-        return bundle, build_rows(features.trace, encoder) if rows is None else rows
+            rows = features.rows
+        else:
+            read = reread(features, replace(encoder, lookup=None))
+            rows = build_rows(features.trace, encoder) if read is None else read
+        return ServedCurves(bundle, rows, int(bundle.schema.training.get("to_s", 0)))
     except ValueError as error:  # a column of another type under the same name
         return f"version {version} does not read this trace: {error}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -69,8 +69,12 @@ class Events:
     owner_level: int
 
     @classmethod
-    def of_log(cls, log: EventLog, limit_place: int) -> Events:
-        """Of the whole trace. limit_place: index of the limit among the features, -1 = none."""
+    def of_log(cls, log: EventLog, limit_place: int, *, has_limit_level: bool | None = None,
+               known: Sequence[Mapping[int, int]] = ()) -> Events:
+        """Of the whole trace. limit_place: index of the limit among the features, -1 = none.
+
+        has_limit_level: None = if a row has a limit. known: of each level, code -> node that exists before.
+        """
         rows = log.rows
         begin_s = np.maximum(rows.decided_s, rows.begin_s)
         owners = [codes for codes, is_owner in zip(rows.keys, log.is_owner, strict=True) if is_owner]
@@ -78,7 +82,8 @@ class Events:
         return cls(rows.decided_s.astype(np.float64), rows.arrival_s.astype(np.float64),
                    np.maximum(rows.lifetime_s, 1).astype(np.float64),
                    np.maximum(begin_s - rows.arrival_s, 0).astype(np.float64), rows.is_event, limit_s,
-                   np.arange(len(rows)), *nodes_of(level_codes(owners, limit_s)), max(len(owners) - 1, 0) - 1)
+                   np.arange(len(rows)), *nodes_of(level_codes(owners, limit_s, has_limit_level), known),
+                   max(len(owners) - 1, 0) - 1)
 
     @classmethod
     def of_examples(cls, examples: Examples, settings: FitSettings, limit_place: int) -> Events:
@@ -104,9 +109,10 @@ class Events:
                                                           "limit_s", "idx_row", "nodes", "is_fresh")}
         return replace(self, **cut)
 
-    def replayed(self, axis: Axis, rules: HabitRules, is_asked: np.ndarray,
-                 weighing: Weighing | None = None) -> Replayed:
-        """The habits' answers for the rows asked for, and the counts at the end."""
+    def replayed(self, axis: Axis, rules: HabitRules, is_asked: np.ndarray, weighing: Weighing | None = None,
+                 start: tuple[np.ndarray, np.ndarray] | None = None) -> Replayed:
+        """The habits' answers for the rows asked for, and the counts at the end. start: counts and sums of the nodes
+        that exist before, as in `Replayed`."""
         n, n_levels = self.nodes.shape
         intervals = axis.intervals
         base = 1.0 / (1.0 + np.exp(-intervals.offsets))
@@ -119,6 +125,9 @@ class Events:
                           self.n_nodes, n_weighed, n - n_weighed)
         if weighing is not None:
             blend = blend._replace(model=weighing.model, is_weighed=weighing.is_weighed)
+        if start is not None:
+            for own, known in zip((habits.counts, blend.sums), start, strict=True):
+                own[:len(known)] = known
         hazards = np.empty((int(is_asked.sum()), len(base)), np.float32)
         weights = np.empty((len(hazards), blend.sums.shape[1]), np.float32)
         by_end = np.argsort(self.start_s + self.lifetime_s, kind="stable")
@@ -126,8 +135,8 @@ class Events:
                is_asked, hazards, weights)
         return Replayed(hazards, weights, habits.counts, blend.sums)
 
-    def replayed_rows(self, axis: Axis, rules: HabitRules, rows: Examples,
-                      weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def replayed_rows(self, axis: Axis, rules: HabitRules, rows: Examples, weighing: Weighing | None = None,
+                      start: tuple[np.ndarray, np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The same of examples' rows, in their order, float64; events after the last of them are left out."""
         at, _ = self.places(rows.idx_row)
         n_left_out = len(self.idx_row) - int(at.max()) - 1
@@ -135,9 +144,9 @@ class Events:
         is_asked[at] = True
         order = np.cumsum(is_asked)[at] - 1
         if weighing is not None:
-            n_weighed = len(weighing.is_weighed) - n_left_out
+            n_weighed = max(len(weighing.is_weighed) - n_left_out, 0)
             weighing = replace(weighing, model=weighing.model[:n_weighed], is_weighed=weighing.is_weighed[:n_weighed])
-        found = self.until(len(is_asked)).replayed(axis, rules, is_asked, weighing)
+        found = self.until(len(is_asked)).replayed(axis, rules, is_asked, weighing, start)
         return found.hazards[order].astype(np.float64), found.weights[order].astype(np.float64)
 
 
@@ -161,9 +170,10 @@ class Weighing:
     is_weighed: np.ndarray
 
 
-def level_codes(owners: list[np.ndarray], limit_s: np.ndarray) -> np.ndarray:
+def level_codes(owners: list[np.ndarray], limit_s: np.ndarray, has_limit_level: bool | None = None) -> np.ndarray:
     """Codes of each level below that of all, int64 (n, levels): each owner, with the coarser ones; the finest with
-    the limit; and with the whole shape. owners: int64 (n,) each, -1 = missing, coarse to fine, the shape's last."""
+    the limit; and with the whole shape. owners: int64 (n,) each, -1 = missing, coarse to fine, the shape's last.
+    has_limit_level: None = if a row has a limit."""
     if not owners:
         return np.empty((len(limit_s), 0), np.int64)
     levels: list[np.ndarray] = []
@@ -174,7 +184,7 @@ def level_codes(owners: list[np.ndarray], limit_s: np.ndarray) -> np.ndarray:
         code = joined_code(code, codes.astype(np.uint64))
         levels.append(np.where(is_known, code.astype(np.int64), -1))
     is_limited = (limit_s >= LIMIT_MIN_S) & (limit_s <= LIMIT_MAX_S)
-    if is_limited.any():
+    if is_limited.any() if has_limit_level is None else has_limit_level:
         whole_s = np.where(is_limited, limit_s, 0.0).astype(np.uint64)
         levels.append(np.where(is_known, joined_code(code, whole_s).astype(np.int64), -1))
     if len(owners) > 1:
@@ -183,16 +193,19 @@ def level_codes(owners: list[np.ndarray], limit_s: np.ndarray) -> np.ndarray:
     return np.column_stack(levels)
 
 
-def nodes_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, tuple[Mapping[int, int], ...]]:
+def nodes_of(codes: np.ndarray, known: Sequence[Mapping[int, int]] = ()) -> tuple[
+        np.ndarray, np.ndarray, int, tuple[Mapping[int, int], ...]]:
     """Nodes of each row, int64 (n, levels), -1 = none; whether each begins anew there, bool; the number of nodes; and
     the nodes of each level at the end, by code.
 
-    Each level has at most N_NODES_MAX; the one with the oldest last arrival makes room. Node 0 is of all.
+    Each level has at most N_NODES_MAX; the one with the oldest last arrival makes room. Node 0 is of all. known: of
+    each level, code -> node that exists before, the latest arrival last.
     """
-    nodes, is_fresh, n_nodes = np.full(codes.shape, -1, np.int64), np.zeros(codes.shape, bool), 1
+    nodes, is_fresh = np.full(codes.shape, -1, np.int64), np.zeros(codes.shape, bool)
+    n_nodes = 1 + sum(map(len, known))
     last_nodes = []
     for level in range(codes.shape[1]):
-        node_of: OrderedDict[int, int] = OrderedDict()
+        node_of = OrderedDict(known[level] if known else ())
         for row, code in enumerate(codes[:, level].tolist()):
             if code < 0:
                 continue

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from sojourn.serving.inputs import CLOCK_FEATURES, Encoder
 
 ARRIVAL = "arrival time"
 LOOKUP_ROW = "row of the lookup table"
+LATEST_ENDS = "latest ends"
+"""What the habits change, of a model that has them."""
 N_EXACT_MAX = 10
 """Up to this many groups, every coalition is computed (1,024); above, orders are drawn at random."""
 N_ORDERS = 64
@@ -55,6 +57,12 @@ class Attribution:
     base: float
     answer: float
     is_exact: bool
+
+    def with_last(self, name: str, median_s: float) -> Attribution:
+        """With another group, which makes the answer this median, in seconds."""
+        answer = math.log10(max(median_s, 1.0))
+        return replace(self, groups=(*self.groups, InputGroup(name, ())), answer=answer,
+                       effects=(*self.effects, answer - self.answer))
 
 
 def input_groups(encoder: Encoder) -> tuple[InputGroup, ...]:

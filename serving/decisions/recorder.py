@@ -24,7 +24,7 @@ import numpy as np
 from sojourn.serving.answers import Current, Served
 from sojourn.serving.bundle import load_bundle
 from sojourn.serving.checks import folder_path
-from sojourn.serving.curves import Curve, lifetime_class
+from sojourn.serving.curves import Curve, HazardCurve, lifetime_class
 from sojourn.serving.decisions.log_rows import (
     LOSSES,
     LOST_COUNTS,
@@ -42,7 +42,8 @@ from sojourn.serving.decisions.log_rows import (
     withdrawal_frame,
 )
 from sojourn.serving.errors import BundleError
-from sojourn.serving.live import Counters, LiveRequests
+from sojourn.serving.inputs import Parsed
+from sojourn.serving.live import N_RUNNING_MAX, Counters, LiveHabits, LiveRequests
 
 N_QUEUED_MAX = 20_000
 """The most decisions, ends and withdrawals in the queue; further ones are lost, and counted."""
@@ -177,8 +178,11 @@ class Recorder:
     def _prepare(self, items: list[tuple[int, Any]]) -> None:
         """Turn items of the queue into pending frames, with the shadow's answers."""
         decisions = [Decision._make(item) for kind, item in items if kind == _DECISION]
-        for group in _alike(decisions):
-            self._add_group(group)
+        if self._file is not None:
+            for group in _alike(decisions):
+                self._add(decision_frame(group, self._owner), group[0].served, len(group))
+        if self.shadow is not None:
+            self._add_shadow(self.shadow, items)
         if self._file is None:
             return
         ends = [item for kind, item in items if kind == _END]
@@ -192,15 +196,14 @@ class Recorder:
             times = {"from_s": int(losses.from_s), "to_s": int(losses.to_s)}
             self._add(Frame(LOSSES, dict(zip(LOST_COUNTS, losses.counts, strict=True)) | times, np.zeros((0, 0))))
 
-    def _add_group(self, group: list[Decision]) -> None:
-        if self._file is not None:
-            self._add(decision_frame(group, self._owner), group[0].served, len(group))
-        if self.shadow is not None:
-            self._add_shadow(self.shadow, group)
-
-    def _add_shadow(self, shadow: Shadow, group: list[Decision]) -> None:
+    def _add_shadow(self, shadow: Shadow, items: list[tuple[int, Any]]) -> None:
+        """Let the shadow answer decisions and learn of ends, in their order."""
         answered, champion_s, shadow_s, failed = [], [], [], 0
-        for idx, one in enumerate(group):
+        for idx, (kind, item) in enumerate(items):
+            if kind != _DECISION:
+                shadow.over(item[1], item[2:] if kind == _END else ())
+                continue
+            one = Decision._make(item)
             try:
                 curve = shadow.answer(one)
                 shadow_s.append(curve.remaining(0.0))
@@ -326,6 +329,7 @@ class Shadow:
         self.extra_columns = tuple(column for column in served.encoder.numbers
                                    if column not in champion.encoder.numbers)
         self._places: dict[str, list[tuple[bool, int]] | None] = {}  # by the champion's version
+        self._habits = None if served.habits is None else LiveHabits(served.schema, served.habits)
 
     def answer(self, one: Decision) -> Curve:
         """The shadow's curve of a request. ValueError if one of its extra columns holds no number,
@@ -339,7 +343,23 @@ class Shadow:
             numbers = self.served.encoder.parse(dict(zip(self.extra_columns, one.extra, strict=False))).numbers
             features = [features[place] if is_champions else numbers[place] for is_champions, place in places]
         self.served.encoder.set_row(features, one.admission.keys)
-        return self.served.builder.curve(features)
+        curve = self.served.builder.curve(features)
+        if self._habits is None or not isinstance(curve, HazardCurve):
+            return curve
+        numbers = tuple(features[:len(self.served.encoder.numbers)])
+        mixed, given = self._habits.answer(curve, Parsed(numbers, one.admission.keys, ()), one.now_s)
+        self._habits.follow(one.admission.number, given, one.admission.arrival_s, one.now_s)
+        if len(self._habits) > N_RUNNING_MAX:  # as in the predictor: their ends were not reported
+            self._habits.forget(self._habits.oldest)
+        return mixed
+
+    def over(self, number: int, times_s: Sequence[int]) -> None:
+        """Learn that a request ended (times_s: its end and its start), or was withdrawn (none)."""
+        if self._habits is not None:
+            if times_s:
+                self._habits.ended(number, *times_s)
+            else:
+                self._habits.forget(number)
 
     def _places_in(self, champion: Served) -> list[tuple[bool, int]] | None:
         """For each feature (True, index in the champion's features) or (False, index in the shadow's numbers).

@@ -69,14 +69,14 @@ class LiveHabits:
         blend_rules = BlendRules(*document_fields.numbers(fields["blend"], "blend", len(BlendRules._fields)))
         if not all(0.0 < value < math.inf for value in (*rules, *blend_rules)) or min(*rules[:3], *blend_rules[:2]) < 1:
             raise ValueError("rules and blend must be finite and above 0, and memories at least 1")
-        self._is_blended = fields["is_blended"] is True
+        self.is_blended = fields["is_blended"] is True
         names = document_fields.texts(fields["keys"], "keys", document_fields.N_KEYS_MAX)
         at = {key.name: idx for idx, key in enumerate(schema.encoder.history.keys)}
         self._owners = [at[name] for name in names]
         self._limit_place = schema.encoder.numbers.index(LIMIT) if LIMIT in schema.encoder.numbers else -1
-        self._has_limit_level = fields["has_limit_level"] is True and self._limit_place >= 0 and bool(names)
+        self.has_limit_level = fields["has_limit_level"] is True and self._limit_place >= 0 and bool(names)
         n_plain = max(len(names) - 1, min(len(names), 1))
-        self._n_levels = n_plain + self._has_limit_level + (len(names) > 1)
+        self._n_levels = n_plain + self.has_limit_level + (len(names) > 1)
         numbers = schema.numbers
         edges, shares, offsets = (np.array(values, np.float64)
                                   for values in (numbers.edges, numbers.shares, numbers.offsets))
@@ -126,9 +126,14 @@ class LiveHabits:
     def __len__(self) -> int:
         return len(self._place_of)
 
+    @property
+    def oldest(self) -> int:
+        """The number of the open request that was followed first."""
+        return next(iter(self._place_of))
+
     def meaning(self) -> list[np.ndarray]:
         """The numbers by which counts are read; those of another version or snapshot go on only if these are equal."""
-        flags = [*self._owners, self._has_limit_level, self._is_blended]
+        flags = [*self._owners, self.has_limit_level, self.is_blended]
         return [self.habits.edges, self.habits.shares, self.habits.rules, self.blend.rules,
                 self.blend.buckets.astype(np.float64), np.array(flags, np.float64)]
 
@@ -144,7 +149,7 @@ class LiveHabits:
             is_known = is_known and key is not None
             code = joined_code(code, key_code(key)) if key is not None else 0
             codes.append(code if is_known else -1)
-        if self._has_limit_level:
+        if self.has_limit_level:
             codes.append(joined_code(code, int(limit_s) if has_limit(limit_s) else 0) if is_known else -1)
         if len(owners) > 1:
             shape = owners[-1]
@@ -161,7 +166,7 @@ class LiveHabits:
         weights, numbers = np.empty(self._weights.shape[1], np.float32), _room(curve)
         given = Given(known, weights, limit_s if self._has_axis else math.nan, model, codes)
         _LOOPS.answer_by_habits(*self._parts, float(now_s), nodes, curve.numbers, given.limit_s, self._tail_s,
-                                self._is_blended, known, weights, model, numbers)
+                                self.is_blended, known, weights, model, numbers)
         return _like(curve, numbers), given
 
     def blended(self, curve: HazardCurve, given: Given) -> HazardCurve:
@@ -180,7 +185,7 @@ class LiveHabits:
         self._make_room()
         seen_s = -1.0 if self._waits else float(max(now_s - start_s, 0))
         _LOOPS.follow_by_habits(*self._parts, place, self._serial, float(start_s), given.limit_s, nodes, given.known,
-                                given.model, self._is_blended, seen_s)
+                                given.model, self.is_blended, seen_s)
 
     def given(self, number: int) -> Given | None:
         """What the habits gave an open request at its admission; None if it is not followed."""
@@ -238,6 +243,14 @@ class LiveHabits:
             "waits": np.array([self._waits], np.uint8),
         }  # fmt: skip
 
+    def nodes(self) -> tuple[Mapping[int, int], ...]:
+        """Of each level, code -> node, the latest arrival last."""
+        return tuple(self._nodes)
+
+    def counted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Counts of the nodes, float64 (S, J + K, 4), and sums of their losses, float64 (S, B, 2)."""
+        return self.habits.counts[:self._n_nodes], self.blend.sums[:self._n_nodes]
+
     def restore(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Continue from `to_arrays` of a snapshot; False if their meaning is another. ValueError if malformed."""
         meaning = checked_array(arrays, "meaning", np.float64)
@@ -265,7 +278,7 @@ class LiveHabits:
             ones.serial[place], ones.interval[place] = serial, interval
             ones.nodes[place] = nodes
             self.blend.model[place], self.blend.known[place] = rows["model"][idx], rows["known"][idx]
-            self._weights[place], self.blend.is_weighed[place] = rows["weights"][idx], self._is_blended
+            self._weights[place], self.blend.is_weighed[place] = rows["weights"][idx], self.is_blended
             if interval != formulas.UNTIMED:
                 upper_s = interval_end(interval, times[idx, 1], self.habits)[0]
                 if upper_s < math.inf:

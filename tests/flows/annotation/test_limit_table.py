@@ -45,7 +45,7 @@ def test_a_group_has_the_quantile_of_the_mixture() -> None:
 
 
 def test_a_group_of_one_curve_has_that_curves_quantile(learnt: Learnt, replayed: Replayed) -> None:
-    some = replayed.table(learnt.split.test.features[:40])
+    some = replayed.table(learnt.split.test.idx_row[:40])
     np.testing.assert_allclose(mixture_quantiles(some, np.arange(40), 0.9), some.quantile(0.9, 0.0), atol=1.0)
 
 

@@ -15,9 +15,11 @@ from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, def
 from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
-from sojourn.models.bundle_writer import write_bundle
+from sojourn.models.bundle_writer import table_of, write_bundle
+from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weighing
+from sojourn.models.served_curves import ServedCurves
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import HabitSection
 from sojourn.serving.c import c_source
@@ -99,6 +101,97 @@ def test_a_live_replay_gives_the_bits_of_training(made: Made) -> None:
         np.testing.assert_array_equal(given.weights, offline.weights[row])
         live.follow(row, given._replace(model=model[row]), int(rows.arrival_s[row]), max(now_s, rows.begin_s))
     assert len(live) > 20
+
+
+def _numbers(table: HazardTable, row: int) -> np.ndarray:
+    """A curve's numbers, as `HazardCurve.numbers` of a curve on the age alone has them."""
+    return np.concatenate([part[row] for part in (table.rates, table.cumulative, table.after, table.gaps)])
+
+
+def test_a_trace_is_answered_as_in_training(made: Made) -> None:
+    """`online` to the bit; `blend` but for the losses of the validation window, on which the model alone was judged."""
+    idx = made.split.test.idx_row
+    for name, model, most in (("online", made.online, 0.0), ("blend", made.blend, 0.25)):
+        curves = ServedCurves(load_bundle(made.folders[name]), made.rows, made.split.test_from_s)
+        served, learnt = curves.at(idx), model.curve_table(made.split.test)
+        for share in (0.1, 0.5, 0.9):
+            ratio = np.log10(served.quantile(share, 600.0) / learnt.quantile(share, 600.0))
+            assert np.median(np.abs(ratio)) <= most
+    with_forest = table_of(load_bundle(made.folders["blend"]).schema, curves.forest, made.rows.features[idx])
+    assert (with_forest.remaining(0.0) != served.remaining(0.0)).mean() > 0.9
+
+
+def test_a_later_trace_is_answered_as_by_a_predictor(made: Made) -> None:
+    """The counts go on from the bundle's, and each request is answered as by a predictor at its moment.
+
+    A predictor blends the rates of a curve, a table its hazards: their last bits may differ.
+    """
+    bundle = load_bundle(made.folders["blend"])
+    later = made.trace.requests.iloc[:400].copy()
+    moved_s = made.trace.horizon_s - int(later["arrival_s"].min()) + 60
+    for column in ("arrival_s", "departure_s"):
+        later[column] = later[column] + moved_s
+    trace = Trace(later, int(later["departure_s"].max()) + 1, made.trace.roles)
+    rows = build_rows(trace, bundle.schema.encoder, bundle.history)
+    table = ServedCurves(bundle, rows, goes_on=True).at(np.arange(len(rows)))
+    assert isinstance(table, HazardTable)
+    predictor = Predictor.load(made.folders["blend"])
+    requests = later[list(made.encoder.columns())].astype(object).to_dict("records")
+    events = sorted([(int(end_s), 0, row) for row, end_s in enumerate(rows.arrival_s + rows.lifetime_s)
+                     if rows.is_event[row]] + [(int(at_s), 1, row) for row, at_s in enumerate(rows.decided_s)])
+    ids = {}
+    for now_s, kind, row in events:
+        if kind == 0:
+            predictor.ended(ids.pop(row), now_s)
+            continue
+        request = {str(name): value for name, value in requests[rows.idx_request[row]].items() if value == value}
+        vm = predictor.admit(request, now_s)
+        assert isinstance(vm.curve, HazardCurve) and vm.id is not None
+        np.testing.assert_allclose(_numbers(table, row), vm.curve.numbers[:table.rates.shape[1] * 4], rtol=1e-9)
+        assert table.take(np.array([row])).quantile(0.5, 600.0)[0] == vm.quantile(0.5, 600.0)
+        ids[row] = vm.id
+
+
+def test_the_future_changes_no_curve_of_a_trace(made: Made) -> None:
+    """All that ends after a cut ends at another time, and no curve of an earlier decision changes."""
+    rows, cut_s = made.rows, int(np.quantile(made.rows.decided_s, 0.8))
+    rng = np.random.default_rng(1)
+    is_later = rows.arrival_s + rows.lifetime_s > cut_s
+    other_s = np.maximum(cut_s - rows.arrival_s, 0) + rng.integers(1, 100_000, len(rows))
+    changed = replace(rows, lifetime_s=np.where(is_later, other_s, rows.lifetime_s))
+    bundle, is_early = load_bundle(made.folders["blend"]), rows.decided_s <= cut_s
+    tables = [ServedCurves(bundle, each).at(is_early) for each in (rows, changed)]
+    np.testing.assert_array_equal(tables[0].quantile(0.5, 60.0), tables[1].quantile(0.5, 60.0))
+    late = [ServedCurves(bundle, each).at(~is_early).quantile(0.5, 60.0) for each in (rows, changed)]
+    assert (late[0] != late[1]).any()
+
+
+def test_an_explanation_adds_up_with_the_latest_ends(made: Made) -> None:
+    predictor = Predictor.load(made.folders["blend"])
+    _admit_all(made, predictor, 0, 60)
+    vm = predictor.predict(made.requests[0], made.trace.horizon_s + 9_000)
+    found = predictor.explain(vm)
+    assert found.groups[-1].name == "latest ends" and found.effects[-1] != 0.0
+    assert found.base + sum(found.effects) == pytest.approx(math.log10(vm.quantile(0.5, 0.0)))
+    assert found.answer == math.log10(vm.quantile(0.5, 0.0))
+
+
+def test_a_shadow_learns_from_the_ends_that_the_champion_is_told(made: Made) -> None:
+    """It gives the answers of a predictor of its own."""
+    champion = Predictor.load(made.folders["online"], shadow=made.folders["blend"])
+    other = Predictor.load(made.folders["blend"])
+    recorder = champion._decisions.recorder
+    assert recorder is not None and recorder.shadow is not None
+    for predictor in (champion, other):
+        ids = _admit_all(made, predictor, 0, 150)
+        predictor.withdraw(ids[-1])
+    assert champion.flush_decisions()
+    assert champion.counters["shadow_errors"] == 0
+    habits = recorder.shadow._habits
+    assert habits is not None and other._open.habits is not None
+    np.testing.assert_array_equal(habits.counted()[0], other._open.habits.counted()[0])
+    np.testing.assert_array_equal(habits.counted()[1], other._open.habits.counted()[1])
+    assert len(habits) == len(other.running())
 
 
 def _admit_all(made: Made, predictor: Predictor, start: int, n: int) -> list[str]:
@@ -203,7 +296,7 @@ def test_requests_that_wait_after_their_admission_count_from_their_begin(made: M
 
 def test_limits_that_are_none_have_a_key_of_their_own(made: Made) -> None:
     live = _empty(made, "blend", BlendRules())
-    live._limit_place, live._has_limit_level = 0, True
+    live._limit_place, live.has_limit_level = 0, True
     keys = made.encoder.parse(made.requests[0]).keys
     codes = {limit_s: live.codes(keys, limit_s) for limit_s in (3_600.0, 7_200.0, 0.0, -5.0, 1e12, math.inf)}
     at = len(live._owners) - 1
