@@ -139,7 +139,7 @@ def test_a_later_trace_is_answered_as_by_a_predictor(made: Made) -> None:
     requests = later[list(made.encoder.columns())].astype(object).to_dict("records")
     events = sorted([(int(end_s), 0, row) for row, end_s in enumerate(rows.arrival_s + rows.lifetime_s)
                      if rows.is_event[row]] + [(int(at_s), 1, row) for row, at_s in enumerate(rows.decided_s)])
-    ids = {}
+    ids: dict[int, str] = {}
     for now_s, kind, row in events:
         if kind == 0:
             predictor.ended(ids.pop(row), now_s)
