@@ -13,7 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from sojourn.models.lifetime._kernels import replay
 from sojourn.models.lifetime.contract import EventLog, Exported, ExportedHabits, Family, FitSettings
 from sojourn.models.lifetime.hazard import HazardModel, buckets_of
 from sojourn.models.lifetime.intervals import Axis, limit_place_of
-from sojourn.models.measures import BrierOverAges
+from sojourn.models.measures import BrierOverAges, coverage_90, limits_of
 from sojourn.serving.curves.habit_kernels import (
     N_NODES_MAX,
     BlendRules,
@@ -282,7 +282,7 @@ class OnlineModel:
 
 
 ONLINE = Family(OnlineModel, "hazards counted over nested keys (owner, limit, shape) as requests run and end; no fit",
-                "whole distribution", complexity=3, is_baseline=True)
+                "whole distribution", complexity=3, trained="by default", is_baseline=True)
 
 
 def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> HabitRules:
@@ -315,6 +315,25 @@ def _joined(first: Examples, second: Examples) -> Examples:
 
 PRIORS = (1.0, 10.0, 100.0)
 """Weights of the overall weight beside an owner's, to choose from on the validation window."""
+FAST_PRIORS = (2.0, 4.0, 8.0, 16.0, 32.0)
+"""`HabitRules.fast_prior` in a blend, to choose from there: few counts make sharp curves, which cover too little."""
+CLOSE = 1.02
+"""A Brier score of at most so many times the best is about as good; of these the best covered is taken."""
+_COVERED_ENDS_MIN = 50
+
+
+class _Trial(NamedTuple):
+    """Constants of a blend, its curves of the validation rows and their Brier score over ages."""
+
+    habit_rules: HabitRules
+    rules: BlendRules
+    table: HazardTable
+    score: float
+
+    def miss(self, rows: Examples, limit_s: np.ndarray | None) -> float:
+        """By how much the coverage of the 90 % quantile misses .9, at creation or at 1 h: the larger; 0 if unknown."""
+        shares = [coverage_90(self.table, rows, age_s, limit_s, _COVERED_ENDS_MIN) for age_s in (0, 3_600)]
+        return max((abs(share - 0.9) for share in shares if share is not None), default=0.0)
 
 
 class BlendModel:
@@ -330,6 +349,7 @@ class BlendModel:
     hazard_: HazardModel
     online_: OnlineModel
     rules_: BlendRules
+    habit_rules_: HabitRules
     hazards_: np.ndarray
     weights_: np.ndarray
     exported_: ExportedHabits | None
@@ -348,7 +368,7 @@ class BlendModel:
             later = _later(settings.log, past)
             predicted.append((later, self.hazard_.hazards(later)))
         events = self.online_.events_
-        axis, rules = self.online_.axis_, self.online_.rules_
+        axis, rules = self.online_.axis_, self.habit_rules_
         found = events.replayed(axis, rules, np.ones(len(events.idx_row), bool),
                                 _weighing(self.rules_, events, predicted))
         self.hazards_, self.weights_ = found.hazards, found.weights
@@ -359,15 +379,22 @@ class BlendModel:
         axis, online = self.online_.validation_axis_, self.online_
         events = (online.events_ if settings.log is not None else
                   Events.of_examples(_joined(train, valid), settings, _limit_feature(settings)))
-        best = math.inf
-        for prior in PRIORS:
-            rules = BlendRules(prior=prior)
-            known, weights = events.replayed_rows(axis, online.rules_, valid,
+
+        def trial(habit_rules: HabitRules, rules: BlendRules) -> _Trial:
+            known, weights = events.replayed_rows(axis, habit_rules, valid,
                                                   _weighing(rules, events, [(valid, of_valid)]))
             table = axis.table(mixed(of_valid, known, weights, axis), valid)
-            score = BrierOverAges.of(table, valid).score()
-            if prior == PRIORS[0] or score < best:
-                self.rules_, self.validation_table_, best = rules, table, score
+            return _Trial(habit_rules, rules, table, BrierOverAges.of(table, valid).score())
+
+        trials = [trial(online.rules_._replace(fast_prior=value), BlendRules()) for value in FAST_PRIORS]
+        least = min(one.score for one in trials)
+        limit_s = limits_of(valid, settings.names)
+        best = min((one for one in trials if not one.score > CLOSE * least),
+                   key=lambda one: (one.miss(valid, limit_s), one.score))
+        for prior in PRIORS:
+            other = best if prior == best.rules.prior else trial(best.habit_rules, BlendRules(prior=prior))
+            best = other if other.score < best.score else best
+        self.habit_rules_, self.rules_, self.validation_table_, _ = best
 
     def curve_table(self, rows: Examples) -> HazardTable:
         axis = self.online_.axis_
@@ -385,7 +412,7 @@ class BlendModel:
 
 
 BLEND = Family(BlendModel, "`hazard` and `online`, weighted by both families' latest losses at each owner",
-               "whole distribution", complexity=6)
+               "whole distribution", complexity=6, trained="by default")
 
 
 def mixed(of_model: np.ndarray, of_habits: np.ndarray, weights: np.ndarray, axis: Axis) -> np.ndarray:

@@ -238,13 +238,19 @@ def fill_weights(blend: Blend, nodes: Any, weights: Any) -> None:
 
 
 @register_jitable
+def is_before(due_s: float, serial: int, other_s: float, other: int) -> bool:
+    """Whether an edge comes before another one; at one moment by admission, so that a restored heap has this order."""
+    return due_s < other_s or (due_s == other_s and serial <= other)
+
+
+@register_jitable
 def push_due(ones: OpenOnes, due_s: float, place: int, serial: int) -> None:
     """Put a request's next edge into the heap."""
     at = ones.size[0]
     ones.size[0] += 1
     while at > 0:
         above = (at - 1) // 2
-        if ones.due_s[above] <= due_s:
+        if is_before(ones.due_s[above], ones.due_serial[above], due_s, serial):
             break
         ones.due_s[at], ones.due_place[at] = ones.due_s[above], ones.due_place[above]
         ones.due_serial[at] = ones.due_serial[above]
@@ -262,9 +268,10 @@ def pop_due(ones: OpenOnes) -> None:
         below = 2 * at + 1
         if below >= n:
             break
-        if below + 1 < n and ones.due_s[below + 1] < ones.due_s[below]:
+        if below + 1 < n and is_before(ones.due_s[below + 1], ones.due_serial[below + 1], ones.due_s[below],
+                                       ones.due_serial[below]):
             below += 1
-        if due_s <= ones.due_s[below]:
+        if is_before(due_s, serial, ones.due_s[below], ones.due_serial[below]):
             break
         ones.due_s[at], ones.due_place[at] = ones.due_s[below], ones.due_place[below]
         ones.due_serial[at] = ones.due_serial[below]
