@@ -23,7 +23,7 @@ from sojourn.models.lifetime._kernels import replay
 from sojourn.models.lifetime.contract import EventLog, Exported, ExportedHabits, Family, FitSettings
 from sojourn.models.lifetime.hazard import HazardModel, buckets_of
 from sojourn.models.lifetime.intervals import Axis, limit_place_of
-from sojourn.models.measures import BrierOverAges, coverage_90, limits_of
+from sojourn.models.measures import BrierOverAges
 from sojourn.serving.curves.habit_kernels import (
     N_NODES_MAX,
     BlendRules,
@@ -316,10 +316,7 @@ def _joined(first: Examples, second: Examples) -> Examples:
 PRIORS = (1.0, 10.0, 100.0)
 """Weights of the overall weight beside an owner's, to choose from on the validation window."""
 FAST_PRIORS = (2.0, 4.0, 8.0, 16.0, 32.0)
-"""`HabitRules.fast_prior` in a blend, to choose from there: few counts make sharp curves, which cover too little."""
-CLOSE = 1.02
-"""A Brier score of at most so many times the best is about as good; of these the best covered is taken."""
-_COVERED_ENDS_MIN = 50
+"""`HabitRules.fast_prior` in a blend, to choose from there: beside a model the last ends often count for less."""
 
 
 class _Trial(NamedTuple):
@@ -329,11 +326,6 @@ class _Trial(NamedTuple):
     rules: BlendRules
     table: HazardTable
     score: float
-
-    def miss(self, rows: Examples, limit_s: np.ndarray | None) -> float:
-        """By how much the coverage of the 90 % quantile misses .9, at creation or at 1 h: the larger; 0 if unknown."""
-        shares = [coverage_90(self.table, rows, age_s, limit_s, _COVERED_ENDS_MIN) for age_s in (0, 3_600)]
-        return max((abs(share - 0.9) for share in shares if share is not None), default=0.0)
 
 
 class BlendModel:
@@ -386,11 +378,11 @@ class BlendModel:
             table = axis.table(mixed(of_valid, known, weights, axis), valid)
             return _Trial(habit_rules, rules, table, BrierOverAges.of(table, valid).score())
 
-        trials = [trial(online.rules_._replace(fast_prior=value), BlendRules()) for value in FAST_PRIORS]
-        least = min(one.score for one in trials)
-        limit_s = limits_of(valid, settings.names)
-        best = min((one for one in trials if not one.score > CLOSE * least),
-                   key=lambda one: (one.miss(valid, limit_s), one.score))
+        best = trial(online.rules_, BlendRules())
+        for value in FAST_PRIORS:
+            other = best if value == best.habit_rules.fast_prior else trial(
+                best.habit_rules._replace(fast_prior=value), best.rules)
+            best = other if other.score < best.score else best
         for prior in PRIORS:
             other = best if prior == best.rules.prior else trial(best.habit_rules, BlendRules(prior=prior))
             best = other if other.score < best.score else best
