@@ -403,13 +403,6 @@ class Bundle:
     refresh: RefreshModel | None = None
     habits: HabitSection | None = None
 
-    def as_forest(self, reader: str) -> Bundle:
-        """The bundle, for a reader that knows the forest alone; BundleError naming it if habits change the curves."""
-        if self.habits is not None:
-            raise BundleError(f"schema.json: a bundle for {reader} must be a forest alone, got one whose curves are "
-                              "mixed with habits, which go on learning")
-        return self
-
 
 def example_bundle() -> Path:
     """The folder of a small model that is installed with Sojourn, to try `Predictor` before anything is trained.

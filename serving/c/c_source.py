@@ -19,6 +19,7 @@ import numpy as np
 from sojourn.publishing import whole_file
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.c import _c_text
+from sojourn.serving.c._c_habits import habit_texts
 from sojourn.serving.curves import CLASS_BOUNDS_S, LONGEST_S, N_STEPS_MAX
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import MEMBER, ZERO, Forest, check_stepwise, read_forest
@@ -71,7 +72,7 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     checked_name(name)
     if not re.fullmatch("[0-9a-f]{12}", bundle.version):
         raise BundleError(f"version must be 12 hexadecimal digits, got {bundle.version!r}")
-    schema = bundle.as_forest("C").schema
+    schema = bundle.schema
     forest = read_forest(bundle.model, schema.n_features)
     kind = schema.curves
     if kind.is_varying:
@@ -103,10 +104,10 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     lookup = schema.numbers.lookup
     texts["lookup_row"] = "" if lookup is None else _c_text.LOOKUP_ROW.substitute(place=lookup.place)
     texts["lookup_mixed"] = "" if lookup is None else _c_text.LOOKUP_MIXED
-    lookup_texts = _lookup_texts(schema.encoder, name)
-    texts |= lookup_texts
+    texts |= _lookup_texts(schema.encoder, name) | habit_texts(bundle, name, _table, _constant)
     texts["curve_fields"] = code.fields.substitute(texts)
-    texts["kind_code"] = "\n".join(part.substitute(texts) for part in code.parts) + lookup_texts["lookup_code"]
+    parts = "\n".join(part.substitute(texts) for part in code.parts)
+    texts["kind_code"] = f"{parts}{texts['lookup_code']}{texts['habits_code']}"
     return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
 
 

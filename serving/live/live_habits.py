@@ -72,9 +72,9 @@ class LiveHabits:
         self.is_blended = fields["is_blended"] is True
         names = document_fields.texts(fields["keys"], "keys", document_fields.N_KEYS_MAX)
         at = {key.name: idx for idx, key in enumerate(schema.encoder.history.keys)}
-        self._owners = [at[name] for name in names]
-        self._limit_place = schema.encoder.numbers.index(LIMIT) if LIMIT in schema.encoder.numbers else -1
-        self.has_limit_level = fields["has_limit_level"] is True and self._limit_place >= 0 and bool(names)
+        self.owners = [at[name] for name in names]
+        self.limit_place = schema.encoder.numbers.index(LIMIT) if LIMIT in schema.encoder.numbers else -1
+        self.has_limit_level = fields["has_limit_level"] is True and self.limit_place >= 0 and bool(names)
         n_plain = max(len(names) - 1, min(len(names), 1))
         self._n_levels = n_plain + self.has_limit_level + (len(names) > 1)
         numbers = schema.numbers
@@ -133,7 +133,7 @@ class LiveHabits:
 
     def meaning(self) -> list[np.ndarray]:
         """The numbers by which counts are read; those of another version or snapshot go on only if these are equal."""
-        flags = [*self._owners, self.has_limit_level, self.is_blended]
+        flags = [*self.owners, self.has_limit_level, self.is_blended]
         return [self.habits.edges, self.habits.shares, self.habits.rules, self.blend.rules,
                 self.blend.buckets.astype(np.float64), np.array(flags, np.float64)]
 
@@ -144,7 +144,7 @@ class LiveHabits:
     def codes(self, keys: tuple[tuple[str, ...] | None, ...], limit_s: float) -> tuple[int, ...]:
         """The code of a request's key at each level, -1 = none. keys: its history keys."""
         code, is_known, codes = 0, True, []
-        owners = [keys[idx] for idx in self._owners]
+        owners = [keys[idx] for idx in self.owners]
         for key in owners[:-1] if len(owners) > 1 else owners:
             is_known = is_known and key is not None
             code = joined_code(code, key_code(key)) if key is not None else 0
@@ -158,7 +158,7 @@ class LiveHabits:
 
     def answer(self, curve: HazardCurve, parsed: Parsed, now_s: int) -> tuple[HazardCurve, Given]:
         """The model's curve with the habits of now, and what they gave."""
-        limit_s = parsed.numbers[self._limit_place] if self._limit_place >= 0 else math.nan
+        limit_s = parsed.numbers[self.limit_place] if self.limit_place >= 0 else math.nan
         codes = self._codes(parsed.keys, limit_s if limit_s == limit_s else 0.0)
         nodes = np.array([nodes_of.get(code, -1) for nodes_of, code in zip(self._nodes, codes, strict=True)], np.int64)
         n_intervals = len(self.habits.base)

@@ -229,7 +229,7 @@ def test_the_header_is_cpp_too(made: Made, tmp_path: Path, kind: str) -> None:
 
 
 def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    example, _ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "main.c").write_text(example)
     bundle = load_bundle(made.folders["hazard"])
     model = c_source(bundle).write(tmp_path)[1]

@@ -22,7 +22,6 @@ from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weig
 from sojourn.models.served_curves import ServedCurves
 from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.bundle import HabitSection
-from sojourn.serving.c import c_source
 from sojourn.serving.curves import HazardCurve
 from sojourn.serving.curves.habit_kernels import BlendRules
 from sojourn.serving.inputs import HistoryState
@@ -296,10 +295,10 @@ def test_requests_that_wait_after_their_admission_count_from_their_begin(made: M
 
 def test_limits_that_are_none_have_a_key_of_their_own(made: Made) -> None:
     live = _empty(made, "blend", BlendRules())
-    live._limit_place, live.has_limit_level = 0, True
+    live.limit_place, live.has_limit_level = 0, True
     keys = made.encoder.parse(made.requests[0]).keys
     codes = {limit_s: live.codes(keys, limit_s) for limit_s in (3_600.0, 7_200.0, 0.0, -5.0, 1e12, math.inf)}
-    at = len(live._owners) - 1
+    at = len(live.owners) - 1
     assert codes[3_600.0][at] != codes[7_200.0][at] != codes[0.0][at]
     assert codes[0.0] == codes[-5.0] == codes[1e12] == codes[math.inf] == live.codes(keys, math.nan)
 
@@ -331,11 +330,6 @@ def test_the_bundle_says_what_it_is_mixed_with_and_stays_small(made: Made) -> No
     assert (made.folders["blend"] / "history.npz").stat().st_size < 1_500_000
     predictor = Predictor.load(made.folders["blend"], recalibrate=True)
     assert predictor.info()["recalibration"].startswith("off: the version's curves are mixed")
-
-
-def test_c_of_such_a_bundle_is_refused(made: Made) -> None:
-    with pytest.raises(BundleError, match="must be a forest alone, got one whose curves are mixed with habits"):
-        c_source(load_bundle(made.folders["blend"]))
 
 
 def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +365,7 @@ def test_plain_python_gives_the_same_curves(made: Made, monkeypatch: pytest.Monk
     for request, curve in zip(made.requests[:10], expected, strict=True):
         other = plain.predict(request, made.trace.horizon_s + 9_000).curve
         assert isinstance(other, HazardCurve) and isinstance(curve, HazardCurve)
-        np.testing.assert_allclose(other.numbers, curve.numbers, rtol=1e-6)
+        np.testing.assert_allclose(other.numbers, curve.numbers, rtol=1e-5)
 
 
 @pytest.mark.slow
