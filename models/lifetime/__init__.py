@@ -24,6 +24,7 @@ from sojourn.models.lifetime.intervals import limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
 from sojourn.models.lifetime.online import BLEND, ONLINE
 from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
+from sojourn.models.lifetime.rivals import FOREST_LEAVES, LAST_TWO, MEDIAN_16
 from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
 __all__ = [
@@ -49,6 +50,9 @@ LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
     "lava-classes": LAVA,
     "online": ONLINE,
     "blend": BLEND,
+    "last-two": LAST_TWO,
+    "median-16": MEDIAN_16,
+    "forest-leaves": FOREST_LEAVES,
 })
 """Name in configs, MLflow and figures -> family, in the order of tables; add a new one last."""
 
