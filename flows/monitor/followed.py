@@ -14,12 +14,17 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from sojourn.features.split import Examples
+from sojourn.features.creation import FeatureRows
+from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
 from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
-from sojourn.models.measures import coarsest_owner
+from sojourn.models.lifetime import EventLog
+from sojourn.models.lifetime.intervals import Axis
+from sojourn.models.lifetime.online import Events
+from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, standard_error
+from sojourn.serving.curves.habit_kernels import HabitRules
 from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel, Loss
-from sojourn.serving.inputs import HISTORY_OF, WEEK_S
+from sojourn.serving.inputs import DAY_S, HISTORY_OF, WEEK_S
 
 COUNTS: Mapping[str, str] = {
     "decisions": "decisions in the log",
@@ -412,3 +417,75 @@ def heard_to_s(log: DecisionLog, session: np.ndarray, now_s: np.ndarray, handles
         whole[idx] = max(min([taken_lost_s.get(handle, np.inf), *lost]), now_s[idx])
         heard[idx] = min(max(own.clock_s, taken_s.get(handle, -np.inf)), whole[idx], as_of_s)
     return heard, whole
+
+
+N_DRAWS = 200
+LAG_DAYS, LAG_ENDS_MIN, LAG_ERRORS, LAG_SHARE = 28, 300, 3.0, 0.02
+"""A version lags if counts are better on its decisions of so many days, with so many ends, by more than so many
+standard errors and this share of its score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Brier scores over ages of one version's latest decisions: as served, and by `online` counts of what was decided
+    before each, without a fit. error: of the difference, over drawn days, since one owner's change of habit counts,
+    too. n_ends: of the judged decisions."""
+
+    version: str
+    served: float
+    online: float
+    error: float
+    n_ends: int
+
+    @property
+    def is_lagging(self) -> bool:
+        """Whether a retraining is due."""
+        gain = self.served - self.online
+        return gain > LAG_ERRORS * self.error and gain > LAG_SHARE * self.served
+
+    def text(self) -> str:
+        """The finding as a sentence.
+
+        >>> Lag("1a2b", 0.12, 0.10, 0.004, 900).text()[:71]
+        'Retrain now: counts of the latest ends are better than version 1a2b by '
+        """
+        gain = self.served - self.online
+        of = (f"{abs(gain):.4f} +- {self.error:.4f} (Brier over ages, {self.served:.4f} served, on its last "
+              f"{self.n_ends:,} ends)")
+        if self.is_lagging:
+            return f"Retrain now: counts of the latest ends are better than version {self.version} by {of}."
+        how = "better" if gain > 0.0 else "worse"
+        return f"Version {self.version} does not lag: counts of the latest ends are {how} by {of}."
+
+
+def lag_of(followed: Followed, as_of_s: int, seed: int = 0) -> Lag | None:
+    """Whether the version that answered last is behind plain counts of what ended before each of its decisions.
+
+    The counts begin with the log. Their intervals and their first hazards come from decisions before the judged ones,
+    as they were known then. None if too few of these, or of the judged ones, have ended.
+    """
+    decided_s = np.where(followed.watch_s > followed.begin_s, followed.watch_s, followed.arrival_s)
+    order = np.argsort(decided_s, kind="stable")
+    begin_s, end_s = followed.begin_s[order], followed.end_s[order]
+    rows = FeatureRows(np.zeros((len(order), 0)), (), (followed.owner[order],), ("owner",), decided_s[order], begin_s,
+                       np.maximum(end_s - begin_s, 1), followed.is_event[order], order)
+    places = followed.table.table[order]
+    version = followed.models[int(places[-1])].version
+    is_last = np.array([model.version == version for model in followed.models])[places]
+    is_judged = is_last & (rows.decided_s >= as_of_s - LAG_DAYS * DAY_S)
+    judged = known_at(rows, is_judged, None)
+    n_ends = int(judged.is_event.sum())
+    if n_ends < LAG_ENDS_MIN:
+        return None
+    from_s = int(rows.decided_s[is_judged].min())
+    before = known_at(rows, rows.decided_s < from_s, from_s)
+    if int(before.is_event.sum()) < LAG_ENDS_MIN:
+        return None
+    axis = Axis.fit(before, -1)
+    events = Events.of_log(EventLog(rows, (True,)), -1)
+    counted = axis.table(events.replayed_rows(axis, HabitRules(), judged)[0], judged)
+    served, online = (BrierOverAges.of(table, judged)
+                      for table in (followed.table.take(order[judged.idx_row]), counted))
+    draws = OwnerDraws(rows.decided_s[judged.idx_row] // DAY_S, N_DRAWS, seed=seed)
+    gains = np.array([served.score(weight) - online.score(weight) for weight in draws])
+    return Lag(version, served.score(), online.score(), standard_error(gains, draws.n_units), n_ends)

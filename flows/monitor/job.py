@@ -15,7 +15,7 @@ from typing import Any
 
 from sojourn import __version__
 from sojourn.flows.console import console, stage
-from sojourn.flows.monitor.followed import Followed, Outcome, follow, traced_outcomes
+from sojourn.flows.monitor.followed import Followed, Lag, Outcome, follow, lag_of, traced_outcomes
 from sojourn.flows.monitor.weeks import (
     Alarm,
     Clock,
@@ -46,12 +46,13 @@ FORMAT_VERSION = 1
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 N_TRIES_MAX = 2
 """The most tries of an interrupted action."""
-ALARM, FOLLOW_UP, AGE = "alarm", "follow-up", "age"
-"""Reasons of an action: an alarm, some days after one, or an old model."""
+ALARM, FOLLOW_UP, AGE, LAG = "alarm", "follow-up", "age", "lag"
+"""Reasons of an action: an alarm, some days after one, an old model, or one that counts of the latest ends beat."""
 N_VERSION_DIGITS = 12
 EVENT = "sojourn.monitor.alarm"
 _REASONS = {FOLLOW_UP: "This check starts a retrain some days after an alarm, when more is known of what changed.",
-            AGE: "This check starts a retrain because the data of the model in force ended long ago."}
+            AGE: "This check starts a retrain because the data of the model in force ended long ago.",
+            LAG: "This check starts a retrain because the model lags behind the latest ends."}
 _THRESHOLD_S = 3_600
 """The threshold of "long-lived" if no version has one."""
 
@@ -61,7 +62,8 @@ class ActedAlarm:
     """One action on an alarm, or another retraining. day: of the alarm, or the due day; action: in
     words; state: begun, done or failed.
 
-    n_before: alarms of earlier days in the same check. reason: alarm, follow-up or age.
+    n_before: alarms of earlier days in the same check. reason: alarm, follow-up, age or lag.
+    version: that lags, since a lag has one action a version.
     """
 
     day: int
@@ -71,6 +73,7 @@ class ActedAlarm:
     note: str = ""
     n_before: int = 0
     reason: str = ALARM
+    version: str = ""
 
 
 def monitor_folder(store: Path, name: str) -> Path:
@@ -98,7 +101,8 @@ def read_record(folder: Path) -> list[ActedAlarm]:
         if document["format_version"] != FORMAT_VERSION:
             raise ValueError(f"format_version {document['format_version']!r}")
         return [ActedAlarm(int(one["day"]), str(one["action"]), str(one["state"]), int(one["n_tries"]),
-                           str(one["note"]), int(one.get("n_before", 0)), str(one.get("reason", ALARM)))
+                           str(one["note"]), int(one.get("n_before", 0)), str(one.get("reason", ALARM)),
+                           str(one.get("version", "")))
                 for one in document["alarms"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{RECORD} in {str(folder)!r} must be a record of alarms, got {error}") from error
@@ -160,6 +164,22 @@ def to_renew(acted: list[ActedAlarm], max_age_days: int, trained_day: int, now_d
     return ActedAlarm(now_day, "", BEGUN, 1, reason=AGE) if now_day - last_day >= max_age_days else None
 
 
+def to_catch_up(acted: list[ActedAlarm], version: str, refractory_days: int, now_day: int) -> ActedAlarm | None:
+    """The record of a retraining that is due because a version lags; None if it had its action, or another one began
+    within the refractory time.
+
+    >>> done = [ActedAlarm(100, "retrain", DONE, 1, reason=LAG, version="1a2b")]
+    >>> to_catch_up(done, "1a2b", 14, 200), to_catch_up(done, "3c4d", 14, 110), to_catch_up(done, "3c4d", 14, 115).day
+    (None, None, 115)
+    """
+    of_version = [one for one in acted if one.reason == LAG and one.version == version]
+    if of_version:
+        return _again(of_version[-1])
+    if acted and now_day - acted[-1].day < refractory_days:
+        return None
+    return ActedAlarm(now_day, "", BEGUN, 1, reason=LAG, version=version)
+
+
 def _again(last: ActedAlarm) -> ActedAlarm | None:
     """A second try of an interrupted action; None after that."""
     if last.state != BEGUN or last.n_tries >= N_TRIES_MAX:
@@ -198,19 +218,21 @@ def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
             check = check_drift(followed, as_of_s, config.detector)
             weeks = weeks_of(followed, None if check is None else check.exits, as_of_s, _threshold_s(config, followed),
                              config.seed)
+            lag = lag_of(followed, as_of_s, config.seed)
         acted = read_record(folder)
         clock = clock_text(followed.models[-1].is_dated)
         last = check.alarms[-1] if check is not None and check.alarms else None
         answer = "" if last is None else _answer(tracker, config, log, last)
-        due = _due(config, None if answer else check, acted, as_of_s, _trained_day(followed))
+        due = _due(config, None if answer else check, acted, as_of_s, _trained_day(followed), lag)
         is_fresh = last is not None and as_of_s // DAY_S - last.day <= config.refractory_days
         advice = _advice(config, due, acted, answer, is_fresh, clock)
         tags = {"kind": "monitor", "model": config.model_name, "code_version": __version__, "as_of_s": str(as_of_s),
                 "alarm": "none" if check is None or not check.alarms else str(check.alarms[-1].day)}
         with tracker.run(f"monitor {config.model_name} {as_of_s}", tags) as run:
             with stage("report"):
-                page = _page(config, weeks, check, followed, as_of_s, advice, due, clock)
-                _log_check(tracker, run, config, weeks, check, followed, page)
+                lines = [*verdict(check, weeks, advice, clock), *([] if lag is None else [lag.text()])]
+                page = _page(config, weeks, check, followed, as_of_s, lines, due, clock)
+                _log_check(tracker, run, config, weeks, check, followed, page, lag)
                 with whole_file(folder / REPORT) as temporary:
                     temporary.write_text(page)
             action = ""
@@ -219,7 +241,7 @@ def monitor(config: MonitorConfig, tracker: Tracker) -> Monitored:
                     action = _act(config, folder, acted, due, _alarm_of(check, due))
                 tracker.tag(run, "action", action)
                 answer = "" if last is None else _answer(tracker, config, log, last)
-    for line in [*verdict(check, weeks, advice, clock), *loss_text(followed.losses, clock)]:
+    for line in [*lines, *loss_text(followed.losses, clock)]:
         console.print(line, soft_wrap=True)
     if action and due is not None:
         console.print(f"action  {due.reason}: {action}")
@@ -289,9 +311,9 @@ def _trained_day(followed: Followed) -> int:
 
 
 def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm], as_of_s: int,
-         trained_day: int) -> ActedAlarm | None:
+         trained_day: int, lag: Lag | None = None) -> ActedAlarm | None:
     """The record of the action that is due now: on an alarm, or, if retraining is configured, some
-    days after one or because the model is old."""
+    days after one, because the model lags or because it is old."""
     now_day = as_of_s // DAY_S
     if check is not None and check.alarms:
         due = to_act_on(check.alarms[-1].day, acted, config.refractory_days, now_day)
@@ -300,6 +322,8 @@ def _due(config: MonitorConfig, check: DriftCheck | None, acted: list[ActedAlarm
     if config.retrain_deployment is None and config.retrain_config is None:
         return None
     due = to_follow_up(acted, config.follow_up_days, config.refractory_days, now_day)
+    if due is None and lag is not None and lag.is_lagging:
+        due = to_catch_up(acted, lag.version, config.refractory_days, now_day)
     if due is None and config.max_age_days:
         due = to_renew(acted, config.max_age_days, trained_day, now_day)
     return due
@@ -353,19 +377,20 @@ def _advice(config: MonitorConfig, due: ActedAlarm | None, acted: Sequence[Acted
 
 
 def _page(config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None, followed: Followed, as_of_s: int,
-          advice: str, due: ActedAlarm | None, clock: Clock) -> str:
+          lines: Sequence[str], due: ActedAlarm | None, clock: Clock) -> str:
     versions = ", ".join(f"{model.version} ({model.family})" for model in followed.models)
     about = (f"As known at {clock(as_of_s)}, second {as_of_s} of the predictor's clock. Versions that decided: "
              f"{versions}.")
     if due is not None and due.reason != ALARM:
         about = f"{_REASONS[due.reason]} {about}"
-    return monitor_page(config.model_name, about, verdict(check, weeks, advice, clock), weeks, check, followed.counts,
+    return monitor_page(config.model_name, about, lines, weeks, check, followed.counts,
                         clock, followed.losses)
 
 
 def _log_check(tracker: Tracker, run: str, config: MonitorConfig, weeks: Sequence[Week], check: DriftCheck | None,
-               followed: Followed, page: str) -> None:
+               followed: Followed, page: str, lag: Lag | None) -> None:
     tracker.log(run, config.resolved(), {f"count.{name}": value for name, value in followed.counts.items()}
+                | ({} if lag is None else {"lag.served": lag.served, "lag.online": lag.online, "lag.error": lag.error})
                 | {"alarms": 0 if check is None else len(check.alarms),
                    "detector": 0.0 if check is None else float(check.scores[-1])})
     tracker.log_by_step(run, {week.number: {f"week.{name}": value for name, value in
