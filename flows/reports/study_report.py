@@ -184,9 +184,10 @@ def _chosen(study: StudyDocument) -> str:
     """The choice with its reason; for an older study, with its score."""
     by = "Brier score over ages" if _has_brier(study) else "integrated Brier score (IBS)"
     said = study.get("said") or f"{study['chosen']}, by the {by} on the validation window."
-    served = {study["chosen"], study.get("choice", {}).get("rival")}
-    return said if study["best_of_all"] in served else (
-        f"{said} Of all families {study['best_of_all']} was best there; it cannot be served.")
+    choice, best = study.get("choice", {}), study["best_of_all"]
+    left_out = (words.partition(" (")[0] for words in choice.get("left_out", ()))
+    return said if best in {study["chosen"], choice.get("rival"), *left_out} else (
+        f"{said} Of all families {best} was best there; it cannot be served.")
 
 
 def _has_brier(study: StudyDocument) -> bool:
