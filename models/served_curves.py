@@ -15,9 +15,7 @@ from sojourn.features.creation import FeatureRows
 from sojourn.features.split import known_at
 from sojourn.models.bundle_writer import raw_scores, table_of
 from sojourn.models.curve_table import CurveTable, hazards_of
-from sojourn.models.lifetime.contract import EventLog
-from sojourn.models.lifetime.intervals import Axis, Intervals
-from sojourn.models.lifetime.online import Events, Replayed, Weighing, mixed
+from sojourn.models.lifetime import Axis, EventLog, Events, Intervals, Replayed, Weighing, mixed
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.curves.habit_kernels import BlendRules, HabitRules

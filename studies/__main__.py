@@ -21,6 +21,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "freed-hours": "studies.freed_hours",
     "greedy-share": "studies.greedy_share",
     "held-exits": "studies.held_exits",
+    "host-exits": "studies.host_exits",
     "lars": "studies.lars",
     "launches": "studies.launches",
     "lava-readings": "studies.compare",

@@ -18,9 +18,7 @@ from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Examples, known_at
 from sojourn.features.trace import Trace
 from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable, PointTable
-from sojourn.models.lifetime import EventLog
-from sojourn.models.lifetime.intervals import Axis
-from sojourn.models.lifetime.online import Events
+from sojourn.models.lifetime import Axis, EventLog, Events
 from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, standard_error
 from sojourn.serving.curves.habit_kernels import HabitRules
 from sojourn.serving.decisions import DecisionBlock, DecisionLog, LoggedModel, Loss

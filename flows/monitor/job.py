@@ -122,7 +122,7 @@ def to_act_on(day: int, acted: list[ActedAlarm], refractory_days: int, now_day: 
     time to show. An interrupted action is repeated once.
 
     >>> to_act_on(100, [], 14, 101), to_act_on(100, [ActedAlarm(95, "retrain", DONE, 1)], 14, 101)
-    (ActedAlarm(day=100, action='', state='begun', n_tries=1, note='', n_before=0, reason='alarm'), None)
+    (ActedAlarm(day=100, action='', state='begun', n_tries=1, note='', n_before=0, reason='alarm', version=''), None)
     """
     if now_day - day > refractory_days:
         return None

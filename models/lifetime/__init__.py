@@ -20,17 +20,18 @@ from sojourn.models.lifetime.contract import (
 )
 from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Rows
 from sojourn.models.lifetime.hazard import HAZARD, MIXTURE, HazardModel
-from sojourn.models.lifetime.intervals import limit_text, person_periods
+from sojourn.models.lifetime.intervals import Axis, Intervals, limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
-from sojourn.models.lifetime.online import BLEND, ONLINE
+from sojourn.models.lifetime.online import BLEND, ONLINE, Events, Replayed, Weighing, mixed
 from sojourn.models.lifetime.refresh import AgeGain, ExportedRefresh, Refresh, fit_refresh
 from sojourn.models.lifetime.rivals import FOREST_LEAVES, LAST_TWO, MEDIAN_16
 from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
 __all__ = [
-    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Bounds", "ClassesModel",
-    "EventLog", "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel", "LifetimeModel", "NetworkModel",
-    "Refresh", "Rows", "Scores", "SearchSpace", "fit_refresh", "limit_text", "person_periods",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Axis", "Bounds",
+    "ClassesModel", "EventLog", "Events", "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel",
+    "Intervals", "LifetimeModel", "NetworkModel", "Refresh", "Replayed", "Rows", "Scores", "SearchSpace", "Weighing",
+    "fit_refresh", "limit_text", "mixed", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({
