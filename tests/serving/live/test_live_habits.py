@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -366,21 +365,6 @@ def test_plain_python_gives_the_same_curves(made: Made, monkeypatch: pytest.Monk
         other = plain.predict(request, made.trace.horizon_s + 9_000).curve
         assert isinstance(other, HazardCurve) and isinstance(curve, HazardCurve)
         np.testing.assert_allclose(other.numbers, curve.numbers, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_an_end_takes_ten_microseconds_at_most(made: Made) -> None:
-    live = _empty(made, "blend", BlendRules())
-    parsed, curve = made.encoder.parse(made.requests[0]), _curve(live)
-    spans = []
-    for idx in range(3_000):
-        given = live.answer(curve, parsed, idx)[1]
-        live.follow(idx, given, idx, idx)
-        if idx >= 100:
-            started = time.perf_counter()
-            live.ended(idx - 100, idx, idx - 100)
-            spans.append(time.perf_counter() - started)
-    assert np.median(spans) < 10e-6
 
 
 def test_events_of_a_window_alone_are_in_the_order_of_their_start(made: Made) -> None:
