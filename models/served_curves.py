@@ -41,11 +41,6 @@ class ServedCurves:
         self._start = None if bundle.habits is None else LiveHabits(bundle.schema, bundle.habits)
         self._goes_on, self._learns_from_s = goes_on, learns_from_s
 
-    @property
-    def has_habits(self) -> bool:
-        """Whether the curves go on learning."""
-        return self._start is not None
-
     def at(self, idx: np.ndarray) -> CurveTable:
         """The curves of the rows at these positions, int64 or bool."""
         places = np.arange(len(self.rows))[idx]

@@ -25,6 +25,7 @@ from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import LifetimeModel, Scores
 from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures, drawn_owners, interval, limits_of
 from sojourn.models.parity import curve_cost, curve_us, learner_scores, n_different_scores
+from sojourn.models.served_curves import ServedCurves
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, RefreshModel, load_bundle
 from sojourn.serving.errors import BundleError
@@ -200,7 +201,10 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     bundle, builder = candidate.bundle, candidate.builder
     scores = learner_scores(exported, bundle.schema.numbers.lookup)
     served = bundle.schema.encoder.with_row(test.features, test.keys)
-    if exported.lookup is not None and exported.lookup.is_all:
+    if exported.habits is not None and scores is None:  # counts alone: no trees, and no learner
+        curves = ServedCurves(bundle, features.rows).at(test.idx_row)
+        gates = [habit_parity_gate(trained.model.curve_table(test), curves), table_latency_gate(builder, served)]
+    elif exported.lookup is not None and exported.lookup.is_all:
         gates = [table_parity_gate(trained.model.curve_table(test), builder, served),
                  table_latency_gate(builder, served)]
     else:
@@ -347,6 +351,16 @@ def table_parity_gate(table: CurveTable, builder: CurveBuilder, features: np.nda
                 f"{int(is_different.sum())} of {len(features):,} curves differ from the model's own")
 
 
+def habit_parity_gate(table: CurveTable, served: CurveTable) -> Gate:
+    """The bundle of a model that only counts gives its answers to the bit, replayed over the trace."""
+    is_different = np.zeros(len(table), bool)
+    for uptime_s in _PARITY_UPTIMES_S:
+        is_different |= served.remaining(uptime_s) != table.remaining(uptime_s)
+        is_different |= served.survival(3_600.0, uptime_s) != table.survival(3_600.0, uptime_s)
+    return Gate("bit parity of the export", not is_different.any(),
+                f"{int(is_different.sum())} of {len(table):,} curves differ from the model's own")
+
+
 def following_gate(served: Path, bundle: Bundle) -> Gate | None:
     """A predictor that watches the champion's folder can change to the candidate; None without one.
 
@@ -367,6 +381,6 @@ def following_gate(served: Path, bundle: Bundle) -> Gate | None:
 
 def table_latency_gate(builder: CurveBuilder, features: np.ndarray) -> Gate:
     """The cost of a curve of a model without trees; always passed, as there is no other time."""
-    return Gate("time to build a curve", True, f"no trees: a row of the lookup table, median "
+    return Gate("time to build a curve", True, f"no trees: a row of a table, median "
                                                f"{curve_us(builder, features[:N_CURVES]):.0f} us; no learner to "
                                                "compare with")

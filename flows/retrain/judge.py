@@ -90,7 +90,7 @@ def judge(settings: PlacementSettings, recipe: str, features: Features, training
             refreshed = result[2] or refreshed
     if not settings.simulate:
         return Evaluation(scores, briers, None, None, refreshed)
-    curves = {training.candidate: ServedCurves(candidate.bundle, features.rows),
+    curves = {training.candidate: ServedCurves(candidate.bundle, features.rows, training.split.test_from_s),
               **{rival.label: rival.curves for rival in rivals.versions if rival.is_in_placement}}
     with stage("simulate placement") as report:
         workload = later_workload(recipe, settings, features.trace,
@@ -108,10 +108,7 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     candidate = next(iter(curves))
     for label, served in curves.items():
         requests = shared if served.rows is features.rows else asked_rows(workload, features.trace, served.rows)
-        is_learning = label == candidate and served.has_habits  # the model has weighed the validation window, too
-        table = (training.of(candidate).model.curve_table(requests.rows) if is_learning
-                 else served.at(requests.rows.idx_row))
-        sources[label] = TableSource(table, requests.request_ids, idx=requests.idx)
+        sources[label] = TableSource(served.at(requests.rows.idx_row), requests.request_ids, idx=requests.idx)
     if LOOKUP not in sources:
         sources[LOOKUP] = TableSource(training.of(LOOKUP).model.curve_table(shared.rows), shared.request_ids,
                                       idx=shared.idx)

@@ -248,7 +248,7 @@ class OnlineModel:
         feature = _limit_feature(settings)
         self.validation_axis_ = axis = Axis.fit(train, limit_place)
         events = self.events_ = (Events.of_log(settings.log, feature) if settings.log is not None else
-                                 Events.of_examples(_joined(train, valid), settings, feature))
+                                 Events.of_examples(joined(train, valid), settings, feature))
         self.rules_ = chosen_rules(events, axis, valid, settings.seed)
         self.validation_hazards_ = events.replayed_rows(axis, self.rules_, valid)[0]
         self.validation_table_ = axis.table(self.validation_hazards_, valid)
@@ -282,7 +282,7 @@ class OnlineModel:
 
 
 ONLINE = Family(OnlineModel, "hazards counted over nested keys (owner, limit, shape) as requests run and end; no fit",
-                "whole distribution", complexity=3, trained="by default", is_baseline=True)
+                "whole distribution", complexity=6, trained="by default", is_baseline=True)
 
 
 def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> HabitRules:
@@ -304,7 +304,7 @@ def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> Habi
     return rules
 
 
-def _joined(first: Examples, second: Examples) -> Examples:
+def joined(first: Examples, second: Examples) -> Examples:
     """Both windows one after the other."""
     features, lifetime_s, is_event, entry_s, arrival_s, idx_row = (
         np.concatenate([getattr(first, name), getattr(second, name)])
@@ -370,7 +370,7 @@ class BlendModel:
     def _choose(self, train: Examples, valid: Examples, of_valid: np.ndarray, settings: FitSettings) -> None:
         axis, online = self.online_.validation_axis_, self.online_
         events = (online.events_ if settings.log is not None else
-                  Events.of_examples(_joined(train, valid), settings, _limit_feature(settings)))
+                  Events.of_examples(joined(train, valid), settings, _limit_feature(settings)))
 
         def trial(habit_rules: HabitRules, rules: BlendRules) -> _Trial:
             known, weights = events.replayed_rows(axis, habit_rules, valid,

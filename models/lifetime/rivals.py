@@ -22,7 +22,7 @@ from sojourn.models.curve_table import CurveTable, HazardTable, OnceTable
 from sojourn.models.lifetime.contract import Family, FitSettings
 from sojourn.models.lifetime.gbdt import once_rows, spread
 from sojourn.models.lifetime.intervals import HAZARD_MAX, Axis, limit_place_of
-from sojourn.models.lifetime.online import Events
+from sojourn.models.lifetime.online import Events, joined
 from sojourn.models.measures import BrierOverAges
 from sojourn.serving.inputs import LIMIT, LIMIT_MAX_S, LIMIT_MIN_S
 
@@ -48,14 +48,23 @@ class LastTwoModel:
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
         place = settings.names.index(LIMIT) if LIMIT in settings.names else -1
-        self.events_ = (Events.of_log(settings.log, place) if settings.log is not None
-                        else Events.of_examples(past, settings, place))
-        rows, self.clipped_share_ = once_rows(past)
-        self.default_ = float(np.average(rows.label, weights=rows.weight))
-        self.scores_ = np.log10(np.maximum(self._replayed(), 1.0))
+        self._average(train)
+        self._replay(Events.of_log(settings.log, place) if settings.log is not None
+                     else Events.of_examples(joined(train, valid), settings, place))
         checked, _ = once_rows(replace(valid, features=self._scores(valid)[:, None]))
         self.smearing_, self.residuals_ = spread(checked.features[:, 0], checked)
         self.validation_table_ = self.curve_table(valid)
+        if settings.log is None:
+            self._replay(Events.of_examples(past, settings, place))
+        return self._average(past)
+
+    def _replay(self, events: Events) -> None:
+        self.events_ = events
+        self.scores_ = np.log10(np.maximum(self._replayed(), 1.0))
+
+    def _average(self, past: Examples) -> Self:
+        rows, self.clipped_share_ = once_rows(past)
+        self.default_ = float(np.average(rows.label, weights=rows.weight))
         return self
 
     def _replayed(self) -> np.ndarray:
@@ -126,6 +135,11 @@ LEAVES = (10, 30, 100)
 """The least rows of a leaf, to choose from on the validation window."""
 
 
+def _bounded(features: np.ndarray) -> np.ndarray:
+    """Features that scikit-learn's trees can read and add up in 32 bits; NaN stays."""
+    return np.clip(features, -1e30, 1e30)
+
+
 class LeavesModel:
     """A random forest on log10 lifetimes, ends weighted for censoring. The hazard of an interval is that of the
     training rows in the request's leaves, each tree's leaf with weight 1."""
@@ -158,9 +172,9 @@ class LeavesModel:
         learnt, self.clipped_share_ = once_rows(rows)
         self.forest_ = RandomForestRegressor(n_trees, min_samples_leaf=n_least, max_features=1 / 3,
                                              random_state=settings.seed, n_jobs=settings.n_threads)
-        self.forest_.fit(learnt.features, learnt.label, sample_weight=learnt.weight)
+        self.forest_.fit(_bounded(learnt.features), learnt.label, sample_weight=learnt.weight)
         periods, n = axis.periods(rows), len(axis.intervals.offsets)
-        leaves = self.forest_.apply(rows.features)
+        leaves = self.forest_.apply(_bounded(rows.features))
         self.hazards_ = []
         for tree in range(n_trees):
             n_leaves = int(leaves[:, tree].max()) + 1
@@ -175,7 +189,7 @@ class LeavesModel:
         axis = self.axis_
         n = len(axis.intervals.offsets)
         ends, at_risk = np.zeros((len(rows), n)), np.zeros((len(rows), n))
-        leaves = self.forest_.apply(rows.features) if len(rows) else np.zeros((0, len(self.hazards_)), int)
+        leaves = self.forest_.apply(_bounded(rows.features)) if len(rows) else np.zeros((0, len(self.hazards_)), int)
         for tree, (of_ends, of_risk) in enumerate(self.hazards_):
             at = np.minimum(leaves[:, tree], len(of_ends) - 1)
             ends += of_ends[at]
