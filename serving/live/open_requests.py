@@ -37,7 +37,7 @@ class OpenRequests:
         self.running = LiveRequests()
         for one in start.running:
             self.running.enter(one)
-        self.recalibration = OnlineRecalibration(current, self.running, start.is_by_starts)
+        self.recalibration = OnlineRecalibration(current, self.running, start.is_by_starts, self._with_given)
         self._counters, self._current, self._usage_ended = counters, current, usage_ended
         self._clock_s = start.clock_s  # the latest `now_s` that was recorded
         self._names = {**start.names}  # feature names by version
@@ -197,12 +197,10 @@ class OpenRequests:
                 served.encoder.set_row(values, admission.keys)
             curve = served.builder.curve(values)
             one = one._replace(encoded=np.array(values), n_before=0)
-        if one.factors is not None and one.version == served.version and isinstance(curve, HazardCurve):
-            curve = recalibrated(curve, one.factors)
-        if self.habits is not None and one.version == served.version and isinstance(curve, HazardCurve):
+        if one.version == served.version and isinstance(curve, HazardCurve):
             with self._counters.lock:
-                given = self.habits.given(admission.number)
-            curve = curve if given is None else self.habits.blended(curve, given)
+                curve = self._with_given(admission.number, curve) or curve
+            curve = curve if one.factors is None else recalibrated(curve, one.factors)
         return Lifetime(curve, one.encoded, one.began_s, one.unknown, served.version, admission, one.n_before)
 
     def snapshot(self, folder: str | Path) -> None:
@@ -234,6 +232,12 @@ class OpenRequests:
         if is_child:
             self.history.release()
             self._snapshotting = threading.Lock()
+
+    def _with_given(self, number: int, curve: HazardCurve) -> HazardCurve | None:
+        """The curve with what the habits gave the request at its admission; None if they don't follow it."""
+        habits = self.habits
+        given = None if habits is None else habits.given(number)
+        return curve if habits is None else None if given is None else habits.blended(curve, given)
 
     def _name_features(self, served: Served) -> None:
         names = served.encoder.feature_names()

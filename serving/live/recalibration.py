@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.serving.answers import Current, Served
-from sojourn.serving.curves import AGE_STARTS_S, BAND_STARTS, N_AGES, N_BANDS, curve_steps
+from sojourn.serving.curves import AGE_STARTS_S, BAND_STARTS, N_AGES, N_BANDS, HazardCurve, curve_steps
 from sojourn.serving.inputs import checked_array
 from sojourn.serving.live.admitted import Admitted, LiveRequests
 
@@ -40,7 +40,6 @@ CLOCK_BACK_S = 30 * 86_400
 """A step back in time by so much means that the clock was set back. Running requests were counted
 up to a wrong time, perhaps by years, so all counts start anew. Late reports of ends differ by less."""
 OFF, ON, NO_HAZARDS = "off", "on", "off: the version's curves are not of hazards"
-MIXED = "off: the version's curves are mixed with owners' habits, which follow their ends"
 WAITS = "off: requests wait after their admission; report each start with Predictor.started, to say what runs"
 CurveNumbers = np.ndarray
 """Edges (s) and rates (per s) of a model's own curve, float64 (2, J + 1)."""
@@ -204,14 +203,16 @@ class OnlineRecalibration:
     """The recalibration of a predictor, on or off; the caller holds the predictor's lock.
 
     state: on, or off and why. learnt: None while it is off. is_by_starts: starts are reported, so
-    that a request counts from its start on, not from its admission.
+    that a request counts from its start on, not from its admission. blended: the curve of a request
+    with what the habits gave it, by its number; None = they no longer know it.
     """
 
-    def __init__(self, current: Current, running: LiveRequests, is_by_starts: bool) -> None:
+    def __init__(self, current: Current, running: LiveRequests, is_by_starts: bool,
+                 blended: Callable[[int, HazardCurve], HazardCurve | None]) -> None:
         self.state = OFF
         self.learnt: Recalibration | None = None
         self.is_by_starts = is_by_starts
-        self._current, self._running = current, running
+        self._current, self._running, self._blended = current, running, blended
 
     def begin(self, is_wanted: bool, clock_s: int | None, former: tuple[str, Recalibration] | None = None) -> None:
         """Start with factors of 1, or continue from the snapshot `former` if it is of the served version.
@@ -224,9 +225,6 @@ class OnlineRecalibration:
         served = self._current.served
         if not served.schema.curves.has_hazards:
             self.state = NO_HAZARDS
-            return
-        if served.habits is not None:
-            self.state = MIXED
             return
         self.state = ON
         served.builder.load_recalibration(Recalibration().factors)
@@ -293,7 +291,8 @@ class OnlineRecalibration:
             curve = served.builder.curve(one.features.tolist())
             n = len(curve.numbers)  # type: ignore[union-attr]
             self._running.enter(one._replace(encoded=np.concatenate([curve.numbers, one.features]), n_before=n))  # type: ignore[union-attr]
-        return curve_steps(curve)  # type: ignore[arg-type]
+        blended = self._blended(number, curve)  # type: ignore[arg-type]
+        return None if blended is None else curve_steps(blended)
 
 
 def _is_uptime(values_s: np.ndarray) -> bool:

@@ -272,8 +272,8 @@ def _habits_changed(n: int, seed: int, change: float) -> Trace:
 
 @pytest.mark.slow
 def test_a_habit_that_changes_by_five_is_nearly_learnt_after_two_hundred_ends() -> None:
-    """On the next 600 requests of that owner: the blend within 10 % of a model that was fitted to the new habit, mean
-    of three seeds (1.07; 5 % is the aim). That model is fitted to another draw, so it has not seen these requests."""
+    """On the next 600 requests of that owner: the blend within 5 % of a model that was fitted to the new habit, mean
+    of three seeds (1.043). That model is fitted to another draw, so it has not seen these requests."""
     n, ratios = 8_000, []
     for seed in range(3):
         trace = _habits_changed(n, seed, 0.7)
@@ -291,4 +291,4 @@ def test_a_habit_that_changes_by_five_is_nearly_learnt_after_two_hundred_ends() 
         assert len(judged) == 600
         ratios.append(BrierOverAges.of(blend.curve_table(judged), judged).score()
                       / BrierOverAges.of(refitted.curve_table(judged), judged).score())
-    assert np.mean(ratios) < 1.1
+    assert np.mean(ratios) < 1.05

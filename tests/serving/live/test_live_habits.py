@@ -19,12 +19,12 @@ from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weighing
 from sojourn.models.served_curves import ServedCurves
-from sojourn.serving import BundleError, Predictor, load_bundle
+from sojourn.serving import BundleError, Lifetime, Predictor, load_bundle
 from sojourn.serving.bundle import HabitSection
-from sojourn.serving.curves import HazardCurve
+from sojourn.serving.curves import HazardCurve, curve_steps, recalibrated
 from sojourn.serving.curves.habit_kernels import BlendRules
 from sojourn.serving.inputs import HistoryState
-from sojourn.serving.live import LiveHabits
+from sojourn.serving.live import LiveHabits, Recalibration, recalibration
 
 
 class Made:
@@ -327,8 +327,46 @@ def test_the_bundle_says_what_it_is_mixed_with_and_stays_small(made: Made) -> No
     schema = json.loads((made.folders["blend"] / "schema.json").read_text())
     assert schema["habits"]["keys"] == ["subscription", "deployment", "deployment+shape"]
     assert (made.folders["blend"] / "history.npz").stat().st_size < 1_500_000
-    predictor = Predictor.load(made.folders["blend"], recalibrate=True)
-    assert predictor.info()["recalibration"].startswith("off: the version's curves are mixed")
+
+
+@pytest.mark.parametrize("name", ["blend", "online"])
+def test_recalibration_learns_from_the_mixed_curves_and_acts_on_them(
+        made: Made, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Factors are those of the curves that a predictor without recalibration gives; a restart goes on to the bit."""
+    monkeypatch.setattr(recalibration, "N_ENDS_COUNTED", 4)
+    left, plain, own = Predictor.load(made.folders[name], recalibrate=True), Predictor.load(made.folders[name]), \
+        Recalibration()
+    assert left.info()["recalibration"] == "on"
+    first_s = made.trace.horizon_s
+    pairs: list[tuple[Lifetime, Lifetime, int]] = []
+    curves: dict[int, np.ndarray] = {}
+    for step in range(60):
+        now_s, request = first_s + 100 * step, made.requests[step % 7]
+        factors = own.factors if own.is_learnt else None
+        pairs.append((left.admit(request, now_s), plain.admit(request, now_s), step))
+        mixed = pairs[-1][1].curve
+        assert isinstance(mixed, HazardCurve)
+        assert pairs[-1][0].curve == (mixed if factors is None else recalibrated(mixed, factors))
+        own.follow(step, now_s)
+        curves[step] = curve_steps(mixed)
+        if step % 2:
+            vm, other, number = pairs.pop(0)
+            left.ended(vm, now_s + 7)
+            plain.ended(other, now_s + 7)
+            own.ended(number, now_s + 7, curves[number])
+            if own.is_due:
+                own.count(now_s + 7, curves.__getitem__)
+    learnt = left._open.recalibration.learnt
+    assert learnt is not None and own.is_learnt and learnt.factors.tolist() == own.factors.tolist()
+    left.snapshot(tmp_path / "s")
+    right = Predictor.load(made.folders[name], history=tmp_path / "s", recalibrate=True)
+    for vm, _, _ in pairs:
+        assert vm.id is not None and right.handle(vm.id).curve == vm.curve == left.handle(vm.id).curve
+    for vm, _, _ in pairs[:9]:
+        for predictor in (left, right):
+            predictor.ended(str(vm.id), first_s + 7_000)
+    assert left.predict(made.requests[0], first_s + 7_000).curve == right.predict(made.requests[0],
+                                                                                 first_s + 7_000).curve
 
 
 def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
