@@ -13,9 +13,10 @@ answers (docs/lifetime/candidate.md). Lower is better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -173,3 +174,66 @@ def integrated_at_age(table: SurvivesByRow, rows: Examples, age_s: float) -> Par
     if len(times_s) < 2:
         return None
     return is_asked, integrated_brier_rows(_Aged(table.take(is_asked), age_s), alive, times_s, censoring_curve(alive))
+
+
+N_MOMENTS, N_TOGETHER, N_GROUPS = 500, 4, 16
+EXIT_TIMES_S = np.geomspace(60.0, 10 * 86_400.0, N_TIMES)
+
+
+def _spread(n: int, n_most: int) -> np.ndarray:
+    """At most so many positions of n, evenly spread, int64."""
+    return np.unique(np.linspace(0, n - 1, min(n, n_most)).astype(np.int64))
+
+
+class _Groups(NamedTuple):
+    """Requests that ran together. row, uptime_s: (k, N_TOGETHER), of each; exit_s: (k,), of the last one, from then
+    on; is_seen: bool (k,), all ends were observed."""
+
+    row: np.ndarray
+    uptime_s: np.ndarray
+    exit_s: np.ndarray
+    is_seen: np.ndarray
+
+
+def exit_groups(rows: Examples) -> _Groups:
+    """At `N_MOMENTS` arrivals what runs, N_TOGETHER each in the order of arrival; at most N_GROUPS at each."""
+    start_s, order = rows.arrival_s, np.argsort(rows.arrival_s, kind="stable")
+    end_s = start_s + rows.lifetime_s
+    found: list[np.ndarray] = [np.empty((0, N_TOGETHER), np.int64)]
+    moments: list[np.ndarray] = [np.empty(0)]
+    for moment_s in start_s[order[_spread(len(order), N_MOMENTS)]].tolist():
+        runs = order[(start_s[order] + rows.entry_s[order] <= moment_s) & (end_s[order] > moment_s)]
+        groups = runs[:len(runs) // N_TOGETHER * N_TOGETHER].reshape(-1, N_TOGETHER)
+        groups = groups[_spread(len(groups), N_GROUPS)]
+        found.append(groups)
+        moments.append(np.full(len(groups), moment_s))
+    row, moment = np.concatenate(found), np.concatenate(moments)[:, None]
+    return _Groups(row, moment - start_s[row], (end_s[row] - moment).max(axis=1, initial=0.0),
+                   np.asarray(rows.is_event[row].all(axis=1)))
+
+
+def group_exits(table: CurveTable, rows: Examples) -> Callable[[np.ndarray | None], float]:
+    """Brier score of "one of four requests that run together still runs after h", mean over log h; lower is better.
+
+    Placement asks when a host is empty: when the longest of its requests ends. The chance is 1 - the
+    product of the chances to have ended. Groups are of consecutive arrivals, so no policy chooses
+    them. If an end was not observed, h counts up to the last time at which one of them ran. A
+    group weighs as the mean of its rows.
+    """
+    groups = exit_groups(rows)
+    n = len(groups.exit_s)
+    each, uptimes_s = table.take(groups.row.ravel()), groups.uptime_s.ravel()
+    squared, known = np.zeros(n), np.zeros(n)
+    for time_s in EXIT_TIMES_S.tolist():
+        in_use = 1.0 - np.prod(1.0 - each.survival(time_s, uptimes_s).reshape(n, N_TOGETHER), axis=1)
+        is_in_use = groups.exit_s > time_s
+        is_known = groups.is_seen | is_in_use
+        squared += is_known * np.square(in_use - is_in_use)
+        known += is_known
+
+    def measure(weight: np.ndarray | None) -> float:
+        of_group = np.ones(n) if weight is None else weight[groups.row].mean(axis=1)
+        total = float(of_group @ known)
+        return float(of_group @ squared) / total if total > 0.0 else math.nan
+
+    return measure

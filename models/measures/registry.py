@@ -8,6 +8,7 @@ from operator import lt
 from types import MappingProxyType
 from typing import Literal
 
+from sojourn.models.measures.brier import group_exits
 from sojourn.models.measures.calibration import QUANTILES, age_prefix
 from sojourn.models.measures.measure import AGES_S, CLASS_THRESHOLDS_S, Measure, time_label
 
@@ -41,6 +42,10 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
        for age_s in AGES_S},
     **{f"age_{time_label(age_s)}.mae_log10_remaining": _accuracy(f"MAE\nat {time_label(age_s)}", "lower")
        for age_s in AGES_S},
+    "exits.ibs": _accuracy(
+        "Exits\nof four", "lower", 4, of=group_exits,
+        words="Exits of four: Brier score over log time of when the last of four requests ends that run together, as "
+              "on a host (lower = better)."),
     "creation.c_harrell": Measure(
         "C\nHarrell", is_paired=True,
         words="C: concordance (higher = better). IBS: integrated Brier score over log time, weighted for censoring "

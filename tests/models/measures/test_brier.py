@@ -12,7 +12,16 @@ from sksurv.util import Surv
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.measures import brier_score, censoring_curve, integrated_brier_score
-from sojourn.models.measures.brier import brier_rows, brier_times, integrated_brier_rows
+from sojourn.models.measures.brier import (
+    EXIT_TIMES_S,
+    N_GROUPS,
+    N_MOMENTS,
+    brier_rows,
+    brier_times,
+    exit_groups,
+    group_exits,
+    integrated_brier_rows,
+)
 from sojourn.models.measures.censoring import follow_up_s, weighted_mean
 
 
@@ -105,3 +114,52 @@ def test_late_entries_are_refused_and_a_short_follow_up_is_nan() -> None:
         brier_score(table, late, 40.0)
     brief = _rows(np.full(5, 20.0), np.ones(5, bool))
     assert len(brier_times(brief)) == 0 and np.isnan(integrated_brier_score(table, brief))
+
+
+def _running_together(n: int = 400, seed: int = 0) -> tuple[HazardTable, Examples]:
+    table, rows = _drawn(seed, n)
+    rng = np.random.default_rng(seed)
+    return table, dataclasses.replace(rows, arrival_s=rng.integers(0, 3_000, n),
+                                      entry_s=np.where(rng.random(n) < 0.2, np.floor(rows.lifetime_s / 2), 0.0))
+
+
+def test_exits_of_groups_are_those_by_hand() -> None:
+    """Each arrival's running requests, four by four; the chance of one, the exit of the last, what is not known."""
+    table, rows = _running_together(60)
+    squared, known, weights = [], [], []
+    weight = np.random.default_rng(1).random(60)
+    order = np.argsort(rows.arrival_s, kind="stable")
+    n_censored = 0
+    for first in order:
+        now_s = rows.arrival_s[first]
+        runs = [one for one in order if rows.arrival_s[one] + rows.entry_s[one] <= now_s
+                < rows.arrival_s[one] + rows.lifetime_s[one]]
+        for start in range(0, len(runs) - 3, 4):
+            group = np.array(runs[start:start + 4])
+            left_s = rows.arrival_s[group] + rows.lifetime_s[group] - now_s
+            n_censored += not rows.is_event[group].all()
+            for time_s in EXIT_TIMES_S:
+                if rows.is_event[group].all() or left_s.max() > time_s:
+                    ended = [1.0 - table.take(np.array([one])).survival(time_s, now_s - rows.arrival_s[one])[0]
+                             for one in group]
+                    squared.append(((1.0 - np.prod(ended)) - (left_s.max() > time_s))**2)
+                    known.append(1.0)
+                    weights.append(weight[group].mean())
+    measure = group_exits(table, rows)
+    assert n_censored > 10 and len(known) > 900
+    assert measure(None) == pytest.approx(np.mean(squared), rel=1e-12)
+    assert measure(weight) == pytest.approx(np.average(squared, weights=weights), rel=1e-12)
+
+
+def test_exits_of_groups_are_best_by_the_true_curves_and_undefined_without_groups() -> None:
+    table, rows = _running_together()
+    true = group_exits(table, rows)(None)
+    for wrong in (0.3, 3.0):
+        assert true < group_exits(_exponential(table.after[:, 0] * wrong), rows)(None)
+    assert np.isnan(group_exits(table.take(np.arange(3)), rows.take(np.arange(3)))(None))
+    assert np.isnan(group_exits(table.take(np.arange(0)), rows.take(np.arange(0)))(None))
+
+
+def test_exits_of_groups_are_of_a_bounded_number() -> None:
+    _, rows = _running_together(3_000)
+    assert len(exit_groups(rows).exit_s) <= N_MOMENTS * N_GROUPS
