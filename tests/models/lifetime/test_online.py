@@ -292,3 +292,19 @@ def test_a_habit_that_changes_by_five_is_nearly_learnt_after_two_hundred_ends() 
         ratios.append(BrierOverAges.of(blend.curve_table(judged), judged).score()
                       / BrierOverAges.of(refitted.curve_table(judged), judged).score())
     assert np.mean(ratios) < 1.05
+
+
+def test_of_requests_that_are_nearly_all_censored_curves_are_curves() -> None:
+    """One end in the training window and one in the validation window: all answers are finite, and long."""
+    trace = synthesize(400, seed=5)
+    table = trace.requests.copy()
+    ends = table["departure_s"].copy()
+    order = np.argsort(ends.fillna(trace.horizon_s).to_numpy())
+    ends[:] = pd.NA
+    for one in (order[0], order[len(order) * 3 // 5]):
+        ends.iloc[one] = table["departure_s"].iloc[one]
+    online, blend, rows = _both(Trace(table.assign(departure_s=ends), trace.horizon_s, trace.roles))
+    everything = known_at(rows, np.ones(len(rows), bool), None)
+    for model in (online, blend):
+        survival = model.curve_table(everything).survival(600.0, 0.0)
+        assert np.isfinite(survival).all() and survival.mean() > 0.9

@@ -369,6 +369,27 @@ def test_recalibration_learns_from_the_mixed_curves_and_acts_on_them(
                                                                                  first_s + 7_000).curve
 
 
+def test_a_snapshot_from_before_a_change_of_the_family_goes_on_without_its_habits(made: Made, tmp_path: Path) -> None:
+    """Running requests can be asked and ended; new ones are answered from the bundle's counts."""
+    before = Predictor.load(made.folders["online"])
+    running = [before.admit(request, made.trace.horizon_s) for request in made.requests[:5]]
+    before.snapshot(tmp_path / "s")
+    after = Predictor.load(made.folders["blend"], history=tmp_path / "s")
+    fresh = Predictor.load(made.folders["blend"])
+    now_s = made.trace.horizon_s + 60
+    for vm in running:
+        handle = after.handle(str(vm.id))
+        assert math.isfinite(handle.remaining(60.0)) and handle.remaining(60.0) >= 0.0
+    given = after._open.habits
+    assert given is not None and len(given) == 0
+    one = after.admit(made.requests[9], now_s)
+    assert isinstance(one.curve, HazardCurve) and len(given) == 1
+    for vm in (*running, one):
+        after.ended(str(vm.id), now_s + 60)
+    assert len(given) == 0 and fresh._open.habits is not None
+    assert given.counted()[0].shape == fresh._open.habits.counted()[0].shape
+
+
 def test_tables_grow_as_requests_come(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     from sojourn.serving.live import live_habits
 
