@@ -81,6 +81,7 @@ class Replay:
         self.begin_counts()
         self.now = 0
         self.begun_on: dict[int, int] = {}
+        self.rectified_at: list[int] = []  # when a rectifier's moves began
         if policy.startswith("dapp"):
             naive_dapp.begin(self)
         has_news = False
@@ -476,6 +477,8 @@ class Replay:
             self.note(i, source_index, target.index, planner, planned_s)
             self.n_begun += 1
             self.begun_on[self.now // 86_400] = self.begun_on.get(self.now // 86_400, 0) + 1
+            if planner == "pdre":
+                self.rectified_at.append(self.now)
             self.is_disturbed = True
             self.moves[i] += 1
         self.plan = later

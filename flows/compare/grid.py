@@ -26,7 +26,7 @@ LEARNT_BY = ("features", "models", "serving", "simulator", "flows/placement")
 """The rooms that decide what is kept: a cell's result, where its later part begins, a predictor's curves."""
 NONE = "none"
 N = TypeVar("N", int, float)
-_FORM = "RECTIFIER:MOVES[,pinned=SHARE][,by-owner][,long=HOURS][,hour=HOUR]"
+_FORM = "RECTIFIER:MOVES[,pinned=SHARE][,by-owner][,long=HOURS][,hour=HOUR][,every=HOURS]"
 
 
 def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
@@ -114,7 +114,8 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
     """What a text means; None for `none`. seed: draws what can't be moved.
 
     pinned: share of the requests that can't be moved; by-owner: whole owners are drawn. long: hours from which on a
-    remaining time is long. hour: of the day at which moves are planned. ValueError names what is wrong.
+    remaining time is long. hour: of the day at which moves are planned first. every: hours after which they are planned
+    again, 24 divided by a whole number. ValueError names what is wrong.
 
     >>> parse_rectifier("pdre:5,pinned=0.2").non_migratable_share
     0.2
@@ -130,7 +131,7 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
         raise ValueError(f"rectify must be {NONE} or begin with one of {', '.join(RECTIFIERS)}, got {text!r}")
     default = Rectify()
     share, is_by_owner = default.non_migratable_share, default.is_by_owner
-    long_s, hour = default.long_s, default.hour
+    long_s, hour, every_s = default.long_s, default.hour, default.every_s
     names = [option.partition("=")[0] for option in options]
     for option in options:
         name, _, value = option.partition("=")
@@ -143,9 +144,11 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
         elif option == "by-owner":
             is_by_owner = True
         elif name == "long":
-            long_s = _seconds(value, text)
+            long_s = _seconds(value, text, name)
         elif name == "hour":
             hour = _number(value, text, int, "whole number")
+        elif name == "every":
+            every_s = _seconds(value, text, name)
         else:
             raise ValueError(f"rectify must be {_FORM}, got {option!r} in {text!r}")
     if not moves:
@@ -153,7 +156,7 @@ def parse_rectifier(text: str, seed: int = 0) -> Rectify | None:
     budget = _number(moves, text, int, "whole number")
     if not 0 <= budget <= BUDGET_MAX:
         raise ValueError(f"rectify must have 0 to {BUDGET_MAX:,} migrations a day, got {moves!r} in {text!r}")
-    return Rectify(planner, budget, hour, share, is_by_owner, long_s, seed)
+    return Rectify(planner, budget, hour, share, is_by_owner, long_s, seed, every_s)
 
 
 def rectifier_name(text: str) -> str:
@@ -174,6 +177,8 @@ def rectifier_name(text: str) -> str:
         parts.append(f"long={found.long_s / 3_600:g}")
     if found.hour != default.hour:
         parts.append(f"hour={found.hour}")
+    if found.every_s != default.every_s:
+        parts.append(f"every={found.every_s / 3_600:g}")
     return ",".join(parts)
 
 
@@ -184,8 +189,8 @@ def _number(value: str, text: str, kind: Callable[[str], N], name: str) -> N:
         raise ValueError(f"rectify must be {_FORM}, got {value!r} for a {name} in {text!r}") from None
 
 
-def _seconds(value: str, text: str) -> int:
+def _seconds(value: str, text: str, name: str) -> int:
     hours = _number(value, text, float, "number")
     if not (math.isfinite(hours) and round(3_600 * hours) >= 1):
-        raise ValueError(f"long must be a finite number of hours above 0, got {value!r} in {text!r}")
+        raise ValueError(f"{name} must be a finite number of hours above 0, got {value!r} in {text!r}")
     return round(3_600 * hours)

@@ -279,6 +279,11 @@ class MigrationRecord:
                 self._planned.append(self._of_row[row])
             self._n_groups += 1
 
+    def n_rectified(self, from_s: int) -> int:
+        """How many of the rectifier's migrations have begun since then."""
+        log = self.log()
+        return int(((log["planner"] == OPEN) & (log["at_s"] >= from_s)).sum())
+
     def log(self) -> np.ndarray:
         """All entries so far, MIGRATION_LOG, in order of time."""
         self._log = [np.concatenate(self._log)]

@@ -1,6 +1,6 @@
 """Host events and upkeep: failures, drains, maintenance in waves, defragmentation; and the plans of a rectifier.
 
-For a rectifier the loop pauses once a day. The planner sees what an operator would see: which requests
+For a rectifier the loop pauses once a day, or more often. The planner sees what an operator would see: which requests
 run where, their uptimes and the predictions. It chooses the targets; when a migration begins, the loop
 checks again that its target still takes the request.
 """
@@ -203,16 +203,19 @@ def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tupl
 def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord) -> None:
     """Add the rectifier's migrations of the day to the plan of a paused replay, and with their worth to the record.
 
-    Its migrations of the day before that have not begun are removed from the plan. The record must hold
-    all that the loop has logged."""
+    Its earlier migrations that have not begun are removed from the plan. The record must hold all that
+    the loop has logged."""
     counts = world.counts[0]
     now_s = int(counts["time_s"])
     view, rows = pool_view(world, now_s, cpu, _refill(world, record, now_s))
     of_upkeep = _plan_of_upkeep(world)
-    budget = max(min(rectify.budget, _left_of_day(world, now_s) - len(of_upkeep)), 0)
+    left = rectify.budget - record.n_rectified(rectify.day_from_s(now_s))
+    budget = max(min(left, _left_of_day(world, now_s) - len(of_upkeep)), 0)
     groups = RECTIFIERS[rectify.planner](view, budget, rectify.long_s)
     moves = [(rows[position], group.source, target, OPEN, now_s) for group in groups
              for position, target in zip(group.requests, group.targets, strict=True)]
+    if len({row for row, *_ in moves}) < len(moves):
+        raise ValueError(f"planner {rectify.planner!r} must plan a request once, got one twice at {now_s} s")
     record.add(now_s, view, rows, groups, worth(view, groups))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
     counts["n_spared"] += int((waiting >= 0).sum()) - len(of_upkeep)
@@ -225,10 +228,10 @@ def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationR
 def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
     """How soon emptied hosts were in use again, up to now."""
     requests, begin_s = world.requests[:world.counts["idx_arrival"][0]], now_s - 2 * DAY_S
-    if begin_s >= 0:
+    if begin_s >= 0 and record.refills.is_due(now_s):
         stays = record.stays(requests, from_s=begin_s, until_s=now_s)
         left = [count_left(*stays.all(), at_s) for at_s in range(begin_s, begin_s + DAY_S, SAMPLE_S)]
-        record.refills.add(np.sum(left, axis=0), count_still(stays.empty_spells(now_s), begin_s, now_s))
+        record.refills.add(np.sum(left, axis=0), count_still(stays.empty_spells(now_s), begin_s, now_s), now_s)
     return record.refills.refill()
 
 

@@ -107,11 +107,17 @@ class RefillRecord:
     def __init__(self) -> None:
         self._left: deque[np.ndarray] = deque(maxlen=N_DAYS)
         self._still: deque[np.ndarray] = deque(maxlen=N_DAYS)
+        self._counted_s = -HORIZON_S
 
-    def add(self, left: np.ndarray, still: np.ndarray) -> None:
-        """Count one more day. left: of `count_left`. still: of `count_still`."""
+    def is_due(self, now_s: int) -> bool:
+        """Whether another day is over since the last one was counted."""
+        return now_s - self._counted_s >= HORIZON_S
+
+    def add(self, left: np.ndarray, still: np.ndarray, now_s: int) -> None:
+        """Count one more day, at now_s. left: of `count_left`. still: of `count_still`."""
         self._left.append(left)
         self._still.append(still)
+        self._counted_s = now_s
 
     def refill(self) -> Refill:
         """The shares of all counts, with one more empty host in each: few hosts count little."""

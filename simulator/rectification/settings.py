@@ -18,8 +18,10 @@ BUDGET_MAX = 1_000_000
 class Rectify:
     """A few live migrations a day that free hosts.
 
-    planner: a name in RECTIFIERS. budget: moves a day in the whole pool; 0 = none. hour: hour of
-    the trace's days at which the day's moves are planned, 0..23. non_migratable_share: share of all
+    planner: a name in RECTIFIERS. budget: moves a day in the whole pool, from `hour` to `hour`; 0 =
+    none. hour: hour of the trace's days at which moves are planned first, 0..23. every_s: they are
+    planned again so often, a part of a day; a plan has what is left of the budget, and what was
+    planned before and has not begun is struck off. non_migratable_share: share of all
     requests, drawn by `seed`, that can't be moved; in DVLA's clusters 40 % (OSDI'26, section 4.4).
     is_by_owner: whole owners are drawn instead of single requests. long_s: a request that is
     predicted to stay longer is long, for planners that use it.
@@ -38,6 +40,7 @@ class Rectify:
     is_by_owner: bool = False
     long_s: int = DAY_S
     seed: int = 0
+    every_s: int = DAY_S
 
     def __post_init__(self) -> None:
         from sojourn.simulator.rectification.planners import RECTIFIERS
@@ -48,6 +51,8 @@ class Rectify:
             raise ValueError(f"budget must be a whole number of moves a day, 0 to {BUDGET_MAX:,}, got {self.budget!r}")
         if not is_whole(self.hour, 0, 24):
             raise ValueError(f"hour must be in 0..23, got {self.hour!r}")
+        if not is_whole(self.every_s, 1, DAY_S + 1) or DAY_S % self.every_s:
+            raise ValueError(f"every_s must be a whole number of seconds that divides a day, got {self.every_s!r}")
         if not 0.0 <= self.non_migratable_share <= 1.0:
             raise ValueError(f"non_migratable_share must be in 0..1, got {self.non_migratable_share!r}")
         if not is_whole(self.long_s, 1):
@@ -59,7 +64,11 @@ class Rectify:
         >>> Rectify(hour=2).times_s(200_000)
         [7200, 93600, 180000]
         """
-        return list(range(3_600 * self.hour, horizon_s + 1, DAY_S)) if self.budget else []
+        return list(range(3_600 * self.hour, horizon_s + 1, self.every_s)) if self.budget else []
+
+    def day_from_s(self, now_s: int) -> int:
+        """When the day of the budget began."""
+        return now_s - (now_s - 3_600 * self.hour) % DAY_S
 
 
 def non_migratable(workload: Workload, rectify: Rectify) -> np.ndarray:

@@ -94,6 +94,39 @@ def test_the_hour_is_when_moves_are_planned() -> None:
     assert found.metrics.empty_hosts_pct / 100 * 3 * 400 == pytest.approx(400 + (400 - 21 - 1 / 3) + 100)
 
 
+def test_planned_every_hour_moves_begin_when_they_can_and_no_more_of_them_than_a_day_may_have() -> None:
+    found = rectified(budget=1, every_s=HOUR)  # from 20 h on there is room
+    assert found.metrics.empty_hosts_pct / 100 * 3 * 400 == pytest.approx(400 + (400 - 20 - 1 / 3) + 100)
+    # Ten hosts, each with a long request of 2 cores and, for an hour, a short one of 6 that keeps others out. Then five
+    # hosts a day are emptied, days from `hour` to `hour`.
+    rows = [row for k in range(10) for row in ((k, 300 * HOUR, 2.0, 1.0), (k, 1 * HOUR, 6.0, 1.0))]
+    for hour, firsts in ((0, [1] * 5 + [24]), (2, [2] * 5 + [26])):
+        result = rectified(rows, 10, budget=5, every_s=HOUR, hour=hour)
+        assert result.migrations is not None
+        begun_s = result.migrations["begun_s"].dropna().to_numpy()
+        per_day = np.bincount(((begun_s - hour * HOUR) // 86_400).astype(int))
+        assert per_day.tolist() == [5, 2]
+        assert [int(at // HOUR) for at in begun_s[:6]] == firsts
+
+
+def test_a_day_without_moves_left_plans_none_and_a_cap_of_none_never_asks() -> None:
+    assert sim.Rectify(budget=0, every_s=HOUR).times_s(400 * HOUR) == []
+    assert sim.Rectify(every_s=6 * HOUR, hour=1).times_s(20 * HOUR) == [HOUR, 7 * HOUR, 13 * HOUR, 19 * HOUR]
+    for wrong in (0, 7 * HOUR, 2 * 86_400, 0.5):
+        with pytest.raises(ValueError, match=r"every_s must be .* divides a day, got"):
+            sim.Rectify(every_s=wrong)  # type: ignore[arg-type]
+
+
+def test_a_planner_that_plans_a_request_twice_is_refused() -> None:
+    def twice(view: PoolView, budget: int, long_s: int) -> list[MigrationGroup]:
+        return [MigrationGroup(int(view.host[0]), (0,), (1,), 0.0)] * 2 if len(view.host) else []
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rectifying, "RECTIFIERS", {"pdre": twice})
+        with pytest.raises(ValueError, match="planner 'pdre' must plan a request once, got one twice at 86400 s"):
+            rectified(budget=5, rows=[(3 * HOUR, 300 * HOUR, 5.0, 1.0), (3 * HOUR, 300 * HOUR, 5.0, 1.0)])
+
+
 @pytest.mark.parametrize("settings", [{"non_migratable_share": 1.0}, {"long_s": 10_000 * HOUR}])
 def test_nothing_moves_where_nothing_can_or_is_long(settings: dict[str, Any]) -> None:
     assert rectified(budget=5, **settings).metrics.n_planned_migrations == 0

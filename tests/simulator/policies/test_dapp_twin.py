@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import naive
 import naive_dapp
 import naive_rectification
+import naive_replay
 import sojourn.simulator as sim
 import studies.policies  # noqa: F401  # their names are known then
 from made_workloads import cases, check_full, full_cases, twin_of
@@ -141,17 +142,23 @@ def vague_curves(workload: sim.Workload, seed: int) -> sim.Curves:
     return sim.Curves(np.array(offsets), np.array(uptimes), np.array(totals), overhang_s=np.array(overhangs))
 
 
-def check_with_pdre(policy: str, kind: str, seed: int, hour: int) -> int:
+def check_with_pdre(policy: str, kind: str, seed: int, hour: int, every_s: int = DAY) -> int:
     """Every decision and count of a replay with DVLA's moves equals the twin's; how many moves have begun."""
     workload = days_of(kind, seed, 110)
     curves = sim.Oracle(workload).curves(workload.trace.requests) if seed % 2 else vague_curves(workload, seed)
     begin, end = curves.offsets[:-1], curves.offsets[1:]
     pairs = [list(zip(curves.uptime_s[begin[c]:end[c]].tolist(), curves.total_s[begin[c]:end[c]].tolist(),
                       strict=True)) for c in curves.curve_of()]
-    rectify = sim.Rectify("pdre", 5, hour=hour, seed=seed)
+    rectify = sim.Rectify("pdre", 5, hour=hour, seed=seed, every_s=every_s)
     case: tuple[Any, ...] = (workload, curves, pairs, [], sim.Migration(), False)
+
+    def moves(twin: naive_replay.Replay) -> list[tuple[int, int]]:
+        day = (twin.now - hour * HOUR) // DAY
+        begun = sum((at - hour * HOUR) // DAY == day for at in twin.rectified_at)
+        return naive_rectification.pdre(twin, 5 - begun, DAY)
+
     return check_full(dapp_policy(policy, naive_dapp.RULES[policy]), case, is_ranked=None, rectify=rectify,
-                      twin_moves=lambda twin: naive_rectification.pdre(twin, 5, DAY))
+                      twin_moves=moves)
 
 
 @pytest.mark.slow
@@ -160,6 +167,13 @@ def test_with_dvlas_moves_at_midnight_it_decides_as_the_slow_twin(policy: str, f
     """Each kind of days with one of three seeds, and with another one under another policy."""
     seeds_and_hours = ((0, 0), (1, 0), (2, 5))
     assert sum(check_with_pdre(policy, kind, *seeds_and_hours[at % 3]) for at, kind in enumerate(KINDS, first)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("hour", "every_s"), [(5, HOUR), (0, 4 * HOUR)])
+def test_with_moves_planned_every_few_hours_it_decides_as_the_slow_twin(hour: int, every_s: int) -> None:
+    often, daily = (sum(check_with_pdre("dapp", kind, 0, hour, step_s) for kind in KINDS) for step_s in (every_s, DAY))
+    assert often > daily
 
 
 def test_a_plan_of_midnight_begins_after_the_tags_of_midnight() -> None:

@@ -57,11 +57,12 @@ def test_the_record_forgets_and_is_careful_where_it_knows_little() -> None:
     # 3 hosts in the second group of cells, none of them left empty: 1 / 4, and no more than that afterwards
     left = np.zeros((N_CELLS // 4, 2), np.int64)
     left[1] = 0, 3
-    record.add(left, np.stack([np.zeros(N_CELLS + 2, np.int64), np.full(N_CELLS + 2, 1)], axis=1))
+    record.add(left, np.stack([np.zeros(N_CELLS + 2, np.int64), np.full(N_CELLS + 2, 1)], axis=1), 0)
     assert record.refill().left_empty.tolist() == [1.0] * 4 + [0.25] * (N_CELLS - 3)
     assert record.refill().still_empty.tolist() == [0.5] * (N_CELLS + 2)
-    for _ in range(14):
-        record.add(np.zeros((N_CELLS // 4, 2), np.int64), np.zeros((N_CELLS + 2, 2), np.int64))
+    assert not record.is_due(86_399) and record.is_due(86_400)
+    for day in range(14):
+        record.add(np.zeros((N_CELLS // 4, 2), np.int64), np.zeros((N_CELLS + 2, 2), np.int64), 86_400 * day)
     assert record.refill().left_empty.tolist() == [1.0] * (N_CELLS + 1)
 
 
