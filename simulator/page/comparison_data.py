@@ -15,6 +15,10 @@ import pandas as pd
 from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, is_rejecting_more, knows_the_future
 from sojourn.simulator.measures import HostMap, number_text
 
+MIGRATE = "if requests can migrate live, replay five a day with --policy joint-exact --rectifier value:5,every=1."
+"""The next step for who has replayed none."""
+WITH_MIGRATIONS = " + "
+"""In the label of a policy with a rectifier (`flows.compare.grid.Cell`)."""
 HOURS_A_MONTH = 730
 """Of the 8,760 of a year."""
 _Row = Mapping[Hashable, Any]
@@ -108,7 +112,10 @@ def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
         return Answer(f"At most {most} {'hosts' if pool else 'of the hosts'}, if lifetimes were known; no model was "
                       "replayed yet", "", None, (*why, *known),
                       "the same with --predictor hazard, a model of the trace's earlier part.")
-    return _deployable(others[~is_known].to_dict("records"), pool, why, known)
+    found = _deployable(others[~is_known].to_dict("records"), pool, why, known)
+    if rows["label"].astype(str).str.contains(WITH_MIGRATIONS, regex=False).any():
+        return found
+    return replace(found, next_step=f"{found.next_step.removesuffix('.')}; {MIGRATE}")
 
 
 def in_hosts(rows: pd.DataFrame, pool: Pool) -> list[str]:
@@ -126,7 +133,8 @@ month at 1.5 per host-hour.
     Of 200 hosts of 96 cores, best-fit leaves 60 empty, as a mean over time. Perfect placement could empty at most 12 \
 more.
     nilas (hazard) empties 7.0 more, 95 % interval 5.0 to 9.0.
-    Next: try it on a part of your hosts.
+    Next: try it on a part of your hosts; if requests can migrate live, replay five a day with --policy joint-exact \
+--rectifier value:5,every=1.
     """
     if not ((rows["policy"] != BASELINE) & rows["gain_pp"].notna()).any():
         return []

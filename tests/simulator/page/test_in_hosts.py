@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from sojourn.simulator.page import Pool, answer, in_hosts
+from sojourn.simulator.page.comparison_data import MIGRATE
 from sojourn.simulator.page.headline import answer_html, leaves_out, picture_html
 
 NAN = math.nan
@@ -32,7 +33,7 @@ def test_what_can_be_deployed_is_told_apart_from_what_knows_the_future() -> None
         "most 20 more.",
         "nilas (hazard) empties 7.0 more, 95 % interval 5.0 to 9.0.",
         "With the trace's own future known, nilas (oracle) would empty 12 more, 95 % interval 10 to 14.",
-        "Next: try it on a part of your hosts."]
+        f"Next: try it on a part of your hosts; {MIGRATE}"]
 
 
 def test_money_is_a_month_of_host_hours_and_one_replay_has_no_interval() -> None:
@@ -40,7 +41,13 @@ def test_money_is_a_month_of_host_hours_and_one_replay_has_no_interval() -> None
     assert lines[0] == "10 hosts in one replay: replay more seeds before you try nilas (hazard)."
     # 10 hosts x 730 h x 0.5
     assert lines[1] == "That is 7,300 host-hours (node-hours) a month; in money 3,650 a month at 0.5 per host-hour."
-    assert lines[-1] == "Next: replay more seeds (--n-seeds): one tells nothing of chance."
+    assert lines[-1] == f"Next: replay more seeds (--n-seeds): one tells nothing of chance; {MIGRATE}"
+
+
+def test_who_has_replayed_migrations_is_not_told_to() -> None:
+    lines = in_hosts(_rows(("nilas", "hazard", 10.0, 9.0, 11.0), ("nilas + value:5", "hazard", 11.0, 10.0, 12.0)),
+                     Pool(100, 2.0))
+    assert lines[-1] == "Next: try it on a part of your hosts."
 
 
 def test_one_host_is_not_hosts() -> None:
@@ -54,18 +61,20 @@ NO_WORTH = "That is 0 host-hours (node-hours) a month, and no money at any price
 
 @pytest.mark.parametrize(("others", "lines"), [
     ([("nilas", "hazard", -0.5, -1.0, 0.0)],
-     [KEPT, NO_WORTH, "Nothing that can be deployed today empties more hosts than best-fit.", "Next: keep best-fit."]),
+     [KEPT, NO_WORTH, "Nothing that can be deployed today empties more hosts than best-fit.",
+      f"Next: keep best-fit; {MIGRATE}"]),
     ([("nilas", "hazard", 0.0, 0.0, 0.0)],
-     [KEPT, NO_WORTH, "Nothing that can be deployed today empties more hosts than best-fit.", "Next: keep best-fit."]),
+     [KEPT, NO_WORTH, "Nothing that can be deployed today empties more hosts than best-fit.",
+      f"Next: keep best-fit; {MIGRATE}"]),
     ([("nilas", "hazard", 0.5, -0.5, 1.5)],
      [KEPT, NO_WORTH,
       "Nothing that can be deployed today is proven better than best-fit: the best, nilas (hazard), emptied 0.5 more, "
       "95 % interval -0.5 to 1.5, which may be chance.",
-      "Next: keep best-fit, or replay more seeds (--n-seeds) for a narrower interval."]),
+      f"Next: keep best-fit, or replay more seeds (--n-seeds) for a narrower interval; {MIGRATE}"]),
     # surely above 0, and 0.04 of 100 hosts
     ([("nilas", "hazard", 0.04, 0.03, 0.05)],
      [KEPT, NO_WORTH, "The best that can be deployed, nilas (hazard), empties less than 0.05 of a host more.",
-      "Next: keep best-fit."]),
+      f"Next: keep best-fit; {MIGRATE}"]),
     ([("nilas", "oracle", 6.0, 5.0, 7.0)],
      ["At most 6.0 hosts, if lifetimes were known; no model was replayed yet.",
       "With the trace's own future known, nilas (oracle) would empty 6.0 more, 95 % interval 5.0 to 7.0.",
