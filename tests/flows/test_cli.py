@@ -173,6 +173,7 @@ def test_predict_warns_of_what_the_model_has_not_seen(tmp_path: Path) -> None:
                                   f"{request[:80]!r} ({reason})\n")
 
 
+@pytest.mark.slow
 def test_a_horizon_is_declared_and_doubted_ones_are_told(tmp_path: Path) -> None:
     rows = [f"v{idx},s,d,{10 + idx},{1_000 + 100 * idx if idx < 200 else 60_000},9,1,5,Interactive,2,4"
             for idx in range(300)]
@@ -193,6 +194,7 @@ def test_a_horizon_is_declared_and_doubted_ones_are_told(tmp_path: Path) -> None
     assert (code, err) == (2, "error: horizon_s must be given with a trace file, got 5000 for the synthetic trace\n")
 
 
+@pytest.mark.slow
 def test_a_trace_with_further_resources_is_described_and_replayed(tmp_path: Path) -> None:
     made = synthesize(300, seed=1, days=7)
     roles = replace(made.roles, numbers=(), resources=("disk_gib",))

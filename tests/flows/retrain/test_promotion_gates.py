@@ -201,6 +201,7 @@ def _covered_gate(coverage: float, seed: int, age_s: int) -> Gate:
     return coverage_gate(measures, prefix, age, Jury(rows.is_event, owner, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("age_s", [0, 3_600])
 def test_of_200_made_sets_a_right_quantile_passes_and_one_that_covers_73_percent_fails(age_s: int) -> None:
     n_passed = {coverage: sum(_covered_gate(coverage, seed, age_s).is_passed for seed in range(200))

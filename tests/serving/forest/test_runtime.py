@@ -14,6 +14,7 @@ from made_bundles import Made
 PROGRAM = "import sys; from sojourn.serving import Predictor; Predictor.load(sys.argv[1]).predict({}, 0).remaining(0)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hazard", "once"])
 def test_the_predictor_leaves_no_event_for_anyone(made: Made, tmp_path: Path, kind: str) -> None:
     """A home that is empty stays so: neither a database of events nor a number for the device."""
