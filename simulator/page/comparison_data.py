@@ -113,6 +113,9 @@ def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
                       "replayed yet", "", None, (*why, *known),
                       "the same with --predictor hazard, a model of the trace's earlier part.")
     found = _deployable(others[~is_known].to_dict("records"), pool, why, known)
+    if not found.label:
+        found = replace(found, why=(*found.why, *_why_not(rows, others[is_known],
+                                                              others[~is_known & ~others["is_more"]])))
     if rows["label"].astype(str).str.contains(WITH_MIGRATIONS, regex=False).any():
         return found
     return replace(found, next_step=f"{found.next_step.removesuffix('.')}; {MIGRATE}")
@@ -156,6 +159,24 @@ def _of_best_fit(rows: pd.DataFrame, pool: Pool | None) -> str:
     noun = "host" if pool.n_hosts == 1 else "hosts"
     return (f"Of {pool.n_hosts:,} {noun} of {pool.cores_per_host:g} cores{seeds}, {BASELINE} leaves "
             f"{_hosts(empty, pool)} empty, as a mean over time.{bound}")
+
+
+LITTLE_LEFT = 0.95
+"""Best-fit that empties this share of what can be empty leaves little to gain."""
+
+
+def _why_not(rows: pd.DataFrame, known: pd.DataFrame, learnt: pd.DataFrame) -> list[str]:
+    """Why nothing is gained: best-fit is dense, or the ends of requests are not predicted well enough."""
+    baseline = rows[rows["policy"] == BASELINE].iloc[0]
+    empty, most = float(baseline["empty_hosts_pct"]), float(baseline.get("bound_empty_hosts_pct", math.nan))
+    if most > 0.0 and empty >= LITTLE_LEFT * most:
+        return [f"Of the hosts that could be empty, {BASELINE} already leaves {100.0 * empty / most:.0f} % so: there "
+                "is little to gain."]
+    of_future, gain = known["gain_pp"].max(), learnt["gain_pp"].max()
+    if of_future > 0.0 and gain < of_future:
+        return [f"Predictions bring {max(100.0 * gain / of_future, 0.0):.0f} % of what the trace's own future would: "
+                "they do not tell well enough when requests end."]
+    return []
 
 
 def _known(ranked: Sequence[_Row], pool: Pool | None) -> list[str]:

@@ -50,6 +50,21 @@ def test_who_has_replayed_migrations_is_not_told_to() -> None:
     assert lines[-1] == "Next: try it on a part of your hosts."
 
 
+@pytest.mark.parametrize(("others", "bound", "words"), [
+    ([("nilas", "hazard", 0.1, -0.5, 0.7)], 31.0,
+     "Of the hosts that could be empty, best-fit already leaves 97 % so: there is little to gain."),
+    ([("nilas", "hazard", 0.5, -0.5, 1.5), ("nilas", "oracle", 2.0, 1.0, 3.0)], 40.0,
+     "Predictions bring 25 % of what the trace's own future would: they do not tell well enough when requests end."),
+    ([("nilas", "hazard", -0.5, -1.5, 0.5), ("nilas", "oracle", 2.0, 1.0, 3.0)], 40.0,
+     "Predictions bring 0 % of what the trace's own future would: they do not tell well enough when requests end."),
+])
+def test_where_nothing_is_gained_it_is_said_why(others: list[tuple[str, str, float, float, float]], bound: float,
+                                                words: str) -> None:
+    assert words in in_hosts(_rows(*others, bound=bound), Pool(100, 2.0))
+    gained = in_hosts(_rows(("nilas", "hazard", 0.9, 0.5, 1.3), bound=31.0), Pool(100, 2.0))
+    assert not any("little to gain" in line for line in gained)
+
+
 def test_one_host_is_not_hosts() -> None:
     rows = _rows(("nilas", "hazard", 3.5, 2.5, 4.5))
     assert in_hosts(rows, Pool(1, 96.0))[2].startswith("Of 1 host of 96 cores, best-fit leaves 0.3 empty")
