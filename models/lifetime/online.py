@@ -304,7 +304,7 @@ def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> Habi
         trials = [rules._replace(**{name: value}) for value in values]
         scores |= {trial: score(trial) for trial in trials if trial not in scores}
         bound = min(scores[trial] for trial in trials) * (CLOSE if name == "memory" else 1.0)
-        rules = next(trial for trial in trials if scores[trial] <= bound)
+        rules = next((trial for trial in trials if scores[trial] <= bound), rules)  # NaN: no score
     return rules
 
 
