@@ -43,6 +43,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "regrouping": "studies.regrouping",
     "shared-plan": "studies.shared_plan",
     "small-windows": "studies.small_windows",
+    "survival-boost": "studies.survival_boost",
     "waste-min": "studies.waste_min",
     "workload-classes": "studies.workload_classes",
 })
