@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 
 import sojourn.simulator as sim
-from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import replica
-from sojourn.flows.settings.retrain import load_config
 from studies.dvla_tables import interval, print_table
-from studies.later_parts import later_parts, of_file
+from studies.later_parts import later_parts, of_name
 
 PAIRS = (("dapp", "pdre", False), ("best-fit", "pdre", False), ("best-fit", "value", False),
          ("nilas-expected", "value", False), ("joint-exact", "value", False), ("nilas", "value", True))
@@ -72,11 +70,7 @@ def main() -> None:
     given = parser.parse_args()
     seeds = range(given.first_seed, given.first_seed + given.n_seeds)
     for name in given.traces:
-        if "=" in name:
-            config, trace = of_file(name)
-        else:
-            seed = int(name.partition(":")[2] or 0)
-            config, trace = load_config(n_requests=60_000, seed=seed), synthesize(60_000, seed=seed)
+        config, trace = of_name(name)
         parts = [(replica(drawn, seed), source)
                  for seed, (drawn, source) in zip(seeds, later_parts(config, trace, seeds), strict=True)]
         head = ("policy", "migrations", "empty hosts, pp", "share", "over DVLA, pp", "a day", "expected, h", "freed, h")

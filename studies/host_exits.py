@@ -19,16 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.flows.placement.predictors import asked_rows
 from sojourn.flows.placement.workloads import later_workload
-from sojourn.flows.retrain.train import windows
-from sojourn.models import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.lifetime import EventLog
 from sojourn.models.measures import BrierOverAges
 from sojourn.simulator import Workload, simulate
-from studies.later_parts import of_file
+from studies.later_parts import learning, of_file
 
 HORIZONS_S = np.geomspace(60.0, 10 * 86_400.0, 40)
 FAMILIES = ("km", "hazard", "mixture", "online", "blend")
@@ -99,11 +96,7 @@ def main() -> None:
     parser.add_argument("--family", action="append", choices=tuple(LIFETIME_MODELS))
     asked = parser.parse_args()
     config, trace = of_file(asked.trace)
-    encoder = default_encoder(trace)
-    rows = build_rows(trace, encoder)
-    split = windows(rows, config.test_share, config.valid_share)
-    settings = FitSettings(backoff_keys(encoder), 1, config.seed, names=rows.names,
-                           log=EventLog.of(rows, encoder.history))
+    rows, split, settings = learning(config, trace)
     workload = later_workload(config.chosen_recipe, config, trace, split.test_from_s)
     requests = asked_rows(workload, trace, rows)
     row_of = np.full(len(workload.trace.requests), -1)

@@ -9,14 +9,17 @@ from typing import Any
 
 import sojourn.simulator as sim
 from sojourn.features import Trace
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.readers import read_trace
+from sojourn.features.split import Split
+from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import SEEN_FROM, SEEN_TO
 from sojourn.flows.placement.predictors import TableSource, asked_rows
 from sojourn.flows.placement.workloads import later_workload
 from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.flows.settings.retrain import RetrainConfig, load_config
 from sojourn.models import FitSettings
+from sojourn.models.lifetime import EventLog
 from sojourn.models.measures import choose_threshold
 
 
@@ -24,6 +27,23 @@ def of_file(spec: str, **settings: Any) -> tuple[RetrainConfig, Trace]:
     """The trace of READER=PATH, and the settings of a retrain on it, besides those given."""
     reader, path = spec.split("=", 1)
     return load_config(trace=Path(path), reader=reader, **settings), read_trace(reader, Path(path))[0]
+
+
+def of_name(name: str) -> tuple[RetrainConfig, Trace]:
+    """The same of READER=PATH, or of the synthetic trace of 60,000 requests: synthetic:SEED."""
+    if "=" in name:
+        return of_file(name)
+    seed = int(name.partition(":")[2] or 0)
+    return load_config(n_requests=60_000, seed=seed), synthesize(60_000, seed=seed)
+
+
+def learning(config: RetrainConfig, trace: Trace) -> tuple[FeatureRows, Split, FitSettings]:
+    """A trace's rows, its windows, and the settings of a fit on one thread that may follow the log."""
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    settings = FitSettings(backoff_keys(encoder), 1, config.seed, names=rows.names,
+                           log=EventLog.of(rows, encoder.history))
+    return rows, windows(rows, config.test_share, config.valid_share), settings
 
 
 def later_from_s(config: RetrainConfig, trace: Trace) -> int:

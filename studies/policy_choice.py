@@ -22,12 +22,11 @@ import numpy as np
 
 import sojourn.simulator as sim
 from sojourn.features import Trace
-from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import replica
-from sojourn.flows.settings.retrain import RetrainConfig, load_config
+from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator.measures import signed_text
 from studies.dvla_tables import interval, print_table
-from studies.later_parts import known_by, later_from_s, later_parts, of_file
+from studies.later_parts import known_by, later_from_s, later_parts, of_name
 
 CANDIDATES = ("best-fit", "nilas-expected", "joint-fit", "joint-exact")
 DVLA = "dapp"
@@ -61,11 +60,7 @@ def main() -> None:
     given = parser.parse_args()
     rows, record = [], []
     for name in given.traces:
-        if "=" in name:
-            config, trace = of_file(name)
-        else:
-            seed = int(name.partition(":")[2] or 0)
-            config, trace = load_config(n_requests=60_000, seed=seed), synthesize(60_000, seed=seed)
+        config, trace = of_name(name)
         past = gains(config, known_by(trace, later_from_s(config, trace)), range(100, 100 + given.seeds), given.budget,
                      CANDIDATES)
         taken = best_of(past)

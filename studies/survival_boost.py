@@ -19,14 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples
-from sojourn.flows.retrain.train import windows
-from sojourn.models import LIFETIME_MODELS, FitSettings
+from sojourn.models import LIFETIME_MODELS
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.lifetime import Axis, EventLog
+from sojourn.models.lifetime import Axis
 from sojourn.models.measures import BrierOverAges
-from studies.later_parts import of_file
+from studies.later_parts import learning, of_file
 
 N_AT_ONCE = 2_000
 HAZARD_TOP = 20.0
@@ -68,11 +66,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=50)
     asked = parser.parse_args()
     config, trace = of_file(asked.trace)
-    encoder = default_encoder(trace)
-    rows = build_rows(trace, encoder)
-    split = windows(rows, config.test_share, config.valid_share)
-    settings = FitSettings(backoff_keys(encoder), 1, config.seed, names=rows.names,
-                           log=EventLog.of(rows, encoder.history))
+    _, split, settings = learning(config, trace)
     for name in asked.family or ("hazard", "blend"):
         began = time.perf_counter()
         model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)

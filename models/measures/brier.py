@@ -199,10 +199,11 @@ def exit_groups(rows: Examples) -> _Groups:
     """At `N_MOMENTS` arrivals what runs, N_TOGETHER each in the order of arrival; at most N_GROUPS at each."""
     start_s, order = rows.arrival_s, np.argsort(rows.arrival_s, kind="stable")
     end_s = start_s + rows.lifetime_s
+    from_s, to_s = (start_s + rows.entry_s)[order], end_s[order]
     found: list[np.ndarray] = [np.empty((0, N_TOGETHER), np.int64)]
     moments: list[np.ndarray] = [np.empty(0)]
     for moment_s in start_s[order[_spread(len(order), N_MOMENTS)]].tolist():
-        runs = order[(start_s[order] + rows.entry_s[order] <= moment_s) & (end_s[order] > moment_s)]
+        runs = order[(from_s <= moment_s) & (to_s > moment_s)]
         groups = runs[:len(runs) // N_TOGETHER * N_TOGETHER].reshape(-1, N_TOGETHER)
         groups = groups[_spread(len(groups), N_GROUPS)]
         found.append(groups)

@@ -235,9 +235,10 @@ class OpenRequests:
 
     def _with_given(self, number: int, curve: HazardCurve) -> HazardCurve | None:
         """The curve with what the habits gave the request at its admission; None if they don't follow it."""
-        habits = self.habits
-        given = None if habits is None else habits.given(number)
-        return curve if habits is None else None if given is None else habits.blended(curve, given)
+        if self.habits is None:
+            return curve
+        given = self.habits.given(number)
+        return None if given is None else self.habits.blended(curve, given)
 
     def _name_features(self, served: Served) -> None:
         names = served.encoder.feature_names()

@@ -17,8 +17,6 @@ from sojourn.simulator.measures import HostMap, number_text
 
 MIGRATE = "if requests can migrate live, replay five a day with --policy joint-exact --rectifier value:5,every=1."
 """The next step for who has replayed none."""
-WITH_MIGRATIONS = " + "
-"""In the label of a policy with a rectifier (`flows.compare.grid.Cell`)."""
 HOURS_A_MONTH = 730
 """Of the 8,760 of a year."""
 _Row = Mapping[Hashable, Any]
@@ -116,7 +114,7 @@ def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
     if not found.label:
         found = replace(found, why=(*found.why, *_why_not(rows, others[is_known],
                                                               others[~is_known & ~others["is_more"]])))
-    if rows["label"].astype(str).str.contains(WITH_MIGRATIONS, regex=False).any():
+    if "n_rectified" in rows:  # with a rectifier, see `flows.compare.tables`
         return found
     return replace(found, next_step=f"{found.next_step.removesuffix('.')}; {MIGRATE}")
 

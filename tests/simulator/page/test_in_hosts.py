@@ -45,8 +45,8 @@ def test_money_is_a_month_of_host_hours_and_one_replay_has_no_interval() -> None
 
 
 def test_who_has_replayed_migrations_is_not_told_to() -> None:
-    lines = in_hosts(_rows(("nilas", "hazard", 10.0, 9.0, 11.0), ("nilas + value:5", "hazard", 11.0, 10.0, 12.0)),
-                     Pool(100, 2.0))
+    rows = _rows(("nilas", "hazard", 10.0, 9.0, 11.0), ("nilas + value:5", "hazard", 11.0, 10.0, 12.0))
+    lines = in_hosts(rows.assign(n_rectified=[NAN, NAN, 7.0]), Pool(100, 2.0))
     assert lines[-1] == "Next: try it on a part of your hosts."
 
 
