@@ -1,20 +1,22 @@
 """The curves of a bundle's model for rows of a trace, as a predictor would give them.
 
-A bundle with habits (`models.lifetime.online`) goes on learning. Its curve of a row is mixed with
-the habits of the moment of the row's decision, by what had ended and what ran then, and by the
-losses of both until then. So it needs the rows of the whole trace, in the order of decision.
+A bundle with habits (`models.lifetime.online`) or recalibration goes on learning. Its curve of a
+row is mixed with the habits of the moment of the row's decision, by what had ended and what ran
+then, and by the losses of both until then; recalibration multiplies its hazards by the factors of
+that moment. So it needs the rows of the whole trace, in the order of decision.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeGuard
 
 import numpy as np
 
 from sojourn.features.creation import FeatureRows
 from sojourn.features.split import known_at
 from sojourn.models.bundle_writer import raw_scores, table_of
-from sojourn.models.curve_table import CurveTable, hazards_of
+from sojourn.models.curve_table import CurveTable, HazardTable, hazards_of, online_factors
 from sojourn.models.lifetime import Axis, EventLog, Events, Intervals, Replayed, Weighing, mixed
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle
@@ -32,7 +34,8 @@ class ServedCurves:
     losses of rows decided from then on weigh the model against the habits; the model must not have
     seen them. goes_on: habits and weights begin with those of the bundle, since the trace does not
     hold what the bundle has learnt from; else they begin without counts, and the weights at one
-    half. Without habits none of the three is read.
+    half. Recalibration learns of rows decided from learns_from_s on, with factors of 1 before its
+    first ends. Without both none of the three is read.
     """
 
     def __init__(self, bundle: Bundle, rows: FeatureRows, learns_from_s: int = 0, *, goes_on: bool = False) -> None:
@@ -44,6 +47,23 @@ class ServedCurves:
     def at(self, idx: np.ndarray) -> CurveTable:
         """The curves of the rows at these positions, int64 or bool."""
         places = np.arange(len(self.rows))[idx]
+        table = self._unfactored(places)
+        return table.recalibrated(self._factors[0], self._factors[1][places]) if self._is_recalibrated(table) else table
+
+    def _is_recalibrated(self, table: CurveTable) -> TypeGuard[HazardTable]:
+        return self.bundle.recalibrates and isinstance(table, HazardTable)
+
+    @cached_property
+    def _factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of all rows, see `online_factors`."""
+        later = known_at(self.rows, self.rows.decided_s >= self._learns_from_s, None)
+        table, place = self._unfactored(later.idx_row), np.zeros(len(self.rows), np.int64)
+        assert isinstance(table, HazardTable)
+        factors, place[later.idx_row] = online_factors(table, later, self.rows.decided_s[later.idx_row])
+        return factors, place
+
+    def _unfactored(self, places: np.ndarray) -> CurveTable:
+        """The curves of these rows before recalibration."""
         if self._start is None:
             return table_of(self.schema, self.forest, self._features(places))
         axis, found = self._axis, self._replayed

@@ -58,7 +58,7 @@ class Predictor:
     """
 
     def __init__(self, bundle: Bundle, history: HistoryState | LiveHistory | None = None, *,
-                 recalibrate: bool = False) -> None:
+                 recalibrate: bool | None = None) -> None:
         self._is_restored = isinstance(history, LiveHistory)
         if not isinstance(history, LiveHistory):
             history = LiveHistory(bundle.history if history is None else history, (), {}, None)
@@ -75,7 +75,7 @@ class Predictor:
     @classmethod
     def load(cls, folder: str | Path, *, is_history_kept: bool = True, history: str | Path | None = None,
              usage: str | Path | None = None, shadow: str | Path | None = None,
-             recalibrate: bool = False) -> Predictor:
+             recalibrate: bool | None = None) -> Predictor:
         """Load a bundle folder; BundleError if it is missing, corrupted or of another version.
 
         is_history_kept: start with the owner history at the trace's end (the default), or with none.
@@ -88,8 +88,8 @@ class Predictor:
         thread; its answers are only compared (see `shadow`). If it cannot be loaded,
         `shadow_errors` counts it.
         recalibrate: learn factors from requests that end here, and apply them to the curves of new
-        requests (docs/running_requests.md). A snapshot of the same version continues them; another
-        version starts anew.
+        requests (docs/running_requests.md); None: if the served version was judged so. A snapshot of
+        the same version continues them; another version starts anew.
         """
         snapshot = None if history is None else folder_path(history, "history")
         if snapshot is not None and not is_history_kept:

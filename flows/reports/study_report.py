@@ -52,7 +52,7 @@ CALIBRATION_WORDS = (
     "that outlived it (lower = better).",
     "By 10, 50, 90 %: share of the requests that end by the predicted quantile, in %, censored ones by Kaplan-Meier; "
     "right where it is 10, 50, 90. In brackets: 95 % interval over owners (over requests where there are too few "
-    "owners); of online rows, the chosen family's.",
+    "owners).",
     "Limits: ends within 2 % of a request's limit are one instant.",
     "Online: the same curves recalibrated online, as a predictor may do that learns from its own ends.",
     f"Ends: observed after that age. ~ marks a row of fewer than {N_ENDS_MIN}. By week, a cell with fewer is left out.",
@@ -385,8 +385,7 @@ def _pairs(x: Sequence[float | None], y: Sequence[float | None]) -> list[tuple[f
 
 def calibration_rows(study: StudyDocument) -> list[list[str]]:
     """A row per family and age: family, age, ends, then each figure with its interval; the best on
-    validation first. Rows with online recalibration follow, if the study has them, with the
-    intervals of the chosen family.
+    validation first. Rows with online recalibration follow, if the study has them.
 
     No rows for an older study, or for an age that no request outlived.
     """
@@ -394,8 +393,7 @@ def calibration_rows(study: StudyDocument) -> list[list[str]]:
     for family in sorted(study["scores"], key=lambda name: study["validation"][name]):
         name = f"{family} *" if family == study["chosen"] else family
         rows += _rows_of(name, study["scores"][family], study["intervals"].get(family, {}))
-        online_intervals = study.get("online_intervals", {}) if family == study["chosen"] else {}
-        rows += _rows_of(f"{family}, online", study.get("online", {}).get(family, {}), online_intervals)
+        rows += _rows_of(f"{family}, online", study.get("online", {}).get(family, {}), {})
     return rows
 
 
@@ -443,12 +441,9 @@ def calibration_markdown(study: StudyDocument) -> list[str]:
     if not rows:
         return []
     lines = [f"### {TITLE}", "", *markdown_rows(_TITLES, rows, n_text=2), ""]
-    of_weeks = {study["chosen"]: study["weeks"].get(study["chosen"], {}),
-                f"{study['chosen']}, recalibrated online,": study.get("online_weeks", {})}
     titles = ["week", *(f"{title} at {_AGES[age_prefix(age_s)]}" for age_s in WEEKLY_AGES_S for title in _TITLES[2:])]
-    for name, weeks in of_weeks.items():
-        if rows := week_rows({"week": of_weeks[study["chosen"]].get("week", ()), **weeks}):
-            lines += [f"### Calibration of {name} by week of arrival", "", *markdown_rows(titles, rows), ""]
+    if rows := week_rows(study["weeks"].get(study["chosen"], {})):
+        lines += [f"### Calibration of {study['chosen']} by week of arrival", "", *markdown_rows(titles, rows), ""]
     return lines
 
 

@@ -201,9 +201,10 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     bundle, builder = candidate.bundle, candidate.builder
     scores = learner_scores(exported, bundle.schema.numbers.lookup)
     served = bundle.schema.encoder.with_row(test.features, test.keys)
+    table = trained.served(test, features.rows.decided_s)
     if exported.habits is not None and scores is None:  # counts alone: no trees, and no learner
-        curves = ServedCurves(bundle, features.rows).at(test.idx_row)
-        gates = [habit_parity_gate(trained.model.curve_table(test), curves), table_latency_gate(builder, served)]
+        curves = ServedCurves(bundle, features.rows, training.split.test_from_s).at(test.idx_row)
+        gates = [habit_parity_gate(table, curves), table_latency_gate(builder, served)]
     elif exported.lookup is not None and exported.lookup.is_all:
         gates = [table_parity_gate(trained.model.curve_table(test), builder, served),
                  table_latency_gate(builder, served)]
@@ -252,7 +253,7 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     if not rivals.versions and trained.family != LOOKUP:
         gates += simulation_gates(evaluation.simulation, trained.family, LOOKUP)
     draws = OwnerDraws(jury.owner_codes, N_CARD_DRAWS, seed=settings.seed)
-    measures = card_measures(trained.model.curve_table(test), test, training.threshold_s, draws, limits_of(test, names))
+    measures = card_measures(table, test, training.threshold_s, draws, limits_of(test, names))
     gates += [coverage_gate(measures, *age, jury) for age in (("creation", "creation"), ("age_1h", "1 h"))]
     gates.append(known_gate(suspicious, settings.confirmed_columns))
     if suspicious:

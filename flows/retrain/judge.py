@@ -76,7 +76,7 @@ def judge(settings: PlacementSettings, recipe: str, features: Features, training
     refreshed: tuple[AgeGain, ...] = ()
 
     def scored(trained: Trained) -> tuple[dict[str, float], BrierOverAges, tuple[AgeGain, ...]]:
-        table = trained.model.curve_table(test)
+        table = trained.served(test, features.rows.decided_s)
         parts = parts_by_age(table, test)
         gains = () if trained.family != training.candidate else training.refreshing.on_test(
             training.split, table, features, settings.seed)
@@ -263,6 +263,7 @@ def write_candidate(folder: Path, ingested: Ingested, content_hash: str, feature
             **({"start_unix_s": features.trace.begin_s} if features.trace.is_dated else {}),
         },
         "metrics": candidate.validation,
+        "recalibrate": candidate.recalibrated is not None,
         "background": background_rows(candidate.model, split.past, exported.encoder(features.encoder)),
         "reference": training_reference(split.past, features.encoder.feature_names()),
         "code_version": __version__,

@@ -29,7 +29,7 @@ from sojourn.flows.console import console, stage
 from sojourn.flows.retrain.features import Features, made_rows
 from sojourn.flows.settings.retrain import TrainSettings
 from sojourn.flows.settings.trace import since_s
-from sojourn.models.curve_table import CurveTable
+from sojourn.models.curve_table import CurveTable, HazardTable, online_table
 from sojourn.models.lifetime import (
     LIFETIME_MODELS,
     AgeGain,
@@ -42,10 +42,11 @@ from sojourn.models.lifetime import (
     limit_text,
 )
 from sojourn.models.measures import (
+    RESOLVED,
     BrierOverAges,
+    CalibrationByAge,
     OwnerDraws,
     choose_threshold,
-    coverage_90,
     drawn_owners,
     limits_of,
     parts_by_age,
@@ -78,7 +79,8 @@ CLOSE = 1.1
 class Trained:
     """A fitted family, how long the fit took, and its scores on the validation window.
 
-    brier: the score over ages by row.
+    brier: the score over ages by row. recalibrated: curves of the validation window, if the family's
+    are served recalibrated online, and judged so.
     """
 
     family: str
@@ -86,6 +88,19 @@ class Trained:
     fit_s: float
     validation: dict[str, float]
     brier: BrierOverAges
+    recalibrated: HazardTable | None = None
+
+    @property
+    def on_validation(self) -> CurveTable:
+        """The validation window's curves, by the model that was fitted without it."""
+        return self.model.validation_table_ if self.recalibrated is None else self.recalibrated
+
+    def served(self, rows: Examples, decided_s: np.ndarray) -> CurveTable:
+        """The curves of a window's rows, as of a predictor loaded when it began. decided_s: int64, of all rows."""
+        table = self.model.curve_table(rows)
+        if self.recalibrated is None or not isinstance(table, HazardTable):
+            return table
+        return online_table(table, rows, decided_s[rows.idx_row])
 
     @property
     def choice_score(self) -> float:
@@ -119,7 +134,7 @@ class Choice:
     behind: the rival's score less the family's, below 0 if the rival is better; error: the standard
     error of this difference. score: of the family; NaN if no family could be scored. Of the
     validation window: n_requests, n_ends (observed), n_owners drawn (0 = single requests). left_out:
-    families and what their 90 % quantiles cover.
+    families and what their 90 % quantiles cover. recalibrated: see `Trained`.
     """
 
     family: str
@@ -131,6 +146,7 @@ class Choice:
     n_ends: int
     n_owners: int
     left_out: tuple[str, ...] = ()
+    recalibrated: bool = False
 
     @property
     def best(self) -> str:
@@ -157,7 +173,8 @@ class Choice:
                       f"standard error of {self._error()} ({of})")
         uncertain = f" Fewer than {N_ENDS_MIN} ends: the choice is uncertain." if self.n_ends < N_ENDS_MIN else ""
         out = f" Left out for the coverage of their 90 % quantile: {', '.join(self.left_out)}." if self.left_out else ""
-        return f"{self.family}: {reason}.{out}{uncertain}"
+        how = " Served recalibrated by its own ends, so that the 90 % quantile covers." if self.recalibrated else ""
+        return f"{self.family}: {reason}.{how}{out}{uncertain}"
 
     def _error(self) -> str:
         return f"{self.error:.4f}" if math.isfinite(self.error) else "unknown size"
@@ -176,23 +193,72 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
     """
     servable = [trained for trained in families if trained.model.export() is not None] or list(families)
     codes, n_owners = drawn_owners(valid, history)
-    left_out = _uncovered(servable, valid, names)
+    draws = OwnerDraws(codes, seed=seed)
+    left_out = _uncovered(servable, valid, names, draws)
     briers = {trained.family: trained.brier for trained in servable if trained.family not in left_out}
     family, rival, behind, error = simplest_within_error(
-        briers, {name: LIFETIME_MODELS[name].complexity for name in briers}, OwnerDraws(codes, seed=seed))
+        briers, {name: LIFETIME_MODELS[name].complexity for name in briers}, draws)
+    recalibrated = any(one.family == family and one.recalibrated is not None for one in families)
     return Choice(family, rival, briers[family].score(), behind, error, len(valid), int(valid.is_event.sum()), n_owners,
-                  tuple(left_out.values()))
+                  tuple(left_out.values()), recalibrated)
 
 
-def _uncovered(families: Sequence[Trained], valid: Examples, names: Sequence[str]) -> dict[str, str]:
-    """Of the families about as good as the best, those whose coverage is outside COVERED, if another's is within."""
+def as_served(families: Sequence[Trained], valid: Examples, decided_s: np.ndarray, names: Sequence[str],
+              threshold_s: int) -> list[Trained]:
+    """The families; of those close to the best, the ones that do not cover are recalibrated, if that brings their
+    coverage on the validation window nearer and costs no accuracy there. decided_s: int64, of all rows."""
+    limit_s, close = limits_of(valid, names), _close(families)
+
+    def chosen(trained: Trained) -> Trained:
+        table = trained.model.validation_table_
+        before = _covered(CalibrationByAge.of(table, valid, limit_s))
+        if trained not in close or not isinstance(table, HazardTable) or all(map(_is_within, before.values())):
+            return trained
+        table = online_table(table, valid, decided_s[valid.idx_row])
+        parts, after = parts_by_age(table, valid), _covered(CalibrationByAge.of(table, valid, limit_s))
+        brier = BrierOverAges.of_parts(parts, len(valid))
+        if brier.score() > trained.brier.score() or _farthest(after) >= _farthest(before):
+            return trained
+        return replace(trained, validation=score_model(table, valid, threshold_s, parts), brier=brier,
+                       recalibrated=table)
+
+    return list(map(chosen, families))
+
+
+def _close(families: Sequence[Trained]) -> list[Trained]:
     best = min(trained.choice_score for trained in families)
-    close = [trained for trained in families if trained.choice_score <= CLOSE * best]
-    found = {}
+    return [trained for trained in families if trained.choice_score <= CLOSE * best]
+
+
+def _covered(calibration: CalibrationByAge) -> dict[str, float]:
+    """What the 90 % quantile covers at creation and at 1 h, by the name of the measure, if enough end there."""
+    scores, shares = calibration.scores(), {}
+    for prefix in ("creation", "age_1h"):
+        name = f"{prefix}.coverage_90"
+        name += RESOLVED if f"{name}{RESOLVED}" in scores else ""
+        if scores.get(f"{prefix}.n_ends", 0) >= COVERED_ENDS_MIN and not math.isnan(scores[name]):
+            shares[name] = scores[name]
+    return shares
+
+
+def _is_within(share: float) -> bool:
+    return COVERED[0] <= share <= COVERED[1]
+
+
+def _farthest(shares: Mapping[str, float]) -> float:
+    return max(abs(share - 0.9) for share in shares.values())
+
+
+def _uncovered(families: Sequence[Trained], valid: Examples, names: Sequence[str], draws: OwnerDraws) -> dict[str, str]:
+    """Of the families close to the best, those whose coverage is outside COVERED with its 95 % interval, if another's
+    is within."""
+    close, found = _close(families), {}
     for trained in close:
-        words = [f"{share:.1%} at {age}" for age_s, age in ((0, "creation"), (3_600, "1 h"))
-                 if (share := coverage_90(trained.model.validation_table_, valid, age_s, limits_of(valid, names),
-                                          COVERED_ENDS_MIN)) is not None and not COVERED[0] <= share <= COVERED[1]]
+        calibration = CalibrationByAge.of(trained.on_validation, valid, limits_of(valid, names))
+        shares = {name: share for name, share in _covered(calibration).items() if not _is_within(share)}
+        intervals = calibration.intervals(draws) if shares else {}
+        words = [f"{share:.1%} at {'1 h' if '1h' in name else 'creation'}" for name, share in shares.items()
+                 if intervals[name][1] < COVERED[0] or intervals[name][0] > COVERED[1]]
         if words:
             found[trained.family] = f"{trained.family} ({' and '.join(words)})"
     return found if len(found) < len(close) else {}
@@ -252,7 +318,7 @@ def learnt_refresh(features: Features, split: Split, settings: FitSettings, serv
         return LearntRefresh(Refresh(None, (), "the trace is trained on in part"), None)
     with stage("train refresh"):
         rows = refreshed_rows(features.trace, features.encoder, features.rows)
-        refresh = fit_refresh(split, rows, settings, served.model.validation_table_, features.encoder.history)
+        refresh = fit_refresh(split, rows, settings, served.on_validation, features.encoder.history)
     return LearntRefresh(refresh, None if refresh.model is None else rows)
 
 
@@ -290,6 +356,7 @@ def train(settings: TrainSettings, features: Features) -> Training:
     fitted: list[Trained] = []
     for name in settings.families:
         fitted.append(fit_family(name, split, with_fitted(fit, fitted), threshold_s))
+    fitted = as_served(fitted, split.valid, features.rows.decided_s, features.rows.names, threshold_s)
     choice = choose(fitted, split.valid, features.encoder.history, settings.seed, features.rows.names)
     served = next(trained for trained in fitted if trained.family == choice.family)
     refreshing = learnt_refresh(features, split, fit, served, settings.refresh)

@@ -32,6 +32,7 @@ from sojourn.flows.retrain.train import (
     CHOICE_TAG,
     Choice,
     Trained,
+    as_served,
     choose,
     fit_family,
     fit_settings,
@@ -64,7 +65,6 @@ from sojourn.models.measures import (
     of_owners,
     shown_thresholds,
     time_label,
-    weeks_after,
 )
 
 BOUNDS_S = (7_200, 43_200, 172_800)
@@ -85,8 +85,7 @@ class Study:
     known at creation, each with its reason. notes: which classes the trace shows, how instant ends are read. refreshed:
     of the chosen family, `AgeGain.document()` of each age that was judged; refresh_ages_s: those that are served;
     refresh_said: what was chosen on the validation window. online: calibration by age of the same test rows,
-    recalibrated online, of families whose curves are hazards; online_intervals, online_weeks: the same as intervals and
-    weeks, of the chosen family.
+    recalibrated online, of families whose curves are hazards and were judged without.
     """
 
     trace: str
@@ -115,8 +114,6 @@ class Study:
     refresh_ages_s: tuple[int, ...] = ()
     refresh_said: str = ""
     online: dict[str, dict[str, float]] = field(default_factory=dict)
-    online_intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    online_weeks: dict[str, list[float | None]] = field(default_factory=dict)
 
 
 @store_flow("evaluate")
@@ -139,6 +136,7 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
             refused[name] = str(error)
     if not fitted:
         raise ValueError(f"{ingested.name}: no family could be fitted: {next(iter(refused.values()))}")
+    fitted = as_served(fitted, split.valid, features.rows.decided_s, features.rows.names, threshold_s)
     choice = choose(fitted, split.valid, features.encoder.history, config.seed, features.rows.names)
     served = next(trained for trained in fitted if trained.family == choice.family)
     refreshing = learnt_refresh(features, split, settings, served, config.refresh)
@@ -152,15 +150,13 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
     cores = features.trace.requests["cpu_cores"].to_numpy()[features.rows.idx_request[test.idx_row]]
     found: dict[str, Assessment] = {}
     weeks, calibration, online = {}, {}, {}
-    online_intervals: dict[str, tuple[float, float]] = {}
-    online_weeks: dict[str, list[float | None]] = {}
     decided_s = features.rows.decided_s[test.idx_row]
     limit_s = limits_of(test, features.rows.names)
     refreshed: tuple[AgeGain, ...] = ()
     with stage("score on the test window") as report:
         for done, trained in enumerate(fitted):
             report(done, len(fitted))
-            family, table = trained.family, trained.model.curve_table(test)
+            family, table = trained.family, trained.served(test, features.rows.decided_s)
             by_age = CalibrationByAge.of(table, test, limit_s)
             assessed = assess(table, test, threshold_s, BOUNDS_S, draws, by_age)
             if is_seen is not None:
@@ -169,19 +165,17 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
             found[family] = assessed
             weeks[family] = _as_json(by_week(table, test, threshold_s, split.test_from_s, by_age))
             calibration[family] = _as_json(_calibration(table, test, threshold_s, by_age))
-            if isinstance(table, HazardTable):
+            if isinstance(table, HazardTable) and trained.recalibrated is None:
                 later = CalibrationByAge.of(online_table(table, test, decided_s), test, limit_s)
                 online[family] = later.scores()
                 calibration[family] |= _as_json({f"online.{name}": shares.tolist() for name, shares
                                                  in later.distributions(_PIT_POINTS).items()})
-                if family == chosen:
-                    online_intervals = later.intervals(draws)
-                    online_weeks = _as_json(later.by_week(weeks_after(test, split.test_from_s)))
             if family == chosen:
                 refreshed = refreshing.on_test(split, table, features, config.seed)
     with stage("columns known at creation?"):
         asked = suspects(features.trace, features.encoder, features.rows, served.model, split,
                          config.confirmed_columns, config.seed)
+    recalibrated = [f"{one.family}: judged recalibrated online." for one in fitted if one.recalibrated is not None]
     study_found = Study(
         ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,
         chosen, choice, choice.text(), min(fitted, key=lambda trained: trained.choice_score).family,
@@ -194,9 +188,9 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
          if family in found and family != chosen},
         weeks, calibration, {trained.family: trained.fit_s for trained in fitted}, refused,
         {suspect.column: suspect.reason for suspect in asked},
-        (*_class_notes(fitted, shown), *instants.tags().values()),
+        (*_class_notes(fitted, shown), *recalibrated, *instants.tags().values()),
         tuple(gain.document() for gain in refreshed), refreshing.refresh.ages_s, refreshing.refresh.text(),
-        online, online_intervals, online_weeks,
+        online,
     )  # fmt: skip
     with stage("log"):
         _log(config, tracker, study_found, instants.tags())

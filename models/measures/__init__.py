@@ -27,7 +27,6 @@ from sojourn.models.measures.calibration import (
     Pit,
     age_prefix,
     calibration_points,
-    coverage_90,
     limits_of,
 )
 from sojourn.models.measures.censoring import KaplanMeier, censoring_curve, outliving_weights
@@ -67,8 +66,8 @@ __all__ = [
     "WEEKLY_AGES_S", "Assessment", "BoundedRows", "BrierOverAges", "CalibrationByAge", "CalibrationPoints",
     "Concordance", "Coverage", "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix",
     "assess", "average_precision", "brier_score", "by_week", "calibration_points", "calibration_with_ends",
-    "card_measures", "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "coverage_90",
-    "drawn_owners", "f1", "has_each", "integrated_at_age", "integrated_brier_score", "interval", "limits_of",
+    "card_measures", "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners",
+    "f1", "has_each", "integrated_at_age", "integrated_brier_score", "interval", "limits_of",
     "mae_log10", "of_owners", "outliving_weights", "parts_by_age", "reliances", "score_model", "shown_thresholds",
     "standard_error", "time_label", "weeks_after",
 ]  # fmt: skip

@@ -12,7 +12,6 @@ Calibration at creation depends mostly on early ends and does not show this.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -234,18 +233,6 @@ N_ENDS_MIN = 100
 or more even for independent requests. Tables mark such a cell; weeks and cards omit it."""
 WEEKLY_AGES_S = (0, 3_600)
 """Ages at which calibration is also measured by week of arrival."""
-
-
-def coverage_90(table: CurveTable, rows: Examples, age_s: int, limit_s: np.ndarray | None, least_ends: int,
-                ) -> float | None:
-    """The share of ends by the 90 % quantile at an age, at the resolution of limits if there are any; None if fewer
-    ends are observed than `least_ends`, or no row was followed that far. limit_s: see `AgedPit.of`."""
-    aged = AgedPit.of(table, rows, age_s, limit_s)
-    if aged is None or int(aged.pit.is_event.sum()) < least_ends:
-        return None
-    scores, name = aged.scores(), f"{aged.prefix}.coverage_90"
-    share = scores.get(f"{name}{RESOLVED}", scores[name])
-    return None if math.isnan(share) else share
 
 
 def age_prefix(age_s: float) -> str:

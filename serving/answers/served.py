@@ -39,6 +39,7 @@ class Served:
     that fewer than USUAL_SHARE of the training requests had, if the bundle has the shares.
     refresher: predicts a running request anew, if the bundle has such a model. instant_s: how its
     history is read, see `HistoryDefinition`. habits: those of the bundle, if its curves are mixed with them.
+    recalibrates: see `Bundle`.
     """
 
     version: str
@@ -54,6 +55,7 @@ class Served:
     refresher: Refresher | None = None
     instant_s: int | None = None
     habits: HabitSection | None = None
+    recalibrates: bool = False
 
     @classmethod
     def of(cls, bundle: Bundle) -> Served:
@@ -71,7 +73,7 @@ class Served:
         return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
                    first_s=first_s, latest_s=latest_s, rare=rare,
                    refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh),
-                   instant_s=encoder.history.instant_s, habits=bundle.habits)
+                   instant_s=encoder.history.instant_s, habits=bundle.habits, recalibrates=bundle.recalibrates)
 
     def following(self, older: Served) -> Served:
         """This version in the place of an older one, whose live history and clock go on.

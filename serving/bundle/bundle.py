@@ -393,7 +393,8 @@ class Bundle:
     """A verified bundle in memory. version: the first 12 hex digits of the manifest's sha256.
 
     refresh: the model that predicts running requests anew; None if it would not help. habits: of
-    owners, which change the curves of requests; None if the model has none.
+    owners, which change the curves of requests; None if the model has none. recalibrates: whether its
+    curves were judged recalibrated online, and are served so.
     """
 
     schema: Schema
@@ -402,6 +403,7 @@ class Bundle:
     version: str
     refresh: RefreshModel | None = None
     habits: HabitSection | None = None
+    recalibrates: bool = False
 
 
 def example_bundle() -> Path:
@@ -429,8 +431,12 @@ def load_bundle(folder: str | Path) -> Bundle:
         history = HistoryState.from_arrays(schema.encoder.history, arrays)
     except Exception as error:  # numpy may raise anything for arrays that do not fit
         raise BundleError(f"history.npz must hold the schema's history, got {type(error).__name__}: {error}") from error
+    recalibrates = document.get("recalibrate", False)
+    if type(recalibrates) is not bool:
+        raise BundleError(f"schema.json: recalibrate must be true or false, got {shown(recalibrates)}")
     return Bundle(schema, contents["model.onnx"], history, version_of(contents[MANIFEST]),
-                  RefreshModel.from_document(document, arrays), HabitSection.from_document(document, arrays))
+                  RefreshModel.from_document(document, arrays), HabitSection.from_document(document, arrays),
+                  recalibrates)
 
 
 def check_files(folder: str | Path) -> str:

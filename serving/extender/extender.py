@@ -132,8 +132,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--shadow", type=Path, metavar="BUNDLE",
                         help="bundle folder of a challenger that answers each placement, too, and is not used "
                              "(default: none)")
-    parser.add_argument("--recalibrate", action="store_true",
-                        help="correct new pods' curves by how pods ended of late (default: off)")
+    parser.add_argument("--recalibrate", action=argparse.BooleanOptionalAction,
+                        help="correct new pods' curves by how pods ended of late (default: as the version was judged)")
     parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser
 
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     if options.shadow is not None:
         state = predictor.shadow()
         print(f"shadow {state['version']}" if state["version"] else f"refused  shadow: {state['reason']}", flush=True)
-    if options.recalibrate:
+    if predictor.info()["recalibration"] != "off":
         print(f"recalibration {predictor.info()['recalibration']}", flush=True)
     thread = threading.Thread(target=server.serve_forever, name="extender")
     thread.start()

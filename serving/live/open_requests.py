@@ -20,7 +20,7 @@ from sojourn.serving.inputs import HISTORY_OF, UNKNOWN, Parsed, Receipt
 from sojourn.serving.live.admitted import Admitted, LiveRequests, Refreshed, names_of_refresh
 from sojourn.serving.live.counters import Counters
 from sojourn.serving.live.live_habits import Given, LiveHabits
-from sojourn.serving.live.recalibration import OFF, OnlineRecalibration
+from sojourn.serving.live.recalibration import OnlineRecalibration
 from sojourn.serving.live.snapshot import LiveHistory, content_of, write_snapshot
 
 
@@ -32,17 +32,18 @@ class OpenRequests:
     """
 
     def __init__(self, counters: Counters, current: Current, start: LiveHistory,
-                 usage_ended: Callable[[Receipt], object], *, recalibrate: bool) -> None:
+                 usage_ended: Callable[[Receipt], object], *, recalibrate: bool | None) -> None:
         self.history = start.history
         self.running = LiveRequests()
         for one in start.running:
             self.running.enter(one)
-        self.recalibration = OnlineRecalibration(current, self.running, start.is_by_starts, self._with_given)
+        self.recalibration = OnlineRecalibration(current, self.running, start.is_by_starts, self._with_given,
+                                                 recalibrate)
         self._counters, self._current, self._usage_ended = counters, current, usage_ended
         self._clock_s = start.clock_s  # the latest `now_s` that was recorded
         self._names = {**start.names}  # feature names by version
         self._snapshotting = threading.Lock()  # taken before the predictor's lock, never while it is held
-        self.recalibration.begin(recalibrate, self._clock_s, start.recalibration)
+        self.recalibration.begin(self._clock_s, start.recalibration)
         self._name_features(current.served)
         self.habits = self.habits_of(current.served)
         """Of the served version; None if its curves are the model's alone."""
@@ -66,7 +67,7 @@ class OpenRequests:
         is_other = fresh.version != self._current.served.version
         self._current.served = fresh
         if is_other:
-            self.recalibration.begin(self.recalibration.state != OFF, self._clock_s)
+            self.recalibration.begin(self._clock_s)
         self._counters.n["reloads"] += 1
 
     def find(self, vm: Any) -> Admitted:

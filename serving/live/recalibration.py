@@ -204,25 +204,26 @@ class OnlineRecalibration:
 
     state: on, or off and why. learnt: None while it is off. is_by_starts: starts are reported, so
     that a request counts from its start on, not from its admission. blended: the curve of a request
-    with what the habits gave it, by its number; None = they no longer know it.
+    with what the habits gave it, by its number; None = they no longer know it. is_wanted: None = as
+    the served version was judged.
     """
 
     def __init__(self, current: Current, running: LiveRequests, is_by_starts: bool,
-                 blended: Callable[[int, HazardCurve], HazardCurve | None]) -> None:
+                 blended: Callable[[int, HazardCurve], HazardCurve | None], is_wanted: bool | None) -> None:
         self.state = OFF
         self.learnt: Recalibration | None = None
         self.is_by_starts = is_by_starts
-        self._current, self._running, self._blended = current, running, blended
+        self._current, self._running, self._blended, self._is_wanted = current, running, blended, is_wanted
 
-    def begin(self, is_wanted: bool, clock_s: int | None, former: tuple[str, Recalibration] | None = None) -> None:
+    def begin(self, clock_s: int | None, former: tuple[str, Recalibration] | None = None) -> None:
         """Start with factors of 1, or continue from the snapshot `former` if it is of the served version.
 
         clock_s: the latest recorded time; running requests count from then on.
         """
         self.state, self.learnt = OFF, None
-        if not is_wanted:
-            return
         served = self._current.served
+        if not (served.recalibrates if self._is_wanted is None else self._is_wanted):
+            return
         if not served.schema.curves.has_hazards:
             self.state = NO_HAZARDS
             return
@@ -256,7 +257,7 @@ class OnlineRecalibration:
             self.follow(one, one.began_s)
         else:
             self.is_by_starts = True
-            self.begin(self.state != OFF, one.began_s)
+            self.begin(one.began_s)
 
     def forget(self, number: int) -> None:
         """Stop counting a request that is no longer open, without an end."""

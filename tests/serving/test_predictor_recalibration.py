@@ -1,5 +1,6 @@
 """A predictor that recalibrates itself: its factors are those of the rows in order, kept by handles and snapshots."""
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 from made_bundles import Made
-from sojourn.serving import Lifetime, Predictor
+from sojourn.publishing import publish_files
+from sojourn.serving import BundleError, Lifetime, Predictor
+from sojourn.serving.bundle import FORMAT_VERSION, MANIFEST, manifest_of
 from sojourn.serving.curves import curve_steps, recalibrated
 from sojourn.serving.live import Recalibration, recalibration
 
@@ -56,6 +59,36 @@ def test_off_by_default_and_said(made: Made, folder: Path) -> None:
     assert again.info()["recalibration"] == "on"
     assert str(plain[-1].features) == str(others[-1].features)
     assert plain[-1].curve != others[-1].curve
+
+
+def _judged(folder: Path, target: Path, recalibrate: object) -> Path:
+    """A copy of the bundle whose version was judged recalibrated, or not."""
+    contents = {name: (folder / name).read_bytes() for name in ("model.onnx", "schema.json", "history.npz")}
+    document = json.loads(contents["schema.json"]) | {"recalibrate": recalibrate}
+    contents["schema.json"] = json.dumps(document).encode()
+    publish_files(target, contents | {MANIFEST: manifest_of(contents, FORMAT_VERSION)}, MANIFEST)
+    return target
+
+
+def test_a_version_that_was_judged_recalibrated_is_served_so_unless_told_otherwise(
+        made: Made, folder: Path, tmp_path: Path) -> None:
+    judged = _judged(folder, tmp_path / "judged", True)
+    predictor, told = Predictor.load(judged), Predictor.load(judged, recalibrate=False)
+    asked = Predictor.load(folder, recalibrate=True)
+    curves = [_run(each, made, range(30))[-1].curve for each in (predictor, told, asked, Predictor.load(folder))]
+    assert predictor.info()["recalibration"] == "on" and told.info()["recalibration"] == "off"
+    assert curves[0] == curves[2] and curves[1] == curves[3] and curves[0] != curves[1]
+    predictor.snapshot(tmp_path / "s")
+    again = Predictor.load(judged, history=tmp_path / "s")
+    assert _factors(again).tolist() == _factors(predictor).tolist()
+    # each version as it was judged
+    predictor.reload(folder)
+    assert predictor.info()["recalibration"] == "off"
+    predictor.reload(judged)
+    assert predictor.info()["recalibration"] == "on"
+    assert (_factors(predictor) == 1.0).all()
+    with pytest.raises(BundleError, match=r"recalibrate must be true or false, got 'yes'"):
+        Predictor.load(_judged(folder, tmp_path / "wrong", "yes"))
 
 
 def test_curves_are_the_models_own_recalibrated(made: Made, folder: Path) -> None:

@@ -129,20 +129,6 @@ def test_recalibrated_online_stands_below_its_family_and_beside_the_chosen_line(
     assert np.asarray(drawn.get_ydata()) == pytest.approx(np.zeros(len(POINTS)))
 
 
-def test_intervals_and_weeks_of_the_chosen_family_recalibrated_online() -> None:
-    found = _found()
-    scores = _scores("creation", 5_000.0, 0.5)
-    found["online"] = {"hazard": scores, "km": scores}
-    found["online_intervals"] = {"creation.coverage_50": (0.4, 0.6)}
-    found["online_weeks"] = {name: [value] * len(found["weeks"]["hazard"]["week"]) for name, value in scores.items()}
-    rows = {row[0]: row for row in calibration_rows(found)}
-    assert rows["hazard, online"][5] == "50.0 [40 60]"
-    assert rows["km, online"][5] == "50.0"  # another family's would be of other curves
-    titles = [line for line in calibration_markdown(found) if line.startswith("### ")]
-    assert titles[1:] == ["### Calibration of hazard by week of arrival",
-                          "### Calibration of hazard, recalibrated online, by week of arrival"]
-
-
 def test_a_share_that_nobody_was_followed_to_has_no_interval_either() -> None:
     found = _found()
     found["scores"]["hazard"]["creation.coverage_90"] = float("nan")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.retrain.train import Choice, Trained, choose, simplest_within_error
+from sojourn.flows.retrain.train import Choice, Trained, as_served, choose, simplest_within_error
 from sojourn.models import LIFETIME_MODELS, LifetimeModel
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.measures import BrierOverAges, OwnerDraws
@@ -142,6 +142,39 @@ def test_a_family_whose_quantile_covers_too_few_is_left_out_if_one_about_as_good
     assert "Left out for the coverage of their 90 % quantile: gbdt-once (" in words
     assert choose([far, good], valid, OWNERS, 0).left_out == ()  # it is behind anyway
     assert choose([near], valid, OWNERS, 0).left_out == ()  # nothing better covered
+
+
+def test_a_share_that_its_interval_excuses_leaves_no_family_out() -> None:
+    """Few owners, each wholly covered or not: 80 % may be 90 %. A gate that so few ends could fail would be noise."""
+    valid = _valid(240, 24)
+    mean_s = np.where(np.arange(240) % 24 < 5, 300.0, 2_500.0)  # 5 of 24 owners outlive what is said
+    good, rough = _trained("hazard", valid, 2_000.0), _trained("gbdt-once", valid, mean_s)
+    near = replace(rough, validation={"ages.ibs": 0.99 * good.choice_score}, brier=good.brier)
+    assert choose([near, good], valid, OWNERS, 0).left_out == ()
+    sure = _valid(24_000, 2_400)
+    mean_s = np.where(np.arange(24_000) % 24 < 5, 300.0, 2_500.0)
+    good, rough = _trained("hazard", sure, 2_000.0), _trained("gbdt-once", sure, mean_s)
+    near = replace(rough, validation={"ages.ibs": 0.99 * good.choice_score}, brier=good.brier)
+    assert choose([near, good], sure, OWNERS, 0).left_out[0].startswith("gbdt-once (")
+
+
+def test_a_family_that_does_not_cover_is_recalibrated_if_that_brings_it_nearer_and_costs_nothing() -> None:
+    n = 4_000
+    valid = _valid(n, 40)
+    valid = replace(valid, arrival_s=np.arange(n) * 10)
+    short, right = _trained("hazard", valid, 1_450.0), _trained("online", valid, 2_000.0)
+    first, second = as_served([short, right], valid, valid.arrival_s, (), 3_600)
+    assert second is right  # it covers
+    assert first.recalibrated is not None and first.on_validation is first.recalibrated
+    assert first.choice_score < short.choice_score and first.choice_score == first.brier.score()
+    words = choose([first], valid, OWNERS, 0).text()
+    assert "Served recalibrated by its own ends, so that the 90 % quantile covers." in words
+    assert "recalibrated" not in choose([second], valid, OWNERS, 0).text()
+    # far behind the best nobody asks, and a factor that does harm is not kept
+    far = replace(short, validation={"ages.ibs": 1.2 * right.choice_score})
+    assert as_served([far, right], valid, valid.arrival_s, (), 3_600)[0] is far
+    better = replace(short, brier=BrierOverAges(0.5 * first.brier.added, first.brier.n_asked))
+    assert as_served([better, right], valid, valid.arrival_s, (), 3_600)[0] is better
 
 
 def test_what_is_said_names_the_better_one_and_by_how_much() -> None:

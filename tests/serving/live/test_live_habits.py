@@ -15,7 +15,7 @@ from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.models.bundle_writer import table_of, write_bundle
-from sojourn.models.curve_table import HazardTable
+from sojourn.models.curve_table import HazardTable, online_table
 from sojourn.models.lifetime import EventLog, FitSettings
 from sojourn.models.lifetime.online import BlendModel, Events, OnlineModel, Weighing
 from sojourn.models.served_curves import ServedCurves
@@ -119,12 +119,17 @@ def test_a_trace_is_answered_as_in_training(made: Made) -> None:
     assert (with_forest.remaining(0.0) != served.remaining(0.0)).mean() > 0.9
 
 
-def test_a_later_trace_is_answered_as_by_a_predictor(made: Made) -> None:
+@pytest.mark.parametrize(("name", "recalibrates"), [("blend", False), ("blend", True), ("plain", True)])
+def test_a_later_trace_is_answered_as_by_a_predictor(
+        made: Made, name: str, recalibrates: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts go on from the bundle's, and each request is answered as by a predictor at its moment.
 
     A predictor blends the rates of a curve, a table its hazards: their last bits may differ.
     """
-    bundle = load_bundle(made.folders["blend"])
+    monkeypatch.setattr(recalibration, "N_ENDS_COUNTED", 4)
+    bundle, fresh = (replace(load_bundle(made.folders["blend"]), recalibrates=recalibrates) for _ in range(2))
+    if name == "plain":
+        bundle, fresh = replace(bundle, habits=None), replace(fresh, habits=None)
     later = made.trace.requests.iloc[:400].copy()
     moved_s = made.trace.horizon_s - int(later["arrival_s"].min()) + 60
     for column in ("arrival_s", "departure_s"):
@@ -133,7 +138,8 @@ def test_a_later_trace_is_answered_as_by_a_predictor(made: Made) -> None:
     rows = build_rows(trace, bundle.schema.encoder, bundle.history)
     table = ServedCurves(bundle, rows, goes_on=True).at(np.arange(len(rows)))
     assert isinstance(table, HazardTable)
-    predictor = Predictor.load(made.folders["blend"])
+    predictor = Predictor(fresh)
+    assert predictor.info()["recalibration"] == ("on" if recalibrates else "off")
     requests = later[list(made.encoder.columns())].astype(object).to_dict("records")
     events = sorted([(int(end_s), 0, row) for row, end_s in enumerate(rows.arrival_s + rows.lifetime_s)
                      if rows.is_event[row]] + [(int(at_s), 1, row) for row, at_s in enumerate(rows.decided_s)])
@@ -148,6 +154,22 @@ def test_a_later_trace_is_answered_as_by_a_predictor(made: Made) -> None:
         np.testing.assert_allclose(_numbers(table, row), vm.curve.numbers[:table.rates.shape[1] * 4], rtol=1e-9)
         assert table.take(np.array([row])).quantile(0.5, 600.0)[0] == vm.quantile(0.5, 600.0)
         ids[row] = vm.id
+    without = ServedCurves(replace(bundle, recalibrates=False), rows, goes_on=True).at(np.arange(len(rows)))
+    assert (without.remaining(0.0) != table.remaining(0.0)).any() == recalibrates
+
+
+def test_a_replay_recalibrates_by_what_the_model_has_not_seen(made: Made) -> None:
+    """Requests before the test window have factors of 1, and the window the curves that training judges."""
+    bundle = load_bundle(made.folders["online"])
+    plain, found = (ServedCurves(replace(bundle, recalibrates=each), made.rows, made.split.test_from_s)
+                    for each in (False, True))
+    early, late = made.split.past.idx_row, made.split.test.idx_row
+    np.testing.assert_array_equal(plain.at(early).quantile(0.5, 60.0), found.at(early).quantile(0.5, 60.0))
+    table = made.online.curve_table(made.split.test)
+    assert isinstance(table, HazardTable)
+    judged = online_table(table, made.split.test, made.rows.decided_s[late])
+    np.testing.assert_array_equal(judged.quantile(0.5, 60.0), found.at(late).quantile(0.5, 60.0))
+    assert (judged.quantile(0.5, 60.0) != plain.at(late).quantile(0.5, 60.0)).any()
 
 
 def test_the_future_changes_no_curve_of_a_trace(made: Made) -> None:
@@ -157,7 +179,7 @@ def test_the_future_changes_no_curve_of_a_trace(made: Made) -> None:
     is_later = rows.arrival_s + rows.lifetime_s > cut_s
     other_s = np.maximum(cut_s - rows.arrival_s, 0) + rng.integers(1, 100_000, len(rows))
     changed = replace(rows, lifetime_s=np.where(is_later, other_s, rows.lifetime_s))
-    bundle, is_early = load_bundle(made.folders["blend"]), rows.decided_s <= cut_s
+    bundle, is_early = replace(load_bundle(made.folders["blend"]), recalibrates=True), rows.decided_s <= cut_s
     tables = [ServedCurves(bundle, each).at(is_early) for each in (rows, changed)]
     np.testing.assert_array_equal(tables[0].quantile(0.5, 60.0), tables[1].quantile(0.5, 60.0))
     late = [ServedCurves(bundle, each).at(~is_early).quantile(0.5, 60.0) for each in (rows, changed)]
