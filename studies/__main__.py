@@ -36,7 +36,6 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "periodicity-chance": "studies.periodicity_chance",
     "periodicity-errors": "studies.periodicity_errors",
     "planning": "studies.planning",
-    "policy-choice": "studies.policy_choice",
     "queues": "studies.queues",
     "refresh-bound": "studies.refresh_bound",
     "recalibration-ways": "studies.recalibration_ways",

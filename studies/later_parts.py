@@ -1,5 +1,4 @@
-"""The later part of a trace as workloads, with a model of its earlier part, both as the flow `retrain` has them; and
-the trace as it was known at a time."""
+"""The later part of a trace as workloads, with a model of its earlier part, both as the flow `retrain` has them."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, def
 from sojourn.features.readers import read_trace
 from sojourn.features.split import Split
 from sojourn.features.synthetic import synthesize
-from sojourn.features.trace import SEEN_FROM, SEEN_TO
 from sojourn.flows.placement.predictors import TableSource, asked_rows
 from sojourn.flows.placement.workloads import later_workload
 from sojourn.flows.retrain.train import fit_family, windows
@@ -44,25 +42,6 @@ def learning(config: RetrainConfig, trace: Trace) -> tuple[FeatureRows, Split, F
     settings = FitSettings(backoff_keys(encoder), 1, config.seed, names=rows.names,
                            log=EventLog.of(rows, encoder.history))
     return rows, windows(rows, config.test_share, config.valid_share), settings
-
-
-def later_from_s(config: RetrainConfig, trace: Trace) -> int:
-    """Where the later part begins, seconds."""
-    rows = build_rows(trace, default_encoder(trace))
-    return int(windows(rows, config.test_share, config.valid_share).test_from_s)
-
-
-def known_by(trace: Trace, until_s: int) -> Trace:
-    """What was known of a trace by a time: requests that had begun, without ends that were still to come."""
-    until_s = min(until_s, trace.horizon_s)
-    is_begun = trace.start_s() < until_s
-    if SEEN_FROM in trace.requests:
-        is_begun &= trace.requests[SEEN_FROM].fillna(0).to_numpy() < until_s
-    table = trace.requests.loc[is_begun].reset_index(drop=True)
-    table["departure_s"] = table["departure_s"].mask(table["departure_s"] > until_s)
-    if SEEN_TO in table:
-        table[SEEN_TO] = table[SEEN_TO].clip(upper=until_s)
-    return Trace(table, until_s, trace.roles, trace.hosts, meta=trace.meta)
 
 
 def later_parts(config: RetrainConfig, trace: Trace, seeds: Sequence[int],

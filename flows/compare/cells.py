@@ -21,7 +21,14 @@ from sojourn.features.synthetic import synthesize
 from sojourn.features.trace import Trace
 from sojourn.flows.compare.grid import Cell, learnt_key, parse_rectifier
 from sojourn.flows.placement.predictors import MADE, PredictorSpec
-from sojourn.flows.placement.workloads import TraceSpec, WorkloadSpec, later_workload_of, positions_of, replica
+from sojourn.flows.placement.workloads import (
+    TraceSpec,
+    WorkloadSpec,
+    known_by,
+    later_workload_of,
+    positions_of,
+    replica,
+)
 from sojourn.publishing import whole_file
 from sojourn.simulator import (
     WORKLOADS,
@@ -145,10 +152,17 @@ def workload_of(spec: WorkloadSpec) -> Workload:
 def _trace(spec: TraceSpec) -> Trace:
     source = spec.source
     if source.file is None:
-        return synthesize(source.n_requests, seed=source.seed)
-    from sojourn.flows.retrain.ingest import ingested_trace
+        trace = synthesize(source.n_requests, seed=source.seed)
+    else:
+        from sojourn.flows.retrain.ingest import ingested_trace
 
-    return Trace.load(ingested_trace(spec.store, source, spec.data_hash).folder)
+        trace = Trace.load(ingested_trace(spec.store, source, spec.data_hash).folder)
+    if not spec.is_past:
+        return trace
+    until_s = cut_s(spec.whole)
+    if until_s is None:
+        raise ValueError(f"{spec.name} must be cut before its past is replayed, got no cut")
+    return known_by(trace, until_s)
 
 
 @lru_cache(maxsize=1)

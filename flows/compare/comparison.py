@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
+from sojourn.features.creation import build_rows, default_encoder
 from sojourn.flows.compare.cells import (
     CellResult,
     CellStore,
@@ -30,11 +31,11 @@ from sojourn.flows.compare.cells import (
     workload_of,
 )
 from sojourn.flows.compare.grid import Cell, by_workload
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.settings import OF_PAST, CompareConfig
 from sojourn.flows.compare.tables import as_document, cells_table, differences_table, log_comparison, summary_table
 from sojourn.flows.console import console, stage, tell_doubts
 from sojourn.flows.placement.predictors import Learning, PredictorSpec, fitted_curves
-from sojourn.flows.placement.workloads import TraceSpec
+from sojourn.flows.placement.workloads import TraceSpec, known_by
 from sojourn.flows.reports.comparison_report import comparison_tables, folder_lines, shortened
 from sojourn.flows.retrain.features import stored_features
 from sojourn.flows.retrain.ingest import content_hash, ingested_trace
@@ -43,13 +44,16 @@ from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.workers.dask import NewWorker, local_workers, run_grouped
 from sojourn.publishing import whole_file
 from sojourn.simulator import Explanation, explain
-from sojourn.simulator.measures import VIOLATION_SERIES, HostMap
+from sojourn.simulator.experiments import BASELINE, is_rejecting_more, knows_the_future
+from sojourn.simulator.measures import VIOLATION_SERIES, HostMap, interval_text, signed_text
 from sojourn.simulator.page import ComparisonData, Pool, gains_figure, in_hosts
 
 MAIN_LOAD = 0.8
 """Time series are shown of the load nearest to this one."""
 _SERIES = ("time_s", "empty_hosts_pct", "bound_empty_hosts_pct", *VIOLATION_SERIES)
 _Found = Sequence[tuple[Cell, CellResult]]
+N_RANKED = 3
+"""Of what was tried on the past, so many are told."""
 N_PLACEMENTS = 3
 """Of each cell: the same requests for all."""
 MAX_CELLS = 6
@@ -61,16 +65,12 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
 
     It is `answers`, lines in hosts and money, and `rows`, the summary's, with None for what is not known.
     """
+    choices: list[Choice] = []
     with _workers(config.dask, config.n_workers) as workers:
-        failed = run_cells(cells, workers)
-    store = CellStore(config.store)
-    found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
-    for cell, reason in failed.items():
-        spec = cell.workload
-        words = f"{cell.label} on {spec.name}, load {spec.load:g}, seed {spec.seed}: {reason}"
-        console.print(f"[red]✗[/] {escape(words)}")
-    if not found:
-        raise ValueError(f"at least one cell must succeed, got {len(failed)} that failed")
+        if config.preset == OF_PAST:
+            choices = chosen_on_past(cells, workers)
+            cells = replayed_later(cells, choices)
+        found, failed = _finished(cells, workers)
     table = cells_table(found)
     summary = summary_table(table)
     tables = {"cells": table, "summary": summary, "differences": differences_table(table)}
@@ -80,7 +80,8 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         description.setdefault((spec.name, spec.load), _described(found, cell, result))
     tell_doubts(dict.fromkeys(line for _, result in found for line in result.about["doubts"]))
     shown = shortened(summary)
-    answers = _in_hosts(found, shown, config.price_per_host_hour)
+    chosen = [choice.words for choice in choices]
+    answers = [*chosen, *_in_hosts(found, shown, config.price_per_host_hour)]
     for line in answers:
         console.print()
         console.print(escape(line))
@@ -109,6 +110,67 @@ def run_comparison(config: CompareConfig, tracker: Tracker, cells: Sequence[Cell
         title += "" if trace.source.file is not None else ": invented requests, not a cluster's own"
         _write_page(config.page, comparison_data(title, found, table, summary, config.price_per_host_hour))
     return len(failed), {"answers": answers, "rows": json.loads(summary.to_json(orient="records", double_precision=15))}
+
+
+def _finished(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> tuple[_Found, dict[Cell, str]]:
+    """Replay cells; returns what each left, and those that failed, which are told."""
+    failed = run_cells(cells, workers)
+    store = CellStore(cells[0].workload.trace.store)
+    found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
+    for cell, reason in failed.items():
+        spec = cell.workload
+        words = f"{cell.label} on {spec.name}, load {spec.load:g}, seed {spec.seed}: {reason}"
+        console.print(f"[red]✗[/] {escape(words)}")
+    if not found:
+        raise ValueError(f"at least one cell must succeed, got {len(failed)} that failed")
+    return found, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What gained most on a trace's past at a load. label: as in tables. words: a sentence with the gain."""
+
+    load: float
+    label: str
+    words: str
+
+
+def chosen_on_past(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> list[Choice]:
+    """Replay all that can be deployed on the past, as it was known when the later part began; the choice of each load.
+
+    It is the highest mean gain over the seeds of those that reject no more than best-fit, if there is one.
+    """
+    past = [replace(cell, workload=replace(cell.workload, trace=replace(cell.workload.trace, is_past=True)))
+            for cell in cells if cell.predictor is None or not knows_the_future(cell.predictor.name)]
+    summary = summary_table(cells_table(_finished(past, workers)[0]))
+    shown = shortened(summary)
+    choices = []
+    for load in dict.fromkeys(summary["load"]):
+        is_of_load = (summary["load"] == load) & (summary["label"] != BASELINE)
+        rows = summary[is_of_load].assign(shown=shown["label"], is_more=is_rejecting_more(summary))
+        rows = rows.sort_values(["is_more", "gain_pp"], ascending=[True, False], kind="stable")
+        if len(rows) == 0:
+            raise ValueError(f"on the past at load {load:g} a policy beside {BASELINE} must succeed, got none")
+        ranked = [f"{row['shown']} {signed_text(row['gain_pp'])} "
+                  f"[{interval_text(row['gain_low_pp'], row['gain_high_pp'])}]" for _, row in rows.iterrows()]
+        words = (f"Chosen on the past, load {load:g}: {rows.iloc[0]['shown']}, of {len(rows)}. Gain over {BASELINE} "
+                 f"there, pp, with 95 % interval: {'; '.join(ranked[:N_RANKED])}.")
+        if not rows.iloc[0]["gain_low_pp"] > 0.0:
+            words += " Its gain there is not proven: one in the later part may be chance."
+        choices.append(Choice(float(load), str(rows.iloc[0]["label"]), words))
+    return choices
+
+
+def replayed_later(cells: Sequence[Cell], choices: Sequence[Choice]) -> list[Cell]:
+    """Of the cells: best-fit, what was chosen at the load, and the same policy with perfect lifetimes."""
+    wanted = set()
+    for choice in choices:
+        of_load = [cell for cell in cells if cell.workload.load == choice.load]
+        chosen = next(cell for cell in of_load if cell.label == choice.label)
+        wanted |= {cell for cell in of_load if cell.label in (BASELINE, choice.label) or (
+            cell.placing == chosen.placing and cell.predictor is not None and cell.predictor.kind == "oracle"
+            and not cell.predictor.is_one_shot)}
+    return [cell for cell in cells if cell in wanted]
 
 
 def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
@@ -259,10 +321,16 @@ def learn(asked: tuple[TraceSpec, Sequence[PredictorSpec]], n_threads: int) -> d
     try:
         ingested = ingested_trace(trace.store, trace.source, trace.data_hash)
         features = stored_features(trace.store, ingested)
-        split = windows(features.rows, trace.test_share, trace.valid_share)
-        keep_cut(trace, split.test_from_s)
-        known = Learning(features.trace, content_hash(trace.source), features.encoder, features.rows, split,
-                         trace.source.seed)
+        known_trace, encoder, rows = features.trace, features.encoder, features.rows
+        split = windows(rows, trace.test_share, trace.valid_share)
+        keep_cut(trace.whole, split.test_from_s)
+        if trace.is_past:
+            known_trace = known_by(known_trace, split.test_from_s)
+            encoder = default_encoder(known_trace)
+            rows = build_rows(known_trace, encoder)
+            split = windows(rows, trace.test_share, trace.valid_share)
+            keep_cut(trace, split.test_from_s)
+        known = Learning(known_trace, content_hash(trace.source), encoder, rows, split, trace.source.seed)
     except Exception as error:  # not all of them survive the way to another process
         return {"": f"{type(error).__name__}: {error}"}
     failed = {}

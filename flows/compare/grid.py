@@ -34,7 +34,7 @@ def learnt_key(trace: TraceSpec, learnt: str, bundle_version: str) -> str:
     """
     code = source_hash(*CUT_BY, *LEARNT_BY) if learnt else source_hash(*CUT_BY)
     what = REFRESHED * learnt.startswith(REFRESHED) + bundle_version if bundle_version else learnt
-    return json_hash([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, what,
+    return json_hash([trace.data_hash, trace.test_share, trace.valid_share, trace.source.seed, trace.is_past, what,
                     code, feature_code()])
 
 

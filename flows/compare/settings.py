@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _OF_PRESET = ("policies", "predictors", "rectifiers", "loads", "seeds", "starts")
 _MOST_SEEDS = 10_000
+OF_PAST = "best-of-past"
+"""The preset that chooses before it replays."""
 _RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
 
 
@@ -45,6 +47,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
         ("random", "first-fit", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas", "nilas-expected",
          "lava", "joint-fit", "joint-exact", "aligned-fit"),
         ("oracle", "noise:1", "recall:0.8", "hazard", "km", "one-shot:hazard", "one-shot:km")),
+    OF_PAST: Preset(
+        "the policy, predictor and migrations that gained most on the trace's past, replayed on what came after",
+        ("nilas-expected", "joint-fit", "joint-exact"), ("hazard", "km")),
     "recall-sweep": Preset(
         "how good predictions must be: recall of long requests from 40 to 100 %, and reprediction against one-shot",
         ("nilas", "nilas-expected", "lava", "joint-fit"), (*_RECALLS, "hazard", "one-shot:hazard")),
@@ -194,6 +199,9 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
         if learnt is not None and "cold" in starts:
             raise ValueError(f"start must be warm with predictor {learnt}, which is learnt from the earlier part of "
                              "the trace and judged on the later, got 'cold'")
+        if self.preset == OF_PAST and (learnt is None or "cold" in starts):
+            raise ValueError(f"{OF_PAST} must have a predictor that is learnt, and the warm start: it learns from the "
+                             f"past; got {', '.join(self.predictors) or 'none'} and {', '.join(starts)}")
         if self.host_cpu_cores is not None and self.chosen_recipe != "trace":
             raise ValueError(f"recipe must be trace with host_cpu_cores and host_mem_gib, got {self.chosen_recipe!r}, "
                              "which has hosts of its own")

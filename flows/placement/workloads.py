@@ -79,12 +79,26 @@ def positions_of(request_ids: pd.Series, known_ids: pd.Series) -> np.ndarray:
     return np.asarray(idx, np.int64)
 
 
+def known_by(trace: Trace, until_s: int) -> Trace:
+    """What was known of a trace by a time: requests that had begun, without ends that were still to come."""
+    until_s = min(until_s, trace.horizon_s)
+    is_begun = trace.start_s() < until_s
+    if SEEN_FROM in trace.requests:
+        is_begun &= trace.requests[SEEN_FROM].fillna(0).to_numpy() < until_s
+    table = trace.requests.loc[is_begun].reset_index(drop=True)
+    table["departure_s"] = table["departure_s"].mask(table["departure_s"] > until_s)
+    if SEEN_TO in table:
+        table[SEEN_TO] = table[SEEN_TO].clip(upper=until_s)
+    return Trace(table, until_s, trace.roles, trace.hosts, meta=trace.meta)
+
+
 @dataclass(frozen=True, slots=True)
 class TraceSpec:
     """One trace in a store: a file's, or a seed's of the generator.
 
     data_hash: see `flows.retrain.ingest.input_hash`. store: the folder of all that is kept. test_share, valid_share: of
-    the requests, where predictors are learnt. The source's seed is also that of what is fitted.
+    the requests, where predictors are learnt. The source's seed is also that of what is fitted. is_past: only what was
+    known of it when its later part began, which has an earlier and a later part of its own.
     """
 
     source: TraceSource
@@ -92,6 +106,12 @@ class TraceSpec:
     store: Path
     test_share: float
     valid_share: float
+    is_past: bool = False
+
+    @property
+    def whole(self) -> TraceSpec:
+        """The same with its later part."""
+        return replace(self, is_past=False)
 
     @property
     def name(self) -> str:
@@ -122,7 +142,8 @@ class WorkloadSpec:
     def begins(self) -> str:
         """The start in words. What is drawn begins empty whatever the trace's requests are: not called warm."""
         is_drawn = WORKLOADS[self.recipe].is_drawn
-        return "later part" if is_drawn and self.start == "warm" else f"{self.start} start"
+        begins = "later part" if is_drawn and self.start == "warm" else f"{self.start} start"
+        return f"{begins} of the past" if self.trace.is_past else begins
 
 
 def replica(workload: Workload, seed: int) -> Workload:

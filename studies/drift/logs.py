@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from sojourn.features.readers import read_trace
+from sojourn.flows.placement.workloads import known_by
 from sojourn.models.drift import DAY_S
 from sojourn.models.measures import OwnerDraws, interval
 from sojourn.publishing import whole_file
 from studies.drift.retraining import Served, summary
 from studies.drift.year import HISTORY_DAYS, RULES
-from studies.later_parts import known_by
 
 LOGS: Mapping[str, tuple[str, str, int]] = MappingProxyType({
     "SURF Lisa": ("surf", "opendc/surf_halfyear_tasks.parquet", 124),

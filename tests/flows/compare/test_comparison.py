@@ -25,9 +25,10 @@ from sojourn.flows.cli import app
 from sojourn.flows.compare import cells as cell_replay
 from sojourn.flows.compare import comparison as comparing
 from sojourn.flows.compare.cells import CellStore, learnt_source, source_of, workload_of
-from sojourn.flows.compare.comparison import comparison_data, run_cells
+from sojourn.flows.compare.cells import cut_s as cut_of_trace
+from sojourn.flows.compare.comparison import chosen_on_past, comparison_data, replayed_later, run_cells
 from sojourn.flows.compare.grid import Cell
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.settings import OF_PAST, CompareConfig
 from sojourn.flows.compare.tables import cells_table, summary_table
 from sojourn.flows.placement import predictors
 from sojourn.flows.placement.predictors import TableSource, asked_rows, parse_predictor
@@ -145,6 +146,49 @@ def test_seeds_of_a_file_are_replicas_of_one_trace(tmp_path: Path) -> None:
     ids = first.trace.requests["request_id"]
     start = pd.Series(second.trace.start_s(), second.trace.requests["request_id"]).reindex(ids).to_numpy()
     assert 0 < np.abs(start - first.trace.start_s()).max() <= 300
+
+
+def _with_other_future(trace: Trace, cut_s: int) -> Trace:
+    """The same until the cut; what begins later has other sizes and lengths, and what runs then other ends."""
+    rng, table = np.random.default_rng(0), trace.requests.copy()
+    is_later = table["arrival_s"].to_numpy() >= cut_s
+    table.loc[is_later, "cpu_cores"] = rng.permutation(table.loc[is_later, "cpu_cores"].to_numpy())
+    is_unknown = is_later | (trace.end_s() > cut_s)
+    left_s = rng.integers(1, 5 * 86_400, len(table))
+    end_s = np.maximum(table["arrival_s"].to_numpy(), cut_s) + left_s
+    table.loc[is_unknown, "departure_s"] = pd.array(end_s[is_unknown], "Int64")
+    table["departure_s"] = table["departure_s"].mask(table["departure_s"] > trace.horizon_s)
+    return Trace(table, trace.horizon_s, trace.roles, trace.hosts, meta=trace.meta)
+
+
+def test_the_choice_on_the_past_does_not_see_the_future(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = synthesize(1_500, seed=5)
+    rows = build_rows(trace, default_encoder(trace))
+    cut_s = windows(rows, CompareConfig().test_share, 0.15).test_from_s
+    words, figures = [], []
+    for name, each in (("one", trace), ("other", _with_other_future(trace, cut_s))):
+        each.save(tmp_path / name / "trace")
+        config = _config(tmp_path / name / "store", trace=tmp_path / name / "trace", reader="parquet",
+                         preset=OF_PAST, predictors=("km", "oracle"), rectifiers=("value:5",))
+        cells = config.cells()
+        choices = chosen_on_past(cells, HERE)
+        words.append(choices)
+        later = replayed_later(cells, choices)
+        assert run_cells(later, HERE) == {}
+        figures.append(cells_table([(cell, result) for cell in later
+                                    if (result := CellStore(config.store).read(cell.key())) is not None]))
+        assert later[0].workload.trace == cells[0].workload.trace
+        assert {cell.placing for cell in later} == {"best-fit", later[-1].placing}
+        assert cut_of_trace(later[0].workload.trace) == cut_s
+    assert words[0] == words[1] and "of 5. Gain over best-fit there" in words[0][0].words
+    assert not figures[0]["empty_hosts_pct"].equals(figures[1]["empty_hosts_pct"])
+    capsys.readouterr()
+
+
+def test_a_choice_on_the_past_needs_a_predictor_that_learns(tmp_path: Path) -> None:
+    for settings in ({"predictors": ("oracle",)}, {"predictors": ("noise:1",), "starts": ("cold",)}):
+        with pytest.raises(ValueError, match=r"^best-of-past must have a predictor that is learnt"):
+            _config(tmp_path, preset=OF_PAST, **settings).cells()
 
 
 def _data(cells: Sequence[Cell]) -> ComparisonData:
