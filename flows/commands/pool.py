@@ -55,7 +55,7 @@ def gain(
 
 
 @plain_errors
-@takes(RectifyConfig, "bundle", "budget", "now_s", "out", rare=("rectifier", "long_h", "minutes", "at_once"))
+@takes(RectifyConfig, "bundle", "budget", "now_s", "record", "out", rare=("rectifier", "long_h", "minutes", "at_once"))
 def rectify(
     flags: Flags,
     snapshot: Annotated[Path, typer.Argument(
@@ -63,8 +63,9 @@ def rectify(
 ) -> None:
     """Rectify a pool: today's live migrations that free hosts; which host each frees, when, and with what chance."""
     settings = load_settings(RectifyConfig, snapshot=snapshot, **flags)  # refuses what is wrong before files are read
-    from sojourn.flows.placement.snapshot import read_snapshot
+    from sojourn.flows.placement.snapshot import PoolRecord, read_snapshot
     from sojourn.flows.reports.section import migrations_table, nothing_words, print_migrations
+    from sojourn.publishing import whole_file
     from sojourn.serving import Predictor
     from sojourn.simulator.rectification import RECTIFIERS
 
@@ -73,19 +74,28 @@ def rectify(
     now_s = history_to_s if settings.now_s is None else settings.now_s
     pool = read_snapshot(snapshot, predictor, now_s)
     pool = replace(pool, view=replace(pool.view, migration_s=60 * settings.minutes, n_at_once=settings.at_once))
-    rectify = settings.rectify
-    table = migrations_table(pool, RECTIFIERS[rectify.planner](pool.view, rectify.budget, rectify.long_s))
+    rectify, left, record = settings.rectify, settings.budget, None
+    if settings.record is not None:
+        record = PoolRecord.read(settings.record, now_s).after(pool, now_s)
+        pool = record.seen_by(pool)
+        left = max(settings.budget - len(record.planned), 0)
+    table = migrations_table(pool, RECTIFIERS[rectify.planner](pool.view, left, rectify.long_s))
+    if settings.record is not None and record is not None:  # before the list, so that the cap holds after a kill
+        with whole_file(settings.record) as temporary:
+            temporary.write_text(record.with_plan(table).model_dump_json() + "\n", encoding="utf-8")
+        typer.echo(f"record: {len(record.planned)} of {settings.budget} migrations of the last 24 hours begun; days of "
+                   f"refills: {len(record.days)}", err=True)
     if now_s < history_to_s:
         typer.echo(f"warning: now_s must not be before the end of the bundle's history, {history_to_s}, got {now_s}: "
                    f"predictions know ends of the {(history_to_s - now_s) / 3_600:,.1f} hours between", err=True)
     for words in pool.warnings:
         typer.echo(f"warning: {words}", err=True)
     if settings.out is not None:
-        from sojourn.publishing import whole_file
-
         with whole_file(settings.out) as temporary:
             table.to_csv(temporary, index=False)
-    if len(table) == 0:
+    if left == 0 < settings.budget:
+        typer.echo(f"no migrations: those of the last 24 hours are begun, {settings.budget} or more")
+    elif len(table) == 0:
         typer.echo(nothing_words(pool, settings.budget))
     else:
         print_migrations(table, settings.minutes, settings.at_once)

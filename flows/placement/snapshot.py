@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,22 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.inflated import text_of
 from sojourn.serving import Predictor
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.checks import clock_second
-from sojourn.simulator.rectification import PoolView, edges_s
+from sojourn.simulator.rectification import (
+    BUDGET_MAX,
+    HORIZON_S,
+    N_DAYS,
+    PoolView,
+    Refill,
+    RefillRecord,
+    count_day,
+    edges_s,
+)
 from sojourn.simulator.workloads import whole_amounts
 
 HOST_COLUMNS, REQUEST_COLUMNS = ("host_id", "cpu_cores", "mem_gib"), (
@@ -44,6 +54,9 @@ N_BYTES_MAX = 256 << 20
 N_CELLS_MAX = 20_000_000
 """Of the columns that are read: about 2 GB."""
 _BATCH_ROWS = 1_024
+_N_STAYS_MAX = 5_000_000
+_KEPT_S = 3 * HORIZON_S
+"""How long a stay that is over is kept: refills are counted up to two days later."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _FLAGS = {"true": True, "yes": True, "1": True, "1.0": True, "false": False, "no": False, "0": False, "0.0": False}
 _INDEX = re.compile(r"|__index_level_\d+__")
@@ -112,6 +125,95 @@ def read_snapshot(folder: Path, predictor: Predictor, now_s: int) -> Snapshot:
     told = (unread_words(hosts, (*HOST_COLUMNS, "gpu")),
             unread_words(requests, (*REQUEST_COLUMNS, "gpu", "migratable", *of_model)), _unknown_words(lives))
     return Snapshot(view, host_ids, request_ids, ended, tuple(filter(None, told)))
+
+
+class PoolRecord(BaseModel):
+    """What earlier snapshots of a pool tell the next one. Times are seconds on the training trace's clock.
+
+    seen_s: of the last snapshot. stays: request, host, begin, and end (None = it runs there), by request, as far back
+    as refills are counted. planned: request, its host, target and when, of the migrations of the last day that were
+    begun, or may be. days: end and counts of each day of refills, the oldest first.
+
+    What came and went between two snapshots is not known, and a stay ends, or begins on another host, when a snapshot
+    shows it.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    seen_s: int
+    stays: list[tuple[str, str, int, int | None]] = Field(default=[], max_length=_N_STAYS_MAX)
+    planned: list[tuple[str, str, str, int]] = Field(default=[], max_length=BUDGET_MAX)
+    days: list[tuple[int, list[list[int]], list[list[int]]]] = Field(default=[], max_length=N_DAYS)
+
+    @classmethod
+    def read(cls, file: Path, now_s: int) -> PoolRecord:
+        """The record of a file, or an empty one if there is none; ValueError for what is no record, or a later one."""
+        if not file.exists():
+            return cls(seen_s=now_s)
+        try:
+            found = cls.model_validate_json(text_of(file, N_BYTES_MAX))
+            _ = found.refill()
+        except (ValueError, TypeError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"record must be a file that rectify wrote, got {str(file)!r}: {reason}") from None
+        if now_s < found.seen_s:
+            raise ValueError(f"now_s must not be before the record's last snapshot, second {found.seen_s}, got {now_s}")
+        return found
+
+    def after(self, pool: Snapshot, now_s: int) -> PoolRecord:
+        """The record with one more snapshot. The same snapshot again changes nothing but its own plan, which goes."""
+        view, known = pool.view, {}
+        for name, host, begin_s, end_s in self.stays:
+            if end_s is None:
+                known[name] = (host, begin_s)
+        running = {name: pool.host_ids[host] for name, host in zip(pool.request_ids, view.host.tolist(), strict=True)}
+        stays: list[tuple[str, str, int, int | None]] = []
+        for name, host, begin_s, end_s in self.stays:
+            closed_s = end_s if end_s is not None or running.get(name) == host else now_s
+            if closed_s is None or closed_s > now_s - _KEPT_S:
+                stays.append((name, host, begin_s, closed_s))
+        for name, uptime_s in zip(pool.request_ids, view.uptime_s.tolist(), strict=True):
+            was = known.get(name)
+            if was is None or was[0] != running[name]:
+                since_s = self.seen_s if self.stays else now_s - uptime_s
+                stays.append((name, running[name], now_s if was else max(now_s - uptime_s, since_s), None))
+        hosts = set(pool.host_ids)
+        stays = sorted((stay for stay in stays if stay[1] in hosts), key=lambda stay: (stay[0], stay[2], stay[1]))
+        planned = [one for one in self.planned if one[3] != now_s and one[3] > now_s - HORIZON_S
+                   and (running.get(one[0]) != one[1] or one[3] > now_s - self._lasts_s(one[3], view))]
+        found = PoolRecord(seen_s=now_s, stays=stays, planned=planned, days=self.days)
+        first_s = min((begin_s for _, _, begin_s, _ in stays), default=now_s)
+        last_s = self.days[-1][0] if self.days else first_s + HORIZON_S
+        if now_s - last_s < HORIZON_S:
+            return found
+        place = {name: at for at, name in enumerate(pool.host_ids)}
+        table = np.array([(place[host], begin_s, now_s if end_s is None else end_s)
+                          for _, host, begin_s, end_s in stays], np.int64).reshape(-1, 3)
+        host_at, begins_s, ends_s = table[np.lexsort((table[:, 1], table[:, 0]))].T.copy()
+        left, still = count_day(host_at, begins_s, ends_s, now_s)
+        return found.model_copy(update={"days": [*self.days, (now_s, left.tolist(), still.tolist())][-N_DAYS:]})
+
+    def _lasts_s(self, at_s: int, view: PoolView) -> int:
+        """How long the migrations that were planned at a time last."""
+        return view.done_s(sum(one[3] == at_s for one in self.planned) - 1)
+
+    def refill(self) -> Refill:
+        """How soon others come to hosts, as counted so far."""
+        counts = RefillRecord()
+        for at_s, left, still in self.days:
+            counts.add(np.array(left, np.int64), np.array(still, np.int64), at_s)
+        return counts.refill()
+
+    def seen_by(self, pool: Snapshot) -> Snapshot:
+        """The pool with refills, and with what may migrate just now kept from being planned."""
+        under_way = {name for name, *_ in self.planned}
+        is_fixed = pool.view.is_fixed | np.array([name in under_way for name in pool.request_ids], bool)
+        return replace(pool, view=replace(pool.view, refill=self.refill(), is_fixed=is_fixed))
+
+    def with_plan(self, table: pd.DataFrame) -> PoolRecord:
+        """The record with a plan of its last snapshot. table: with request_id, from_host, to_host."""
+        rows = table[["request_id", "from_host", "to_host"]].itertuples(index=False, name=None)
+        return self.model_copy(update={"planned": [*self.planned, *((*row, self.seen_s) for row in rows)]})
 
 
 def _host_of(requests: SnapshotTable, hosts_file: str, host_ids: list[str]) -> np.ndarray:

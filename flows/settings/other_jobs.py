@@ -202,6 +202,9 @@ class RectifyConfig(Group):
     """The snapshot's time, whole seconds on the training trace's clock; default: its end."""
     out: Path | None = None
     """CSV file to write the list to."""
+    record: Path | None = None
+    """JSON file that keeps, from one call to the next, how soon hosts are in use again and which migrations were begun:
+    `budget` is then of the last 24 hours. Made if it is not there."""
 
     @field_validator("long_h")
     @classmethod
@@ -221,23 +224,26 @@ class RectifyConfig(Group):
         for name, number, most in (("minutes", self.minutes, _MOST_MINUTES), ("at_once", self.at_once, BUDGET_MAX)):
             if not 1 <= number <= most:
                 raise ValueError(f"{name} must be in 1..{most}, got {number}")
-        if self.out is not None:
-            self._check_out(self.out)
+        for name, file in (("out", self.out), ("record", self.record)):
+            if file is not None:
+                self._check_written(name, file)
+        if self.out is not None and self.record is not None and self.out.resolve() == self.record.resolve():
+            raise ValueError(f"out must be another file than record, got {str(self.out)!r} for both")
         return self
 
-    def _check_out(self, out: Path) -> None:
-        """ValueError if the list can't be written there, or would stand in the place of what is read."""
+    def _check_written(self, name: str, out: Path) -> None:
+        """ValueError if a file can't be written there, or would stand in the place of what is read."""
         if out.is_dir():
-            raise ValueError(f"out must be a file, got the folder {str(out)!r}")
+            raise ValueError(f"{name} must be a file, got the folder {str(out)!r}")
         above = next(parent for parent in out.absolute().parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK):
-            raise ValueError(f"out must be a file in a folder that can be written to, got {str(out)!r}")
-        tables = [self.snapshot / f"{name}{suffix}" for name in ("hosts", "requests")
+            raise ValueError(f"{name} must be a file in a folder that can be written to, got {str(out)!r}")
+        tables = [self.snapshot / f"{table}{suffix}" for table in ("hosts", "requests")
                   for suffix in (".csv", ".parquet")]
         is_table = any(out.resolve() == table.resolve() or (out.exists() and table.exists() and out.samefile(table))
                        for table in tables)
         if is_table or out.resolve().parent == self.bundle.resolve():
-            raise ValueError(f"out must be no file of the snapshot or of the bundle, got {str(out)!r}")
+            raise ValueError(f"{name} must be no file of the snapshot or of the bundle, got {str(out)!r}")
 
     @property
     def rectify(self) -> Rectify:

@@ -24,7 +24,7 @@ from sojourn.simulator.loop import (
     UPDATED,
     World,
 )
-from sojourn.simulator.rectification import MigrationGroup, PoolView, RefillRecord, Spells, Worth
+from sojourn.simulator.rectification import MigrationGroup, PoolView, RefillRecord, Spells, Worth, empty_spells
 from sojourn.simulator.workloads import Demand, Workload
 
 
@@ -173,14 +173,7 @@ class Stays:
 
     def empty_spells(self, now_s: int) -> Spells:
         """The spells in which hosts that had been in use were empty, up to now."""
-        if len(self._host) == 0:
-            return Spells(self._host, self._host, self._host)
-        far_s = now_s + 1  # separates hosts, so that one running maximum serves all
-        emptied_s = np.maximum.accumulate(self._host * far_s + self._to_s) - self._host * far_s
-        is_last = np.append(self._host[1:] != self._host[:-1], True)
-        used_s = np.where(is_last, now_s, np.append(self._from_s[1:], now_s))
-        is_spell = used_s > emptied_s
-        return Spells(self._host[is_spell], emptied_s[is_spell], used_s[is_spell])
+        return empty_spells(self._host, self._from_s, self._to_s, now_s)
 
 
 def gaps(stays: np.ndarray, from_s: int, to_s: int) -> list[tuple[int, int]]:

@@ -34,12 +34,10 @@ from sojourn.simulator.loop import (
 )
 from sojourn.simulator.rectification import (
     RECTIFIERS,
-    SAMPLE_S,
     PoolView,
     Rectify,
     Refill,
-    count_left,
-    count_still,
+    count_day,
     worth,
 )
 from sojourn.simulator.whole_numbers import check_setting, is_whole
@@ -230,8 +228,8 @@ def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
     requests, begin_s = world.requests[:world.counts["idx_arrival"][0]], now_s - 2 * DAY_S
     if begin_s >= 0 and record.refills.is_due(now_s):
         stays = record.stays(requests, from_s=begin_s, until_s=now_s)
-        left = [count_left(*stays.all(), at_s) for at_s in range(begin_s, begin_s + DAY_S, SAMPLE_S)]
-        record.refills.add(np.sum(left, axis=0), count_still(stays.empty_spells(now_s), begin_s, now_s), now_s)
+        left, still = count_day(*stays.all(), now_s)
+        record.refills.add(left, still, now_s)
     return record.refills.refill()
 
 

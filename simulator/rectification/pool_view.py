@@ -166,6 +166,32 @@ def count_left(host: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, at_s: int
                      np.bincount(cell[is_over], minlength=n_cells)], axis=1)
 
 
+def empty_spells(host: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, now_s: int) -> Spells:
+    """The spells in which hosts that had been in use were empty, up to now.
+
+    host, from_s, to_s: int64 (n,), stays, by host and then by begin.
+
+    >>> spells = empty_spells(np.array([0, 0]), np.array([5, 40]), np.array([10, 50]), 60)
+    >>> spells.since_s.tolist(), spells.until_s.tolist()
+    ([10, 50], [40, 60])
+    """
+    if len(host) == 0:
+        return Spells(host, host, host)
+    far_s = now_s + 1  # separates hosts, so that one running maximum serves all
+    emptied_s = np.maximum.accumulate(host * far_s + to_s) - host * far_s
+    is_last = np.append(host[1:] != host[:-1], True)
+    used_s = np.where(is_last, now_s, np.append(from_s[1:], now_s))
+    is_spell = used_s > emptied_s
+    return Spells(host[is_spell], emptied_s[is_spell], used_s[is_spell])
+
+
+def count_day(host: np.ndarray, from_s: np.ndarray, to_s: np.ndarray, now_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """`count_left` and `count_still` of the day that began 2 x HORIZON_S before now; stays as in `empty_spells`."""
+    begin_s = now_s - 2 * HORIZON_S
+    left = [count_left(host, from_s, to_s, at_s) for at_s in range(begin_s, begin_s + HORIZON_S, SAMPLE_S)]
+    return np.sum(left, axis=0), count_still(empty_spells(host, from_s, to_s, now_s), begin_s, now_s)
+
+
 def weights_s(refill: Refill | None) -> np.ndarray:
     """The weight of each cell in which all present requests of a host have left: seconds that the
     host is expected to be empty, float64 (N_CELLS,).

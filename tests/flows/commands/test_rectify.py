@@ -7,15 +7,18 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from learnt_bundle import learn
+from made_views import pool_of
 from sojourn.flows.cli import app
-from sojourn.flows.placement.snapshot import Snapshot, read_snapshot
+from sojourn.flows.placement.snapshot import PoolRecord, Snapshot, read_snapshot
 from sojourn.flows.reports.section import COLUMNS, migrations_table
 from sojourn.serving import Predictor
+from sojourn.simulator.rectification import count_day
 
 DAY_S = 86_400
 
@@ -230,3 +233,118 @@ def test_requests_that_leave_together_share_their_reason() -> None:
     assert table["likely_after_h"].tolist() == [12.0, 12.0]
     # of a day 12 h are empty, less the half of a cell's error
     assert table["gain_h"].iloc[0] == pytest.approx(12.0, abs=0.1)
+
+
+def _recorded(folder: Path, bundle: Path, now_s: int, *options: object) -> tuple[str, str]:
+    """The list of one call with a record, and what it told."""
+    code, told, warned = _run(folder / "now", "--bundle", bundle, "--record", folder / "record.json", "--out",
+                              folder / "list.csv", "--now-s", now_s, *options)
+    assert code == 0, warned
+    return (folder / "list.csv").read_text(), told + warned
+
+
+@pytest.fixture
+def pool(tmp_path: Path, bundle: Path) -> tuple[Path, int]:
+    """A folder whose snapshot has two hosts that can be freed, and the time at which it is asked."""
+    hosts = pd.DataFrame({"host_id": ["a", "b", "c"], "cpu_cores": 16.0, "mem_gib": 64.0})
+    requests = pd.DataFrame({
+        "request_id": ["one", "two", "kept"], "host_id": ["a", "b", "c"], "uptime_s": 20 * DAY_S,
+        "cpu_cores": [2.0, 2.0, 4.0], "mem_gib": 4.0, "migratable": [True, True, False]})
+    _write(tmp_path / "now", hosts, requests)
+    return tmp_path, int(Predictor.load(bundle).info()["training"]["history_to_s"])
+
+
+def _changed(folder: Path, hosts: list[str], uptime_s: int) -> None:
+    """The snapshot with other hosts and another uptime in the table of requests."""
+    table = pd.read_csv(folder / "now" / "requests.csv")
+    table.assign(host_id=hosts, uptime_s=uptime_s).to_csv(folder / "now" / "requests.csv", index=False)
+
+
+def test_the_same_snapshot_with_a_record_gives_the_same_list_and_record(pool: tuple[Path, int], bundle: Path) -> None:
+    folder, now_s = pool
+    plain = _run(folder / "now", "--bundle", bundle, "--out", folder / "plain.csv", "--now-s", now_s)
+    first = _recorded(folder, bundle, now_s)
+    kept = (folder / "record.json").read_bytes()
+    assert plain[0] == 0 and first[0] == (folder / "plain.csv").read_text() and first[0].count("\n") == 3
+    assert "record: 0 of 5 migrations" in first[1]
+    assert _recorded(folder, bundle, now_s) == first
+    assert (folder / "record.json").read_bytes() == kept
+
+
+def test_migrations_that_were_begun_count_for_a_day_and_others_are_planned_again(pool: tuple[Path, int],
+                                                                                  bundle: Path) -> None:
+    folder, now_s = pool
+    planned, _ = _recorded(folder, bundle, now_s, "--budget", 2)
+    target = {row["request_id"]: row["to_host"] for row in pd.read_csv(folder / "list.csv").to_dict("records")}
+    assert set(target) == {"one", "two"}
+    # under way: 20 minutes are not over
+    again, told = _recorded(folder, bundle, now_s + 600, "--budget", 2)
+    assert again.count("\n") == 1 and "2 of 2 migrations" in told and "those of the last 24 hours are begun" in told
+    # an hour later one has gone where it should, the other has not moved
+    _changed(folder, [target["one"], "b", "c"], 20 * DAY_S + 3_600)
+    again, told = _recorded(folder, bundle, now_s + 3_600, "--budget", 2)
+    assert "1 of 2 migrations" in told
+    assert pd.read_csv(folder / "list.csv")["request_id"].tolist() == ["two"]
+    # what ended may have been migrated before: it counts, so that the cap holds
+    table = pd.read_csv(folder / "now" / "requests.csv")
+    table[table["request_id"] == "kept"].to_csv(folder / "now" / "requests.csv", index=False)
+    assert "2 of 2 migrations" in _recorded(folder, bundle, now_s + 7_200, "--budget", 2)[1]
+    # a day after the plan the first counts no more
+    assert "1 of 2 migrations" in _recorded(folder, bundle, now_s + DAY_S, "--budget", 2)[1]
+    assert "0 of 2 migrations" in _recorded(folder, bundle, now_s + DAY_S + 3_600, "--budget", 2)[1]
+    assert planned.count("\n") == 3
+
+
+def test_refills_are_counted_from_snapshots_as_a_replay_counts_them() -> None:
+    """Host a is empty for an hour each day from 12 to 13 h, host b is always in use."""
+    record = PoolRecord(seen_s=0)
+    for hour in range(24 * 5 + 1):
+        k = (hour + 11) // 24
+        on_a = [] if hour % 24 == 12 else [(0, 1, 1)]
+        uptime_s = 3_600 * np.array([hour - max(24 * k - 11, 0)] * len(on_a) + [hour])
+        view = pool_of([*on_a, (1, 1, 1)], 2, uptime_s=uptime_s)
+        names = [*([f"a{k}"] if on_a else []), "b"]
+        record = record.after(Snapshot(view, ["a", "b"], names, lambda position, after_s: 0.0), 3_600 * hour)
+        assert PoolRecord.model_validate_json(record.model_dump_json()) == record
+    on_a = [(0, max(24 * day - 11, 0), 24 * day + 12) for day in range(5)]
+    host, from_s, to_s = np.array([*on_a, (0, 109, 120), (1, 0, 120)]).T * np.array([[1], [3_600], [3_600]])
+    last_s, left, still = record.days[-1]
+    expected = count_day(host, from_s, to_s, last_s)
+    assert (left, still) == (expected[0].tolist(), expected[1].tolist())
+    assert sum(n for _, n in left) > 0 and still[0] == [1, 1] and still[-1] == [1, 1] and [0, 1] in still
+    assert [at_s // 3_600 for at_s, _, _ in record.days] == [48, 72, 96, 120]
+    assert record.refill().left_empty[-1] < 1.0 or record.refill().still_empty.min() < 1.0
+    assert len(record.stays) <= 2 * 4 + 1  # what ended three days ago is gone
+
+
+def test_a_host_that_vanished_and_its_stays_are_forgotten(pool: tuple[Path, int], bundle: Path) -> None:
+    folder, now_s = pool
+    _recorded(folder, bundle, now_s)
+    for name in ("hosts", "requests"):
+        table = pd.read_csv(folder / "now" / f"{name}.csv")
+        table[table["host_id"] != "c"].to_csv(folder / "now" / f"{name}.csv", index=False)
+    _recorded(folder, bundle, now_s + 3_600)
+    record = PoolRecord.read(folder / "record.json", now_s + 3_600)
+    assert {stay[1] for stay in record.stays} == {"a", "b"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"seen_s": "5"}', '{"seen_s": 5, "more": 1}',
+                                  '{"seen_s": 5, "stays": [[1]]}',
+                                  '{"seen_s": 5, "days": [[1, [[1]], [[2, 3]]]]}', "\0", '{"seen_s": 1e400}'])
+def test_a_file_that_is_no_record_is_refused_and_left(pool: tuple[Path, int], bundle: Path, text: str) -> None:
+    folder, now_s = pool
+    (folder / "record.json").write_text(text)
+    code, _, warned = _run(folder / "now", "--bundle", bundle, "--record", folder / "record.json", "--now-s", now_s)
+    assert code == 2 and "record must be a file that rectify wrote, got" in warned.replace("\n", " ")
+    assert (folder / "record.json").read_text() == text
+
+
+def test_a_snapshot_from_before_the_record_is_refused(pool: tuple[Path, int], bundle: Path) -> None:
+    folder, now_s = pool
+    _recorded(folder, bundle, now_s + 10)
+    code, _, warned = _run(folder / "now", "--bundle", bundle, "--record", folder / "record.json", "--now-s", now_s)
+    assert code == 2
+    assert f"now_s must not be before the record's last snapshot, second {now_s + 10}, got {now_s}" in " ".join(
+        warned.split())
+    code, _, warned = _run(folder / "now", "--bundle", bundle, "--record", folder / "x", "--out", folder / "x")
+    assert code == 2 and "out must be another file than record" in warned
