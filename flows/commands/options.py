@@ -394,7 +394,7 @@ def with_names(text: str) -> str:
     """The text with the names of each registry that it asks for.
 
     >>> with_names("A named comparison: {presets}.")[:49]
-    'A named comparison: lava-table, recall-sweep, loa'
+    'A named comparison: lava-table, best-of-past, rec'
     """
     return re.sub(r"\{(\w+)\}", lambda found: ", ".join(_registry(found[1])), text)
 

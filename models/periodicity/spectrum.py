@@ -420,7 +420,8 @@ def duty_of_change_points(values: np.ndarray, period: float, epsilon: float) -> 
 
     >>> busy = np.arange(600) % 50 < 20
     >>> noise = np.random.default_rng(0).normal(0, 0.05, 600)
-    >>> duty_of_change_points(np.roll(busy, 5) + noise, 50.0, 0.1)
+    >>> phase, duty = duty_of_change_points(np.roll(busy, 5) + noise, 50.0, 0.1)
+    >>> round(phase, 9), round(duty, 9)
     (5.0, 0.4)
     """
     m = len(values)
