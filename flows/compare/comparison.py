@@ -163,14 +163,10 @@ def chosen_on_past(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> list[
 
 def replayed_later(cells: Sequence[Cell], choices: Sequence[Choice]) -> list[Cell]:
     """Of the cells: best-fit, what was chosen at the load, and the same policy with perfect lifetimes."""
-    wanted = set()
-    for choice in choices:
-        of_load = [cell for cell in cells if cell.workload.load == choice.load]
-        chosen = next(cell for cell in of_load if cell.label == choice.label)
-        wanted |= {cell for cell in of_load if cell.label in (BASELINE, choice.label) or (
-            cell.placing == chosen.placing and cell.predictor is not None and cell.predictor.kind == "oracle"
-            and not cell.predictor.is_one_shot)}
-    return [cell for cell in cells if cell in wanted]
+    chosen = {(choice.load, choice.label) for choice in choices}
+    placings = {(cell.workload.load, cell.placing) for cell in cells if (cell.workload.load, cell.label) in chosen}
+    return [cell for cell in cells if cell.label == BASELINE or (cell.workload.load, cell.label) in chosen
+            or (cell.predictor == PredictorSpec("oracle") and (cell.workload.load, cell.placing) in placings)]
 
 
 def run_cells(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> dict[Cell, str]:
@@ -316,7 +312,7 @@ def learn(asked: tuple[TraceSpec, Sequence[PredictorSpec]], n_threads: int) -> d
     """Fit and keep what is not kept yet; returns why by `learnt_name` for those that failed, "" for the trace."""
     trace, predictors = asked
     missing = [one for one in predictors if kept_curves(trace, one) is None]
-    if not missing and cut_s(trace) is not None:
+    if not missing and None not in (cut_s(trace), cut_s(trace.whole)):
         return {}
     try:
         ingested = ingested_trace(trace.store, trace.source, trace.data_hash)

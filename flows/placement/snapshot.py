@@ -162,10 +162,8 @@ class PoolRecord(BaseModel):
 
     def after(self, pool: Snapshot, now_s: int) -> PoolRecord:
         """The record with one more snapshot. The same snapshot again changes nothing but its own plan, which goes."""
-        view, known = pool.view, {}
-        for name, host, begin_s, end_s in self.stays:
-            if end_s is None:
-                known[name] = (host, begin_s)
+        view = pool.view
+        known = {name: host for name, host, _, end_s in self.stays if end_s is None}
         running = {name: pool.host_ids[host] for name, host in zip(pool.request_ids, view.host.tolist(), strict=True)}
         stays: list[tuple[str, str, int, int | None]] = []
         for name, host, begin_s, end_s in self.stays:
@@ -173,10 +171,10 @@ class PoolRecord(BaseModel):
             if closed_s is None or closed_s > now_s - _KEPT_S:
                 stays.append((name, host, begin_s, closed_s))
         for name, uptime_s in zip(pool.request_ids, view.uptime_s.tolist(), strict=True):
-            was = known.get(name)
-            if was is None or was[0] != running[name]:
+            if known.get(name) != running[name]:
                 since_s = self.seen_s if self.stays else now_s - uptime_s
-                stays.append((name, running[name], now_s if was else max(now_s - uptime_s, since_s), None))
+                begin_s = now_s if name in known else max(now_s - uptime_s, since_s)
+                stays.append((name, running[name], begin_s, None))
         hosts = set(pool.host_ids)
         stays = sorted((stay for stay in stays if stay[1] in hosts), key=lambda stay: (stay[0], stay[2], stay[1]))
         planned = [one for one in self.planned if one[3] != now_s and one[3] > now_s - HORIZON_S

@@ -24,7 +24,7 @@ from sojourn.simulator.loop import (
     UPDATED,
     World,
 )
-from sojourn.simulator.rectification import MigrationGroup, PoolView, RefillRecord, Spells, Worth, empty_spells
+from sojourn.simulator.rectification import MigrationGroup, PoolView, RefillRecord, Worth
 from sojourn.simulator.workloads import Demand, Workload
 
 
@@ -170,10 +170,6 @@ class Stays:
     def last_s(self, rows: Sequence[int]) -> int:
         """When the last of these requests ended, or a failure ended it for good."""
         return int(self._to_s[np.isin(self._row, list(rows))].max())
-
-    def empty_spells(self, now_s: int) -> Spells:
-        """The spells in which hosts that had been in use were empty, up to now."""
-        return empty_spells(self._host, self._from_s, self._to_s, now_s)
 
 
 def gaps(stays: np.ndarray, from_s: int, to_s: int) -> list[tuple[int, int]]:

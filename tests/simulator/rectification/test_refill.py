@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 import naive_rectification
 from sojourn.simulator.engine.metrics import Stays
 from sojourn.simulator.loop import DRAINED, FAIL, FAILED, HOST_EVENTS, MIGRATION_LOG, OPEN, REPAIR, REQUESTS
-from sojourn.simulator.rectification import Refill, RefillRecord, Spells, count_left, count_still, edges_s
+from sojourn.simulator.rectification import (
+    Refill,
+    RefillRecord,
+    Spells,
+    count_left,
+    count_still,
+    edges_s,
+    empty_spells,
+)
 from sojourn.simulator.rectification.pool_view import HORIZON_S, MIGRATION_S, N_CELLS, knots_s, weights_s
 
 HOUR = 3_600
@@ -107,7 +115,7 @@ def test_counts_equal_their_slow_twins(seed: int) -> None:
     stays = Stays(log, requests, MIGRATION_S, until_s=now_s)
     rows = list(zip(*(each.tolist() for each in stays.all()), strict=True))
     spells = naive_rectification.empty_spells(rows, now_s)
-    found = stays.empty_spells(now_s)
+    found = empty_spells(*stays.all(), now_s)
     assert list(zip(found.host.tolist(), found.since_s.tolist(), found.until_s.tolist(), strict=True)) == spells
     assert count_still(found, 3 * HOUR, now_s).tolist() == naive_rectification.still(
         spells, 3 * HOUR, now_s, knots_s().tolist())
