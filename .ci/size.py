@@ -44,7 +44,7 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 360)
-    yield Figure("product lines", n_lines(product), 78_890)
+    yield Figure("product lines", n_lines(product), 79_270)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 84 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 19_580 if part == "flows" else None)

@@ -14,6 +14,9 @@ NEVER = np.iinfo(np.int64).max
 """A time that does not come."""
 HOUR_S, DAY_S = 3_600, 86_400
 _NONE = np.zeros(0, np.int64)
+_NO_GPUS = np.zeros((0, 0), np.int64)
+WHOLE_GPU = 1_000
+"""Milli-GPU of one GPU."""
 
 
 class Cluster(NamedTuple):
@@ -30,6 +33,11 @@ class Cluster(NamedTuple):
     closed: int64 (n_hosts,), why each host is closed; 0 = open. Closed hosts are never scored.
     is_updated: int64 (n_hosts,), 1 once a wave of maintenance has updated the host.
     state: the policy's own arrays, a NamedTuple. `Policy.state` makes it, its hooks change it.
+    gpu_free: int64 (n_hosts, n_gpus), free milli-GPU of each GPU, 0 for places beyond a host's last. It
+        has no columns if GPUs are replayed as one amount (docs/simulator/semantics.md).
+    gpu_held: int64 (n_requests, 4), a host and the bits of the GPUs that the request holds there; then
+        a second host and its bits while it migrates. No bits = none.
+    gpu_dimension: int64 (1,), the place of `gpu` among the resources.
 
     >>> two = Cluster(np.array([[8, 8], [8, 8]]), np.array([[8, 8], [2, 4]]), np.array([0, 3]), np.array([0, 90]))
     >>> two.free[1].tolist()
@@ -43,6 +51,9 @@ class Cluster(NamedTuple):
     closed: np.ndarray = _NONE
     is_updated: np.ndarray = _NONE
     state: Any = _NONE
+    gpu_free: np.ndarray = _NO_GPUS
+    gpu_held: np.ndarray = _NO_GPUS
+    gpu_dimension: np.ndarray = _NONE
 
 
 class Request(NamedTuple):

@@ -87,11 +87,14 @@ def ruled(draw: Any, workload: sim.Workload) -> sim.Workload:
         return [values[k] for k in rng.integers(0, len(values), n)]
 
     has_types, is_apart, is_pinned = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    requests = trace.requests.assign(machine=drawn(["n1", "n2", "n3", None, None, None], len(trace)),
+    requests = trace.requests.assign(machine=drawn(["n1", "n2", "n3", "n1|n3", "n4|n5", None, None, None], len(trace)),
                                      job=drawn(["a", "b", None, None], len(trace)),
                                      is_pinned=drawn([True, False, False, False], len(trace)))
-    return sim.Workload("test", sim.Trace(requests, trace.horizon_s),
-                        hosts.assign(machine=drawn(["n1", "n1", "n2"], len(hosts))), workload.total_s,
+    hosts = hosts.assign(machine=drawn(["n1", "n1", "n2", "n3"], len(hosts)))
+    if draw(st.booleans()):
+        requests = requests.assign(gpu=drawn([0.0, 0.2, 0.5, 0.7, 1.0, 2.0], len(trace)))
+        hosts = hosts.assign(gpu=np.maximum(hosts["cpu_cores"] / 2, 2))
+    return sim.Workload("test", sim.Trace(requests, trace.horizon_s), hosts, workload.total_s,
                         draw(st.sampled_from([0, workload.warmup_s])),
                         constraints=sim.Constraints("machine" if has_types else None, "job" if is_apart else None,
                                                     "is_pinned" if is_pinned else None))
@@ -134,9 +137,9 @@ def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves |
     if curves is not None and curves.overhang_s is not None:
         overhang = [curves.overhang_s[curves.offsets[c]:curves.offsets[c + 1]].tolist() for c in curves.curve_of()]
     requests, names = workload.trace.requests, workload.constraints
-    machines = {None: -1} | {name: code for code, name in enumerate(["n1", "n2", "n3"])}
+    machines: dict[Any, Any] = {None: -1, "n1": 0, "n2": 1, "n3": 2, "n1|n3": (0, 2), "n4|n5": (7, 8)}
 
-    def codes(table: pd.DataFrame, column: str | None, known: dict[Any, int]) -> list[int] | None:
+    def codes(table: pd.DataFrame, column: str | None, known: dict[Any, Any]) -> list[Any] | None:
         return None if column is None else [known[None if pd.isna(value) else value] for value in table[column]]
 
     return Replay(
@@ -145,6 +148,7 @@ def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves |
         codes(workload.hosts, names.host_type, machines), codes(requests, names.apart_by, {None: -1, "a": 0, "b": 1}),
         None if names.pinned_by is None else requests[names.pinned_by].tolist(), warmup=workload.warmup_s,
         cpu=workload.resources.index("cpu_cores"),
+        gpu=workload.resources.index("gpu") if "gpu" in workload.resources else None,
     )  # fmt: skip
 
 

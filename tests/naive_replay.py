@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import naive_dapp
+import naive_gpu
 import naive_joint_exact
 import naive_lava
 import naive_min_usage
@@ -25,8 +26,9 @@ class Replay:
     """A whole replay.
 
     start, departure: per request; need: per request, per resource, binding resource first; breakpoints: per
-    request, (uptime, total) pairs. kind, host_kind: -1 = any. group: -1 = none. rectify_at: when moves are planned:
-    moves_now gives (request, target) pairs.
+    request, (uptime, total) pairs. kind, host_kind: -1 = any, a tuple = any of these. group: -1 = none.
+    rectify_at: when moves are planned: moves_now gives (request, target) pairs. gpu: which resource is
+    counted GPU by GPU, or None.
     """
 
     start: list[int]
@@ -36,7 +38,7 @@ class Replay:
     breakpoints: list[list[tuple[int, int]]]
     horizon: int
     overhang: list[list[int]] | None = None
-    kind: list[int] | None = None
+    kind: list[Any] | None = None
     host_kind: list[int] | None = None
     group: list[int] | None = None
     pinned: list[bool] | None = None
@@ -45,6 +47,7 @@ class Replay:
     is_queueing: bool = False
     warmup: int = 0
     cpu: int = 0
+    gpu: Any = None
     rectify_at: tuple[int, ...] = ()
     moves_now: Callable[[Replay], list[tuple[int, int]]] | None = None
 
@@ -71,6 +74,7 @@ class Replay:
         self.migrated_at: dict[int, int] = {}
         self.queue: list[int] = []
         self.fronts, self.latest = [], {}
+        self.placed_in_order: list[int] = []
         self.plan: list[tuple[int, int, int, str, int]] = []
         self.migration_log: list[tuple[int, int, int, int, str, int]] = []
         self.held: dict[int, list[list[int]]] = {host.index: [] for host in self.hosts}
@@ -201,6 +205,7 @@ class Replay:
         self.put_on(i, host)
         if self.first[i] < 0:
             self.first[i], self.wait[i] = host.index, self.now - self.arrival[i]
+            self.placed_in_order.append(i)
             self.is_disturbed |= self.wait[i] > 0
         return True
 
@@ -218,6 +223,8 @@ class Replay:
         """Begin on a host."""
         host.running.append(i)
         host.cached_until = -math.inf
+        if self.gpu is not None:
+            naive_gpu.came(self, i, host)
         if self.policy.startswith("lava"):
             naive_lava.came(self, i, host)
         elif self.policy.startswith("dapp"):
@@ -260,14 +267,18 @@ class Replay:
 
     def fits(self, i: int, host: Host) -> bool:
         """Whether request i has room on the host."""
-        return all(need <= free for need, free in zip(self.need[i], self.free(host), strict=True))
+        has_room = all(need <= free for need, free in zip(self.need[i], self.free(host), strict=True))
+        if self.gpu is None or not has_room:
+            return has_room
+        return naive_gpu.fits(naive_gpu.free_gpus(self, host), self.need[i][self.gpu])
 
     def may(self, i: int, host: Host) -> bool:
         """Whether the host is open, of the right kind, and without another of the request's group."""
         if not host.is_open:
             return False
         if self.kind is not None and self.host_kind is not None:
-            if self.kind[i] not in (-1, self.host_kind[host.index]):
+            several = self.kind[i] if isinstance(self.kind[i], tuple) else (self.kind[i],)
+            if -1 not in several and self.host_kind[host.index] not in several:
                 return False
         group = self.group
         return group is None or group[i] == -1 or all(group[r] != group[i] or r == i for r in host.running)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import naive_dapp
+import naive_gpu
 import naive_joint_exact
 import naive_lava
 import naive_min_usage
@@ -39,6 +40,8 @@ class Host:
     tag: int = 0
     # joint-exact's, of each request the logarithms of its chances
     known: list[list[int]] = field(default_factory=list)
+    # which GPUs each request holds there
+    gpus: dict[int, list[int]] = field(default_factory=dict)
     # what its first request opened it for, in MinUsageTime packing
     opened_for: Any = None
     # a cached exit, and when it is asked for again
@@ -88,6 +91,10 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
         return (bucket(expected_extension(replay, i, host)), *packing)
     if policy == "waste-min":
         return (packing[0], added_waste(replay, i, host), *packing)
+    if policy == "fgd":
+        return (naive_gpu.step(replay, i, host), *packing)
+    if policy == "open-fgd":
+        return (packing[0], naive_gpu.step(replay, i, host), *packing)
     if policy == "joint-fit":
         return (math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1]), *packing)
     if policy == "joint-exact":

@@ -145,7 +145,7 @@ def policy_sources(policy: Policy) -> list[str]:
     paths: set[Path] = set()
     constants: list[str] = []
     waiting: list[Any] = [entry.scorer if isinstance(entry, PerResource) else entry for entry in policy.scorers]
-    waiting += [policy.filter] if policy.filter else []
+    waiting += [function for function in (policy.filter, policy.gpu_score) if function is not None]
     waiting += list(policy.hooks.given().values()) if policy.hooks else []
     seen: set[Any] = set()
     while waiting:

@@ -18,6 +18,7 @@ from sojourn.simulator.policies import PACKING, PerResource, Policy, free_share_
 
 _NAMED_BY_CHAINS = """
 import numpy as np
+from sojourn.simulator.cluster import WHOLE_GPU
 from sojourn.simulator.loop.exits import schedule
 from sojourn.simulator.loop.exits import refresh, refresh_until
 from sojourn.simulator.loop.occupancy import sample_state
@@ -41,8 +42,21 @@ def ask_residents(world, host, now):
         resident(world, host, asked(world, row, now), now)
         row = world.requests[row].next
 """
-REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "HAS_AGENDA",
-                         "HAS_UPKEEP"})
+_GPU_FOR = """
+@inner
+def gpu_for(world, request, host):
+    cluster, best, least = world.cluster, -1, np.inf
+    free = cluster.gpu_free
+    milli = request.need[cluster.gpu_dimension[0]] if free.shape[1] > 0 else 0
+    for gpu in range(free.shape[1]):
+        if 0 < milli < WHOLE_GPU and free[host, gpu] >= milli:
+            score = gpu_score(cluster, host, request, gpu)
+            if score < least:
+                best, least = gpu, score
+    return best
+"""
+REPLACEABLE = frozenset({"choose", *HOOKS, "touched", "remind", "note_state", "checked", "is_allowed", "gpu_for",
+                         "HAS_AGENDA", "HAS_UPKEEP"})
 """Names of the parts that a composed chain may replace; no others."""
 
 
@@ -70,6 +84,8 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
         names["may_take"] = policy.filter
     if is_ranked and is_above_share(policy):
         names["share_left"] = free_share_left
+    if policy.gpu_score is not None:
+        names["gpu_score"] = policy.gpu_score
     lines = (_chain(policy, calls, n_resources, is_ranked, extent) if policy.host_scores is None
              else _asking_python(policy))
     lines += ["", f"HAS_AGENDA = {extent != 'plain'}", f"HAS_UPKEEP = {extent == 'full'}", ""]
@@ -79,6 +95,7 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
     if is_checked:
         names["violation"] = violation
         lines += ["", "@inner", "def checked(world):", "    return violation(world)", ""]
+    lines += [_GPU_FOR] if policy.gpu_score is not None else []
     if policy.refresh_s:
         lines += ["", "@inner", "def touched(world, host):", "    if world.hosts[host].first >= 0:",
                   f"        world.hosts[host].valid_until_s = {EXPIRED}", ""]

@@ -13,7 +13,17 @@ from sojourn.simulator.cluster import Request
 from sojourn.simulator.engine.simulate import named_policy, simulate
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, prepared
-from sojourn.simulator.loop import CURRENT, INITIAL, NO_PREDICTIONS, OPEN, World, read_only, visible
+from sojourn.simulator.loop import (
+    CURRENT,
+    INITIAL,
+    NO_PREDICTIONS,
+    OPEN,
+    World,
+    gpus_fit,
+    read_only,
+    takes_kind,
+    visible,
+)
 from sojourn.simulator.policies import PerResource, Policy
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.rectification import Rectify
@@ -147,8 +157,11 @@ def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -
     short = [name for d, name in enumerate(resources) if world.cluster.free[host, d] < request.need[d]]
     if short:
         return f"no room: {', '.join(short)}"
+    cluster = world.cluster
+    if cluster.gpu_free.shape[1] and not gpus_fit(cluster, host, int(request.need[cluster.gpu_dimension[0]])):
+        return "no room: gpu, on no single GPU of the host or on too few whole ones"
     record = world.requests[row]
-    if world.settings["has_kinds"][0] and record["kind"] >= 0 and record["kind"] != world.hosts["kind"][host]:
+    if world.settings["has_kinds"][0] and not takes_kind(int(record["kind"]), int(world.hosts["kind"][host])):
         return "another type of host"
     if world.settings["has_groups"][0] and record["group"] >= 0:
         if any(world.requests["group"][other] == record["group"] for other in _residents(world, host)):

@@ -24,7 +24,8 @@ from sojourn.simulator.loop import read_only
 from sojourn.simulator.policies import PerResource, Policy
 
 _ARGS = ("cluster", "host", "request", "now")
-_TAKES = {"scorer": _ARGS, "scorer per resource": (*_ARGS[:3], "dimension"), "filter": _ARGS, "placed": _ARGS,
+_TAKES = {"scorer": _ARGS, "scorer per resource": (*_ARGS[:3], "dimension"), "filter": _ARGS,
+          "GPU scorer": (*_ARGS[:3], "gpu"), "placed": _ARGS,
           "departed": ("cluster", "host", "row", "now"), "emptied": ("cluster", "host", "now"),
           "at_deadline": ("cluster", "host", "now"), "resident": _ARGS}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -72,6 +73,7 @@ def policy_functions(policy: Policy) -> list[tuple[str, Any]]:
         ("scorer per resource", entry.scorer) if isinstance(entry, PerResource) else ("scorer", entry)
         for entry in policy.scorers]
     functions += [("filter", policy.filter)] if policy.filter is not None else []
+    functions += [("GPU scorer", policy.gpu_score)] if policy.gpu_score is not None else []
     return functions + (list(policy.hooks.given().items()) if policy.hooks is not None else [])
 
 
@@ -115,7 +117,8 @@ def _arguments(kind: str, n_resources: int, state: Any) -> tuple[Any, ...]:
 
     if kind not in HOOKS:
         state = read_only(state) if isinstance(state, np.ndarray) else type(state)(*map(read_only, state))
-    cluster = Cluster(row(1, n_resources), row(1, n_resources), row(1), row(1), row(1), row(1), state)
+    cluster = Cluster(row(1, n_resources), row(1, n_resources), row(1), row(1), row(1), row(1), state,
+                      row(1, 1), row(1, 4), row(1))
     request = Request(0, row(n_resources), 0, 0, row(1), row(1))
     values = {"cluster": cluster, "request": request}
     return tuple(values.get(name, 0) for name in _TAKES[kind])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.cluster import NEVER, WHOLE_GPU, Cluster, Request
 from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
 from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last, plain_function
 from sojourn.simulator.engine.metrics import MigrationRecord
@@ -135,6 +135,8 @@ class Run:
         return self.host_ids[self.world.counts["last_host"][0]]
 
 
+MOST_GPUS = 62
+"""The bits of `Cluster.gpu_held`."""
 N_BINS = 500
 N_SAMPLES = 96
 _LOGGED = 4
@@ -197,7 +199,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     world = World(
         Cluster(workload.capacity.copy(), workload.capacity.copy(), np.zeros(n_hosts, np.int64),
                 np.full(n_hosts, EXPIRED), np.zeros(n_hosts, np.int64), np.zeros(n_hosts, np.int64),
-                state_of(policy, n_hosts, n, workload.resources.index("cpu_cores"))),
+                state_of(policy, n_hosts, n, workload.resources.index("cpu_cores")), *gpus_of(workload)),
         request_table, host_table, workload.need, curves.uptime_s, curves.total_s,
         none if curves.overhang_s is None else curves.overhang_s,
         no_ranking(n_resources) if order is None else order,
@@ -253,6 +255,22 @@ def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarra
     for name, values in columns.items():
         requests[name] = values
     return hosts, requests
+
+
+def gpus_of(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The GPUs of empty hosts for `Cluster`: gpu_free, gpu_held and gpu_dimension.
+
+    No columns unless each host has whole GPUs, up to MOST_GPUS, and each request asks for whole ones or a part of one.
+    """
+    if "gpu" in workload.resources:
+        d = workload.resources.index("gpu")
+        of_host, of_request = workload.capacity[:, d], workload.need[:, d]
+        is_whole = (of_host % WHOLE_GPU == 0).all() and of_host.max(initial=0) <= MOST_GPUS * WHOLE_GPU
+        if is_whole and ((of_request < WHOLE_GPU) | (of_request % WHOLE_GPU == 0)).all():
+            number = np.arange(of_host.max(initial=0) // WHOLE_GPU)
+            return (np.where(number < of_host[:, None] // WHOLE_GPU, WHOLE_GPU, 0),
+                    np.zeros((len(of_request), 4), np.int64), np.array([d]))
+    return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
 
 
 def _with_rectifying(host_events: np.ndarray, times_s: list[int]) -> np.ndarray:

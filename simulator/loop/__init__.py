@@ -16,7 +16,17 @@ from sojourn.simulator.loop.migration_order import (
     VIOLATIONS,
     violation,
 )
-from sojourn.simulator.loop.occupancy import first_position, fits, key_of, move, no_ranking, pool_ranking, ranking
+from sojourn.simulator.loop.occupancy import (
+    first_position,
+    fits,
+    gpus_fit,
+    key_of,
+    move,
+    no_ranking,
+    pool_ranking,
+    ranking,
+    takes_kind,
+)
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
 from sojourn.simulator.loop.state import (
     ALLOCATED,
@@ -77,6 +87,7 @@ __all__ = [
     "NODES", "NOT_PLACED", "NO_PREDICTIONS", "NO_RELEASE", "OFF", "OPEN", "OPENED", "PARTS", "PAUSED", "PLAN",
     "POOL", "POOL_PARTS", "RECTIFY", "REGRET", "RELEASED", "RELEASE_EMPTY", "REOPEN", "REPAIR", "REQUESTS",
     "SETTINGS", "SHORTEST_FIRST", "SLOTS", "TIMER", "TYPES", "UPDATED", "VIOLATIONS", "WAVE", "PoolWorld",
-    "PythonScores", "Ranking", "Timeline", "World", "asking", "first_position", "fits", "key_of", "move",
-    "next_slot", "no_ranking", "pool_ranking", "ranking", "read_only", "schedule", "violation", "visible",
+    "PythonScores", "Ranking", "Timeline", "World", "asking", "first_position", "fits", "gpus_fit", "key_of",
+    "move", "next_slot", "no_ranking", "pool_ranking", "ranking", "read_only", "schedule", "takes_kind",
+    "violation", "visible",
 ]  # fmt: skip

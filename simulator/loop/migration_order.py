@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.cluster import Cluster
+from sojourn.simulator.cluster import WHOLE_GPU, Cluster
 from sojourn.simulator.jit import inner
 from sojourn.simulator.loop.exits import predict_now
 from sojourn.simulator.loop.occupancy import key_of
@@ -159,6 +159,7 @@ VIOLATIONS = {
     -12: "the requests that hold room on a host must be as many as it counts",
     -13: "totals over hosts must equal their sums",
     -14: "ranked hosts must be in ascending order of their keys",
+    -15: "each GPU must be free by 0 to 1, and a host's GPUs together by as much as the host says",
 }
 """The invariant of each code of `violation`."""
 
@@ -199,6 +200,14 @@ def violation(world: World) -> int:
             in_use += cluster.capacity[host, d] if cluster.n_running[host] > 0 else 0
         if allocated != world.level[ALLOCATED + d] or in_use != world.level[ALLOCATED + n_resources + d]:
             return -13
+    for host in range(n_hosts if cluster.gpu_free.shape[1] > 0 else 0):
+        free = 0
+        for gpu in range(cluster.gpu_free.shape[1]):
+            if cluster.gpu_free[host, gpu] < 0 or cluster.gpu_free[host, gpu] > WHOLE_GPU:
+                return -15
+            free += cluster.gpu_free[host, gpu]
+        if free != cluster.free[host, cluster.gpu_dimension[0]]:
+            return -15
     for k in range(len(key)):
         host = key[k] & ((1 << world.order.host_bits[0]) - 1)
         if (k > 0 and key[k] <= key[k - 1]) or key_of(cluster, world.order, host) != key[k]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster
-from sojourn.simulator.jit import inlined, inner
+from sojourn.simulator.cluster import NEVER, WHOLE_GPU, Cluster
+from sojourn.simulator.jit import inlined, inner, kernel
 from sojourn.simulator.loop.state import (
     ALLOCATED,
     DRAINED,
@@ -30,8 +30,11 @@ from sojourn.simulator.loop.state import (
 
 
 @inlined
-def occupy(world: World, request: int, host: int, sign: int) -> None:
-    """Subtract a request's need from a host's free room (sign 1) or add it (-1)."""
+def occupy(world: World, request: int, host: int, sign: int, gpu: int = -1) -> None:
+    """Subtract a request's need from a host's free room (sign 1) or add it (-1).
+
+    gpu: which one a share of a GPU gets; -1 = the fullest with room.
+    """
     cluster, level = world.cluster, world.level
     is_ranked = len(world.order.key) > 0
     old_key = key_of(cluster, world.order, host) if is_ranked else 0
@@ -43,6 +46,8 @@ def occupy(world: World, request: int, host: int, sign: int) -> None:
         amount = sign * world.need[request, d]
         cluster.free[host, d] -= amount
         level[ALLOCATED + d] += amount
+    if cluster.gpu_free.shape[1] > 0:
+        hold_gpus(cluster, request, host, world.need[request, cluster.gpu_dimension[0]], sign, gpu)
     if was_empty != is_empty:
         if cluster.closed[host] < DRAINED:  # a drained or failed host does not count as empty
             level[EMPTY_HOSTS] -= sign
@@ -224,7 +229,46 @@ def fits(cluster: Cluster, host: int, need: np.ndarray) -> bool:
     for dimension in range(len(need)):
         if cluster.free[host, dimension] < need[dimension]:
             return False
-    return True
+    return cluster.gpu_free.shape[1] == 0 or gpus_fit(cluster, host, need[cluster.gpu_dimension[0]])
+
+
+@kernel
+def gpus_fit(cluster: Cluster, host: int, milli: int) -> bool:
+    """Whether one of the host's GPUs has room for a share, or enough of them are wholly free."""
+    n_left, each = (milli + WHOLE_GPU - 1) // WHOLE_GPU, min(milli, WHOLE_GPU)
+    for gpu in range(cluster.gpu_free.shape[1]):
+        n_left -= cluster.gpu_free[host, gpu] >= each
+    return n_left <= 0
+
+
+@inner
+def hold_gpus(cluster: Cluster, request: int, host: int, milli: int, sign: int, chosen: int) -> None:
+    """Give a request its GPUs on a host (sign 1), or take them back (-1); milli: whole GPUs, or a share of one."""
+    free, held, each = cluster.gpu_free, cluster.gpu_held, min(milli, WHOLE_GPU)
+    is_first_held = held[request, 1] != 0
+    slot = 0 if (not is_first_held if sign > 0 else is_first_held and held[request, 0] == host) else 2
+    bits = held[request, slot + 1] if sign < 0 else 0
+    if sign > 0 and 0 < milli < WHOLE_GPU:
+        if chosen < 0:
+            for gpu in range(free.shape[1]):
+                if free[host, gpu] >= milli and (chosen < 0 or free[host, gpu] < free[host, chosen]):
+                    chosen = gpu
+        bits = 1 << chosen
+    elif sign > 0:
+        n_left = milli // WHOLE_GPU
+        for gpu in range(free.shape[1]):
+            if n_left > 0 and free[host, gpu] == WHOLE_GPU:
+                bits |= 1 << gpu
+                n_left -= 1
+    for gpu in range(free.shape[1]):
+        free[host, gpu] -= sign * each * ((bits >> gpu) & 1)
+    held[request, slot], held[request, slot + 1] = host, bits if sign > 0 else 0
+
+
+@kernel
+def takes_kind(kind: int, host_kind: int) -> bool:
+    """Whether a request of a kind may run on a host of a kind; see `ConstraintArrays`."""
+    return kind == -1 or kind == host_kind or (kind < -1 and ((-2 - kind) >> host_kind) & 1 == 1)
 
 
 @inner
@@ -234,7 +278,7 @@ def is_allowed(world: World, host: int, request: int) -> bool:
         return False
     if world.settings[0].has_kinds == 1:
         kind = world.requests[request].kind
-        if kind >= 0 and kind != world.hosts[host].kind:
+        if not takes_kind(kind, world.hosts[host].kind):
             return False
     if world.settings[0].has_groups == 1:
         group = world.requests[request].group

@@ -68,6 +68,12 @@ def touched(world: World, host: int) -> None:
 
 
 @inlined
+def gpu_for(world: World, request: Request, host: int) -> int:
+    """Which of the host's GPUs a share of one gets, by the policy; -1 = the fullest with room."""
+    return -1
+
+
+@inlined
 def asked(world: World, row: int, now: int) -> Request:
     """The request that the chain gets, with its prediction now."""
     if world.settings[0].predictions == CURRENT:
@@ -83,7 +89,7 @@ def asked(world: World, row: int, now: int) -> Request:
 @inlined
 def settle(world: World, request: Request, host: int, now: int) -> None:
     """Give a request room on a host and add it to its list."""
-    occupy(world, request.row, host, 1)
+    occupy(world, request.row, host, 1, gpu_for(world, request, host))
     note(world, request, host, now)
 
 

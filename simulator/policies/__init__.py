@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sojourn.simulator.policies.baselines import BEST_FIT, FIRST_FIT, RANDOM, WASTE_MIN, WORST_FIT
 from sojourn.simulator.policies.dapp import DAPP, DappRules, GroupRules, dapp_policy
+from sojourn.simulator.policies.fgd import FGD, OPEN_FGD
 from sojourn.simulator.policies.joint import ALIGNED_FIT, JOINT_EXACT, JOINT_FIT
 from sojourn.simulator.policies.la import LA, LA_BINARY
 from sojourn.simulator.policies.lava import LAVA, UPPER_S
@@ -21,14 +22,16 @@ from sojourn.simulator.policies.policy import (
     ResourceScorer,
     Scorer,
     free_share_left,
+    is_outdated,
     opens_host,
+    updated_first,
 )
-from sojourn.simulator.policies.updated_first import is_outdated, updated_first
 
 POLICIES: Mapping[str, Policy] = MappingProxyType({
     "aligned-fit": ALIGNED_FIT,
     "best-fit": BEST_FIT,
     "dapp": DAPP,
+    "fgd": FGD,
     "first-fit": FIRST_FIT,
     "joint-exact": JOINT_EXACT,
     "joint-fit": JOINT_FIT,
@@ -37,6 +40,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
     "lava": LAVA,
     "nilas": NILAS,
     "nilas-expected": NILAS_EXPECTED,
+    "open-fgd": OPEN_FGD,
     "random": RANDOM,
     "waste-min": WASTE_MIN,
     "worst-fit": WORST_FIT,

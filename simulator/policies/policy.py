@@ -8,7 +8,7 @@ does not depend on the request, so the engine can keep hosts sorted (simulator/l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -102,6 +102,8 @@ class Policy:
     are_empty_hosts_alike: whether its scorers give all empty hosts of one shape the same score.
         Then a ranked scan ends at the first of them. They do if they use a host's index only to
         read arrays.
+    gpu_score: (cluster, host, request, gpu), which GPU of the chosen host gets a share of one: the
+        lowest finite score, then the lowest number. None = the fullest with room.
     about: which host it chooses, one line for the docs.
 
     >>> Policy("any").predictions
@@ -121,6 +123,7 @@ class Policy:
     is_queueing: bool = False
     above_share: Scorer | None = None
     are_empty_hosts_alike: bool = False
+    gpu_score: Scorer | None = None
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -161,3 +164,25 @@ def free_share_left(cluster: Cluster, host: int, request: Request, dimension: in
 
 
 PACKING = (opens_host, PerResource(free_share_left))
+
+
+@kernel
+def is_outdated(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """1 for a host that no wave of maintenance has been through, 0 for one that is done.
+
+    >>> import numpy as np
+    >>> two = Cluster(*(np.zeros(0, int),) * 5, is_updated=np.array([0, 1]))
+    >>> [is_outdated(two, host, Request(0, np.array([2]), 0), 0) for host in (0, 1)]
+    [1.0, 0.0]
+    """
+    return float(1 - cluster.is_updated[host])
+
+
+def updated_first(policy: Policy) -> Policy:
+    """The policy with `is_outdated` as its first score.
+
+    >>> updated_first(Policy("first-fit")).name
+    'first-fit-updated-first'
+    """
+    return replace(policy, name=f"{policy.name}-updated-first", scorers=(is_outdated, *policy.scorers),
+                   are_empty_hosts_alike=False)

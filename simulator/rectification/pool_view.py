@@ -289,6 +289,8 @@ class PoolView:
         is_candidate = self.is_open & (self.n_holding > 0) & (free >= self.need[position]).all(axis=1)
         if self.kind[position] >= 0:
             is_candidate &= self.host_kind == self.kind[position]
+        elif self.kind[position] < -1:  # one of several kinds, see workloads.ConstraintArrays
+            is_candidate &= ((-2 - self.kind[position]) >> self.host_kind) & 1 == 1
         if self.group[position] >= 0:
             is_candidate[self.host[self.group == self.group[position]]] = False
         is_candidate[self.host[position]] = False

@@ -16,6 +16,7 @@ from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.workloads.host_shape import SPANS_HOSTS, USUAL, fits_in_parts, host_shape, in_parts
 from sojourn.simulator.workloads.workload import (
     UNITS_PER,
+    Constraints,
     LeftOut,
     Workload,
     demand,
@@ -154,12 +155,61 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
     >>> (np.diff(workload.start_s)).tolist(), workload.warmup_s
     ([1000, 1000], 1000)
     """
-    lap_s = trace.horizon_s - OPENB_START_S
-    is_after = trace.is_start_known() & (trace.start_s() >= OPENB_START_S)
-    if lap_s <= 0 or not is_after.any():
-        raise ValueError(f"trace must have requests after {OPENB_START_S} s, got a horizon of {trace.horizon_s}")
+    repeated, total_s = _laps(_cpu_and_memory(_busy_end(trace)), n_copies, n_laps, np.random.default_rng(seed))
+    is_fitting = _is_fitting(repeated, pd.DataFrame([USUAL]))
+    fitting, total_s = repeated.select(is_fitting), total_s[is_fitting]
+    hosts = _alike(fitting, total_s, USUAL, load, n_hosts)
+    left_out = LeftOut.of(repeated, is_fitting)
+    return Workload("openb", fitting, hosts, total_s, repeated.horizon_s // n_laps if n_laps > 1 else 0, left_out,
+                    _description("openb", fitting, hosts, left_out))
+
+
+def openb_gpu(trace: Trace, *, load: float = 0.8, n_copies: int = OPENB_COPIES, n_laps: int = 3,
+              seed: int = 0) -> Workload:
+    """As `openb`, with GPUs: shares, whole ones and types, on nodes drawn from the trace's own.
+
+    Nodes are drawn without replacement, as many as keep the peak of GPUs at `load`. A pod with a
+    `gpu_spec` needs a node of one of these models. Pods that fit on no drawn node are left out.
+
+    trace: as for `openb`, with its node list.
+    """
+    if trace.hosts is None or "model" not in trace.hosts:
+        raise ValueError("trace must have the hosts of openb's node list, with the column 'model', got none")
     rng = np.random.default_rng(seed)
-    base = _cpu_and_memory(trace.select(is_after))
+    busy = _busy_end(trace)
+    model = busy.requests["gpu_spec"] if "gpu_spec" in busy.requests else pd.Series("any", busy.requests.index)
+    model = model.astype("str").where(model.astype("str") != "any", None)
+    repeated, total_s = _laps(replace(busy, requests=busy.requests.assign(model=model)), n_copies, n_laps, rng)
+    start, gpu = repeated.start_s(), repeated.resources.index("gpu")
+    need = whole_amounts(repeated.requests, repeated.resources)
+    steps = demand(start, start + total_s, need, repeated.horizon_s)
+    most = steps.lasting_peak(repeated.horizon_s)[gpu] / UNITS_PER["gpu"]
+    drawn = trace.hosts.iloc[rng.permutation(len(trace.hosts))]
+    n_hosts = int(np.searchsorted(drawn["gpu"].cumsum().to_numpy(), most / load)) + 1
+    if n_hosts > len(drawn):
+        raise ValueError(f"n_copies must leave a peak of at most {load * drawn['gpu'].sum():g} GPUs, got {most:g}")
+    hosts = drawn.iloc[:n_hosts].reset_index(drop=True)
+    is_fitting = np.zeros(len(repeated), bool)
+    for wanted, rows in repeated.requests.groupby(repeated.requests["model"].fillna(""), sort=False).indices.items():
+        is_named = hosts["model"].isin(str(wanted).split("|")).to_numpy() | (wanted == "")
+        is_fitting[rows] = fits_somewhere(need[rows], whole_amounts(hosts[is_named], repeated.resources))
+    fitting, left_out = repeated.select(is_fitting), LeftOut.of(repeated, is_fitting)
+    return Workload("openb-gpu", fitting, hosts, total_s[is_fitting],
+                    repeated.horizon_s // n_laps if n_laps > 1 else 0, left_out,
+                    _description("openb-gpu", fitting, hosts, left_out), constraints=Constraints(host_type="model"))
+
+
+def _busy_end(trace: Trace) -> Trace:
+    """The pods of the openb trace after day 116.5."""
+    is_after = trace.is_start_known() & (trace.start_s() >= OPENB_START_S)
+    if trace.horizon_s <= OPENB_START_S or not is_after.any():
+        raise ValueError(f"trace must have requests after {OPENB_START_S} s, got a horizon of {trace.horizon_s}")
+    return trace.select(is_after)
+
+
+def _laps(base: Trace, n_copies: int, n_laps: int, rng: np.random.Generator) -> tuple[Trace, np.ndarray]:
+    """Laps of shifted and stretched copies of openb's busy end, with the lifetime of each, seconds."""
+    lap_s = base.horizon_s - OPENB_START_S
     horizon_s, tables = n_laps * lap_s, []
     for copy in range(n_copies):
         start = (base.start_s() - OPENB_START_S + rng.integers(lap_s)) % lap_s
@@ -171,13 +221,7 @@ def openb(trace: Trace, *, load: float = 0.8, n_hosts: int | None = None, n_copi
     table = pd.concat(tables, ignore_index=True).sort_values("arrival_s", kind="stable", ignore_index=True)
     total_s = (table["departure_s"] - table["arrival_s"]).to_numpy(np.int64)
     table["departure_s"] = table["departure_s"].astype("Int64").mask(table["departure_s"] > horizon_s)
-    repeated = Trace(table, horizon_s, base.roles, meta=base.meta)
-    is_fitting = _is_fitting(repeated, pd.DataFrame([USUAL]))
-    fitting, total_s = repeated.select(is_fitting), total_s[is_fitting]
-    hosts = _alike(fitting, total_s, USUAL, load, n_hosts)
-    left_out = LeftOut.of(repeated, is_fitting)
-    return Workload("openb", fitting, hosts, total_s, lap_s if n_laps > 1 else 0, left_out,
-                    _description("openb", fitting, hosts, left_out))
+    return Trace(table, horizon_s, base.roles, meta=base.meta), total_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +240,7 @@ WORKLOADS: Mapping[str, Recipe] = MappingProxyType({
     "azure-flavors": Recipe(azure_flavors),
     "dlrm": Recipe(dlrm),
     "openb": Recipe(openb, is_drawn=True),
+    "openb-gpu": Recipe(openb_gpu, is_drawn=True),
     "synthetic": Recipe(synthetic),
     "trace": Recipe(from_trace),
 })
@@ -207,7 +252,7 @@ def build_workload(name: str, trace: Trace, **options: Any) -> Workload:
 
     >>> build_workload("borg", None)
     Traceback (most recent call last):
-    ValueError: workload must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'
+    ValueError: workload must be one of azure-flavors, dlrm, openb, openb-gpu, synthetic, trace, got 'borg'
     """
     if name not in WORKLOADS:
         raise ValueError(f"workload must be one of {', '.join(sorted(WORKLOADS))}, got {name!r}")

@@ -20,6 +20,8 @@ UNITS_PER = {"cpu_cores": 1000, "mem_gib": 1024, "gpu": 1000}
 """Milli-cores, MiB and milli-GPU in one of the trace's units; thousandths of all other resources."""
 MOMENT_S = 60
 """Demand that lasts for less does not count as a peak."""
+MOST_KINDS = 62
+"""Kinds of hosts, if requests name several: each has a bit."""
 LARGEST = 2**40
 """The largest amount of one request or host; no sum overflows up to it."""
 
@@ -125,7 +127,8 @@ def shares(amount: np.ndarray, total: np.ndarray) -> np.ndarray:
 class ConstraintArrays(NamedTuple):
     """Constraints as whole numbers; int64, None if there is no such rule.
 
-    host_kind (n_hosts,) and kind (n,): a request of kind k >= 0 needs a host of that kind. group
+    host_kind (n_hosts,) and kind (n,): a request of kind k >= 0 needs a host of that kind, of -1 any, and
+    of less one of the kinds whose bits -2 - k has. group
     (n,): a host never holds two requests of a group >= 0. is_pinned (n,): 1 for a request that
     can't migrate.
     """
@@ -141,8 +144,9 @@ class Constraints:
     """Columns of a workload that restrict its placements; None = no such rule.
 
     host_type: a column of requests and of hosts; a request with a value needs a host with the same
-    value. apart_by: a column of requests; two with the same value are never on one host. pinned_by:
-    a boolean column of requests; if True, the request can't migrate. A missing value sets no rule.
+    value, or with one of several, as in `T4|P100`. apart_by: a column of requests; two with the same
+    value are never on one host. pinned_by: a boolean column of requests; if True, the request can't
+    migrate. A missing value sets no rule.
 
     >>> hosts = pd.DataFrame({"host_id": [0, 1], "machine": ["n1", "n2"]})
     >>> requests = pd.DataFrame({"request_id": [7, 8], "machine": ["n2", None]})
@@ -168,6 +172,13 @@ class Constraints:
             wanted = requests[self.host_type].astype("string")
             kind = pd.Index(known).get_indexer(pd.Index(wanted))
             kind = np.where(wanted.isna(), -1, np.where(kind < 0, len(known), kind))
+            several = wanted[(kind == len(known)) & wanted.str.contains("|", regex=False).fillna(False)]
+            if len(several) and len(known) >= MOST_KINDS:
+                raise ValueError(f"hosts must have fewer than {MOST_KINDS} values of {self.host_type!r} if requests "
+                                 f"name several, got {len(known)} and {several.iloc[0]!r}")
+            for text in several.unique():
+                bits = sum(1 << k for k, name in enumerate(known) if name in text.split("|"))
+                kind[(wanted == text).fillna(False).to_numpy(bool)] = -2 - bits if bits else len(known)
         if self.apart_by is not None:
             group = pd.factorize(requests[self.apart_by].astype("string"))[0]
         if self.pinned_by is not None:

@@ -28,7 +28,7 @@ def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
 @pytest.mark.parametrize(("policy", "is_ranked"), [
     ("best-fit", True), ("la-binary", True), ("nilas", True), ("lava", True), ("lava", False), ("waste-min", True),
     *((name, False) for name in MIN_USAGE),
-    ("joint-exact", True),
+    ("joint-exact", True), ("open-fgd", True),
 ])  # fmt: skip
 @settings(deadline=None, max_examples=40)
 @given(case=full_cases(are_hosts_alike=True))

@@ -9,6 +9,7 @@ import pytest
 import naive
 import sojourn.simulator as sim
 from sojourn.features import Roles
+from sojourn.simulator.workloads.recipes import OPENB_START_S
 
 OPENB = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "alibaba-gpu-2023"
 
@@ -106,3 +107,26 @@ def test_further_resources_are_replayed_on_hosts_that_have_them() -> None:
     shaped = sim.build_workload("trace", trace, cpu_cores=8, mem_gib=8)
     assert (set(shaped.resources), shaped.left_out.n_requests) == ({"cpu_cores", "mem_gib"}, 0)
     assert shaped.description.endswith("; disk_gib not replayed, since the hosts' shape has none")
+
+
+def test_openb_with_its_gpus() -> None:
+    pods = pd.DataFrame({"request_id": range(6), "arrival_s": OPENB_START_S + np.arange(6) * 100,
+                         "departure_s": OPENB_START_S + np.arange(6) * 100 + 400, "cpu_cores": 2.0, "mem_gib": 8.0,
+                         "gpu": [0.5, 1.0, 2.0, 0.0, 0.3, 2.0],
+                         "gpu_spec": ["any", "T4|P100", "T4", "any", "G9", "any"]})
+    nodes = pd.DataFrame({"host_id": [f"n{k}" for k in range(40)], "cpu_cores": 64.0, "mem_gib": 256.0,
+                          "gpu": [2.0, 8.0] * 20, "model": ["T4", "P100"] * 20})
+    trace = sim.Trace(pods, OPENB_START_S + 1_000, Roles(categories=("gpu_spec",)), nodes)
+    workload = sim.build_workload("openb-gpu", trace, n_copies=3, load=0.1)
+    # of six pods one names a model that no node has: 5 of 6, on 3 copies and 3 laps
+    assert (len(workload.trace), workload.left_out.n_requests) == (45, 9)
+    assert workload.warmup_s == 1_000 and set(workload.hosts["host_id"]) <= set(nodes["host_id"])
+    assert workload.load <= 0.1
+    found = sim.simulate(workload, "open-fgd", is_checked=True)
+    model = workload.hosts["model"].to_numpy()[found.host]
+    only_t4 = workload.trace.requests["model"] == "T4"
+    assert found.metrics.n_rejected == 0 and (model[only_t4] == "T4").all()
+    with pytest.raises(ValueError, match="n_copies must leave a peak of at most 160 GPUs"):
+        sim.build_workload("openb-gpu", trace, n_copies=400)
+    with pytest.raises(ValueError, match="trace must have the hosts of openb's node list"):
+        sim.build_workload("openb-gpu", sim.Trace(pods, OPENB_START_S + 1_000))
