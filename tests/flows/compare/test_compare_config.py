@@ -66,7 +66,7 @@ def test_what_is_given_wins_over_a_preset(tmp_path: Path) -> None:
     (("--policy", "best"), "policy must be one of aligned-fit, best-fit,"),
     (("--predictor", "wizard"), "predictor must be one of oracle, noise:NUMBER,"),
     (("--preset", "everything"), f"preset must be one of {', '.join(PRESETS)}, got 'everything'"),
-    (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, synthetic, trace, got 'borg'"),
+    (("--recipe", "borg"), "recipe must be one of azure-flavors, dlrm, openb, openb-gpu, synthetic, trace, got 'borg'"),
     (("--reader", "borg"), "reader must be one of synthetic,"),
     (("--start", "tepid"), "starts.0 must be valid: Input should be 'cold' or 'warm', got 'tepid'"),
     (("--predictor", "km", "--start", "cold"), "start must be warm with predictor km, which is learnt from"),
