@@ -37,6 +37,7 @@ def choices(free: list[int], milli: int) -> list[list[int]]:
 
 def came(replay: Replay, i: int, host: Host) -> None:
     """Hold the GPUs that the policy wants: FGD's, or the fullest with room."""
+    host.gpus.pop(i, None)  # of an earlier stay
     milli, free = replay.need[i][replay.gpu], free_gpus(replay, host)
     if replay.policy in POLICIES:
         host.gpus[i] = min(choices(free, milli), key=lambda gpus: added(replay, i, host, gpus, is_there=True))

@@ -194,7 +194,8 @@ def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tupl
         world.hosts["kind"].copy(), running["host"].copy(), world.need[rows], now_s - running["start_s"], is_fixed,
         running["kind"].copy(), running["group"].copy(), running["curve_start"].copy(), running["curve_end"].copy(),
         world.uptime_s, world.total_s, world.overhang_s, refill,
-        int(world.settings["duration_s"][0]), int(world.settings["n_at_once"][0]))
+        int(world.settings["duration_s"][0]), int(world.settings["n_at_once"][0]),
+        int(cluster.gpu_dimension[0]) if cluster.gpu_free.shape[1] else -1, cluster.gpu_free.copy())
     return view, rows
 
 

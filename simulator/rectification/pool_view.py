@@ -8,9 +8,11 @@ say how soon other requests come to hosts, as counted in the pool so far.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from sojourn.simulator.cluster import WHOLE_GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,8 @@ class PoolView:
         overhang_s (empty if the predictor gives one lifetime only); see `predictions.Curves`.
     refill: how soon others come to hosts, as counted so far; None = no requests come.
     migration_s, n_at_once: length of a migration, seconds, and how many go at a time.
+    gpu: index of the GPUs if they are counted one by one, -1 = not. gpu_free: (n_hosts, n_gpus), free
+        thousandths of each.
     """
 
     capacity: np.ndarray
@@ -249,6 +253,8 @@ class PoolView:
     refill: Refill | None = None
     migration_s: int = MIGRATION_S
     n_at_once: int = N_AT_ONCE
+    gpu: int = -1
+    gpu_free: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def done_s(self, k: int) -> int:
         """When the k-th migration of a plan ends, k from 0, seconds from now; they go in the order
@@ -284,9 +290,14 @@ class PoolView:
         """Hosts that are open and in use, have room for a request and break no rule, without its
         own; bool (n_hosts,).
 
-        free: free amounts of the hosts, in place of the view's.
+        free: free amounts of the hosts, in place of the view's. A host whose free GPUs it changes
+        takes no request with GPUs: which ones the others get is not known before they are there.
         """
         is_candidate = self.is_open & (self.n_holding > 0) & (free >= self.need[position]).all(axis=1)
+        milli = int(self.need[position, self.gpu]) if self.gpu >= 0 else 0
+        if milli > 0:
+            n_free = (self.gpu_free >= min(milli, WHOLE_GPU)).sum(axis=1)
+            is_candidate &= (n_free >= -(-milli // WHOLE_GPU)) & (free[:, self.gpu] == self.free[:, self.gpu])
         if self.kind[position] >= 0:
             is_candidate &= self.host_kind == self.kind[position]
         elif self.kind[position] < -1:  # one of several kinds, see workloads.ConstraintArrays

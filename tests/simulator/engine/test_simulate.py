@@ -125,8 +125,8 @@ def test_best_fit_does_not_know_the_unit_of_time() -> None:
     assert slow.metrics.empty_hosts_pct == pytest.approx(fast.metrics.empty_hosts_pct)
 
 
-# random draws by row, waste-min has a memory, the other two cut time at fixed edges
-NOT_SPLITTING = {"random", "waste-min", "classify-departure", "hybrid"}
+# random draws by row, the next three remember the mix, the other two cut time at fixed edges
+NOT_SPLITTING = {"random", "waste-min", "fgd", "open-fgd", "classify-departure", "hybrid"}
 
 
 @pytest.mark.parametrize("policy", each_policy({*sim.POLICIES, *MIN_USAGE} - NOT_SPLITTING))

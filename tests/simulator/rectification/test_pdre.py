@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -76,6 +79,23 @@ def test_closed_hosts_and_rules_keep_out() -> None:
     # two of a group do not follow each other to one host: one finds none
     both = [(0, 1, 48), (0, 1, 48), (1, 4, 48)]
     assert pdre(pool_of(both, 2, group=np.array([3, 3, -1]))) == []
+
+
+def test_a_target_has_room_gpu_by_gpu() -> None:
+    def with_gpus(requests: list[tuple[Any, ...]], milli: list[int], free: list[list[int]]) -> list[Any]:
+        cores = pool_of(requests, len(free))
+        free_gpus = np.array(free)
+        return pdre(replace(cores, need=np.column_stack([cores.need[:, 0], milli]), gpu=1, gpu_free=free_gpus,
+                            free=np.column_stack([cores.free[:, 0], free_gpus.sum(axis=1)])))
+
+    requests = [(0, 2, 48), (1, 5, 48), (2, 4, 48)]
+    assert with_gpus(requests, [500, 0, 0], [[500, 0], [500, 0], [0, 1000]]) == [(0, (0,), (1,))]
+    assert with_gpus(requests, [500, 0, 0], [[500, 0], [300, 300], [0, 1000]]) == [(0, (0,), (2,))]
+    assert with_gpus(requests, [1000, 0, 0], [[0, 0], [700, 700], [1000, 0]]) == [(0, (0,), (2,))]
+    assert with_gpus(requests, [2000, 0, 0], [[0, 0], [1000, 900], [1000, 900]]) == []
+    # two with GPUs to one host: which GPU the first gets is known when it is there
+    assert with_gpus([(0, 1, 48), (0, 1, 48), (1, 4, 48)], [500, 500, 0], [[0], [1000]]) == []
+    assert with_gpus([(0, 1, 48), (0, 1, 48), (1, 4, 48)], [500, 0, 0], [[500], [1000]]) == [(0, (0, 1), (1, 1))]
 
 
 def test_a_prediction_is_that_at_the_uptime() -> None:
