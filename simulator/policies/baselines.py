@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, Cluster, Request
+from sojourn.simulator.cluster import Cluster, Request
 from sojourn.simulator.policies.policy import PACKING, Hooks, PerResource, Policy, kernel, opens_host
 
 BEST_FIT = Policy("best-fit", PACKING, are_empty_hosts_alike=True,
@@ -73,11 +73,10 @@ empty."""
 
 class WasteState(NamedTuple):
     """mix: int64 (at least n_resources,), the needs of all requests placed so far, summed.
-    is_counted: int64 (n_requests,), 1 for those. deadline_s (n_hosts,): NEVER."""
+    is_counted: int64 (n_requests,), 1 for those."""
 
     mix: np.ndarray
     is_counted: np.ndarray
-    deadline_s: np.ndarray
 
 
 def waste_state(n_hosts: int, n_requests: int) -> WasteState:
@@ -86,7 +85,7 @@ def waste_state(n_hosts: int, n_requests: int) -> WasteState:
     >>> waste_state(2, 9).mix[:3].tolist()
     [0, 0, 0]
     """
-    return WasteState(np.zeros(MOST_RESOURCES, np.int64), np.zeros(n_requests, np.int64), np.full(n_hosts, NEVER))
+    return WasteState(np.zeros(MOST_RESOURCES, np.int64), np.zeros(n_requests, np.int64))
 
 
 @kernel
@@ -140,5 +139,5 @@ def added_waste(cluster: Cluster, host: int, request: Request, now: int) -> floa
 
 
 WASTE_MIN = Policy("waste-min", (opens_host, added_waste, *PACKING),
-                   hooks=Hooks(waste_state, placed, departed, unchanged, unchanged),
+                   hooks=Hooks(waste_state, placed, departed, unchanged),
                    about="the host where least room becomes useless to the mix of requests so far; then best fit")

@@ -20,29 +20,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.simulator.cluster import NEVER, WHOLE_GPU, Cluster, Request
+from sojourn.simulator.cluster import WHOLE_GPU, Cluster, Request
+from sojourn.simulator.policies.baselines import MOST_RESOURCES, STEPS, departed, unchanged
 from sojourn.simulator.policies.policy import PACKING, Hooks, Policy, kernel, opens_host
 
 MIX_SHARE = 0.95
-MOST_SHAPES, MOST_RESOURCES = 256, 62
+MOST_SHAPES = 256
 """Later shapes are not counted once there are so many."""
 STEP_MILLI = 40
-STEPS_WITHOUT_GPUS = 50
-"""Steps of a host's binding resource, if there are no GPUs."""
 OFFSET = 10_000
 """Makes scores positive: more steps than a host's GPUs have."""
 
 
 class MixState(NamedTuple):
     """The mix. need: int64 (MOST_SHAPES, MOST_RESOURCES), shapes by falling count; n_of: int64, counts (MOST_SHAPES,).
-    total: int64 (1,), requests counted. is_counted: int64 (n_requests,), 1 for those.
-    deadline_s: int64 (n_hosts,), NEVER."""
+    total: int64 (1,), requests counted. is_counted: int64 (n_requests,), 1 for those."""
 
     need: np.ndarray
     n_of: np.ndarray
     total: np.ndarray
     is_counted: np.ndarray
-    deadline_s: np.ndarray
 
 
 def mix_state(n_hosts: int, n_requests: int) -> MixState:
@@ -52,7 +49,7 @@ def mix_state(n_hosts: int, n_requests: int) -> MixState:
     [0]
     """
     return MixState(np.zeros((MOST_SHAPES, MOST_RESOURCES), np.int64), np.zeros(MOST_SHAPES, np.int64),
-                    np.zeros(1, np.int64), np.zeros(n_requests, np.int64), np.full(n_hosts, NEVER))
+                    np.zeros(1, np.int64), np.zeros(n_requests, np.int64))
 
 
 @kernel
@@ -93,16 +90,6 @@ def placed(cluster: Cluster, host: int, request: Request, now: int) -> None:
     state.n_of[k] = count
     for d in range(len(need)):
         state.need[k, d] = need[d]
-
-
-@kernel
-def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
-    """Nothing: the mix holds all requests that have been placed."""
-
-
-@kernel
-def unchanged(cluster: Cluster, host: int, now: int) -> None:
-    """Nothing."""
 
 
 @kernel
@@ -188,11 +175,11 @@ def fragmentation_step(cluster: Cluster, host: int, request: Request, now: int) 
     >>> [fragmentation_step(one, 0, Request(0, np.array([cores]), 0), 0) for cores in (2, 4)]  # useless: 0, 2 of 8
     [10000.0, 10012.0]
     """
-    step = STEP_MILLI if cluster.gpu_free.shape[1] > 0 else max(cluster.capacity[host, 0], 1) / STEPS_WITHOUT_GPUS
+    step = STEP_MILLI if cluster.gpu_free.shape[1] > 0 else max(cluster.capacity[host, 0], 1) / STEPS
     return float(np.rint(OFFSET + least_added(cluster, host, request) / step))
 
 
-_HOOKS = Hooks(mix_state, placed, departed, unchanged, unchanged)
+_HOOKS = Hooks(mix_state, placed, departed, unchanged)
 FGD = Policy("fgd", (fragmentation_step, *PACKING), hooks=_HOOKS, gpu_score=added_fragments,
              about="the host where least free GPU becomes useless to the mix of requests so far (FGD, ATC 2023)")
 OPEN_FGD = Policy("open-fgd", (opens_host, fragmentation_step, *PACKING), hooks=_HOOKS, gpu_score=added_fragments,
