@@ -23,6 +23,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "greedy-share": "studies.greedy_share",
     "held-exits": "studies.held_exits",
     "host-exits": "studies.host_exits",
+    "inflation": "studies.inflation",
     "lars": "studies.lars",
     "launches": "studies.launches",
     "lava-readings": "studies.compare",
