@@ -88,7 +88,7 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
         "clean": Leaf("store", "clean", "List what the store no longer needs, with sizes, and remove it after asking."),
         "ui": Leaf("store", "ui", "Open the MLflow UI on the store, on the loopback interface only."),
     })),
-    "lab": Branch("Compare families, search hyperparameters, plan a day, admit jobs, free hosts.", MappingProxyType({
+    "lab": Branch("Compare families, search hyperparameters, plan a day, admit jobs, see starts.", MappingProxyType({
         "evaluate": Leaf("models", "evaluate", "Compare every lifetime family on a trace's later part; nothing is "
                                                "promoted."),
         "search": Leaf("models", "search", "Search a family's hyperparameters on validation windows alone; test "
@@ -99,6 +99,8 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
                                      "durations and usage are uncertain."),
         "admit": Leaf("pool", "admit", "Admit jobs that must meet deadlines on a limited number of cores: rules side "
                                        "by side on the same days."),
+        "eta": Leaf("pool", "eta", "Say when the jobs that wait in a queue will start: an 80 % interval, and the plan "
+                                   "by their limits."),
         "rectify": Leaf("pool", "rectify", "Rectify a pool: today's live migrations that free hosts; which host each "
                                            "frees, when, and with what chance."),
     })),

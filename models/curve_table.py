@@ -7,10 +7,12 @@ gives the curves of a predictor with online recalibration.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from sojourn.features.split import Examples
 from sojourn.models import _kernels
@@ -44,6 +46,10 @@ class CurveTable(Protocol):
         ...
 
 
+_N_DRAWN = 100
+"""Quantiles of a curve that draws lie between."""
+
+
 def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.float64), (n,)))
 
@@ -52,6 +58,23 @@ def hazards_of(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Cumulative hazards of intervals, float64 (n, J), from raw scores (n, J) and offsets (J,), both log-odds."""
     hazards: np.ndarray = _kernels.hazards_of(scores, offsets)
     return hazards
+
+
+def drawn_left(quantile: Callable[[float], np.ndarray], n_draws: int, owner: np.ndarray, *, alike: float = 0.9,
+               seed: int = 0) -> np.ndarray:
+    """Remaining times drawn from curves, from their 0.5 to 99.5 % quantiles; whole seconds, int64 (n_draws, n), >= 1.
+
+    quantile: the remaining times (n,) that a share of the curves does not exceed. owner: numbers (n,), -1 = none.
+    alike: correlation, 0..1, of the places of one owner's jobs in their curves (a Gaussian copula): jobs of a batch
+    tend to end early together. Chosen on a part of HPC2N (docs/simulator/start_times.md).
+    """
+    shares = (np.arange(_N_DRAWN) + 0.5) / _N_DRAWN
+    times = np.array([quantile(share) for share in shares.tolist()])
+    rng, (owners, place) = np.random.default_rng(seed), np.unique(owner, return_inverse=True)
+    own, common = rng.standard_normal((n_draws, times.shape[1])), rng.standard_normal((n_draws, len(owners)))[:, place]
+    level = ndtr(np.where(np.asarray(owner) < 0, own, np.sqrt(alike) * common + np.sqrt(1.0 - alike) * own))
+    found = [np.interp(level[:, row], shares, times[:, row]) for row in range(times.shape[1])]
+    return np.maximum(np.rint(np.array(found).reshape(-1, n_draws).T), 1.0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

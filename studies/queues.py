@@ -3,9 +3,12 @@
     python -m studies queues golden LOG ...
     python -m studies queues later LOG ... [--family NAME] [--chance P ...] [--out FILE.csv]
     python -m studies queues speed LOG ...
+    python -m studies queues eta LOG ... [--family NAME] [--moments N] [--draws M]
 
 golden: the whole log, EASY. later: a family is learnt on the earlier half of the jobs, and the later half is replayed,
-begun empty, its first week not counted; history as recorded. speed: jobs per second.
+begun empty, its first week not counted; history as recorded. speed: jobs per second. eta: when the jobs that wait at N
+moments of that later half will start, against when they start in its replay by the limits; figures are of the last two
+thirds of the moments, or of the first ("past"). corrected: each quantile times a factor that is right on these.
 """
 
 from __future__ import annotations
@@ -13,26 +16,36 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.flows.placement.predictors import Learning, fitted_tables, parse_predictor, queue_source
+from sojourn.flows.placement.workloads import positions_of
 from sojourn.flows.retrain.train import windows
+from sojourn.models.curve_table import CurveTable, drawn_left
 from sojourn.simulator import Oracle
 from sojourn.simulator.queueing import (
+    QUANTILES,
     QueueJobs,
+    QueueNow,
     QueueRules,
     RunTimes,
+    Schedule,
     compare_queues,
     last_two,
+    queue_at,
     queue_jobs,
     queue_measures,
     replay_queue,
     requested,
+    start_times,
 )
+from sojourn.simulator.queueing.measures import WEEK_S, counted
 
 GOLDEN = {
     "SDSC-BLUE": ((36.58, 7_907), (19.61, 5_916), (32.11, 7_608), (13.32, 5_300)),
@@ -44,6 +57,8 @@ GOLDEN = {
 NONE = ((float("nan"), float("nan")),) * 4
 """Of other logs."""
 LATER_SHARE = 0.5
+ETA_RULES, ALIKE = (QueueRules(), QueueRules(backfill_order="sjf")), (0.0, 0.5, 0.9, 0.99)
+N_RECENT, MINUTE_S = 100, 60
 RULES = (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"),
          QueueRules("fcfs", "sjf", "depth:100"), QueueRules(backfilling="conservative"))
 SHOWN = ("source", "mean_slowdown", "slowdown_ratio", "slowdown_ratio_low", "slowdown_ratio_high", "mean_wait_s",
@@ -67,8 +82,9 @@ def golden(logs: Sequence[Path]) -> None:
         print(f"| {name} | {len(jobs):,} | {load:.3f} | {' | '.join(cells)} |", flush=True)
 
 
-def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJobs, dict[str, RunTimes]]:
-    """The jobs of the later half, and every source of their run times."""
+def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[
+        QueueJobs, dict[str, RunTimes], tuple[pd.Series, CurveTable]]:
+    """The jobs of the later half, every source of their run times, and the family's curves with their ids."""
     trace = read_trace("swf", log)[0]
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
@@ -85,14 +101,14 @@ def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJ
                 f"{family} mean, by age": queue_source(jobs, ids, table, None, ages_s)}
     for chance in chances:
         sources[f"{family} median, P >= {chance:g}"] = (median, queue_source(jobs, ids, table, chance))
-    return jobs, sources | {"oracle": Oracle(jobs)}
+    return jobs, sources | {"oracle": Oracle(jobs)}, (ids, table)
 
 
 def later(logs: Sequence[Path], family: str, chances: Sequence[float], out: Path | None) -> None:
     """Prints a table for each log and rules."""
     tables = []
     for log in logs:
-        jobs, sources = later_half(log, family, chances)
+        jobs, sources, _ = later_half(log, family, chances)
         table = compare_queues(jobs, RULES, sources)
         tables.append(table.assign(log=log.name.split(".swf")[0]))
         print(f"\n{log.name}: {len(jobs):,} jobs, {dict(jobs.counts)}")
@@ -100,6 +116,65 @@ def later(logs: Sequence[Path], family: str, chances: Sequence[float], out: Path
             print(f"{rule}\n{own[list(SHOWN)].round(3).to_string(index=False)}", flush=True)
         if out is not None:
             pd.concat(tables).to_csv(out, index=False)
+
+
+def recent_waits(schedule: Schedule, now: QueueNow, rows: np.ndarray) -> np.ndarray:
+    """The simplest rival: quantiles of the waits of the last N_RECENT jobs of a job's size that started and had waited,
+    less what it has waited; (n_waiting, 3)."""
+    jobs, found = schedule.jobs, []
+    for row in rows[now.waits]:
+        alike = np.flatnonzero((schedule.start_s <= now.now_s) & (schedule.wait_s > 0)
+                               & (np.digitize(jobs.size, [2, 9, 65]) == np.digitize(jobs.size[row], [2, 9, 65])))
+        last = alike[np.argsort(schedule.start_s[alike], kind="stable")[-N_RECENT:]]
+        waited_s = now.now_s - jobs.submission_s[row]
+        longer = schedule.wait_s[last][schedule.wait_s[last] > waited_s] - waited_s
+        found.append(np.quantile(longer if len(longer) else [3_600.0], QUANTILES))
+    return np.array(found)
+
+
+def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int) -> None:
+    """Prints a table for each log and order of backfilling."""
+    for log in logs:
+        jobs, _, (ids, table) = later_half(log, family, ())
+        curves, owner = table.take(positions_of(pd.Series(jobs.request_ids), ids)), np.asarray(jobs.owner)
+        for rules in ETA_RULES:
+            schedule = replay_queue(jobs, rules, requested(jobs))
+            waiting = np.flatnonzero((schedule.wait_s > 0) & counted(jobs, WEEK_S))
+            moments = np.unique(jobs.submission_s[waiting[np.linspace(0, len(waiting) - 1, n_moments).astype(int)]])
+            parts: list[pd.DataFrame] = []
+            for now_s in moments.tolist():
+                now, rows = queue_at(schedule, now_s)
+                quantile = partial(curves.take(rows).quantile, uptime_s=now.uptime_s.astype(np.float64))
+                by_limits = start_times(now, rules, now.left_by_limit_s[None])[0]
+                own = rows[now.waits]
+                frame = {"now_s": now_s, "is_new": jobs.submission_s[own] == now_s,
+                         "waited_s": schedule.start_s[own] - now_s, **{f"limits_{k}": by_limits for k in range(3)}}
+                drawn = {f"curves, alike {alike:g}": np.quantile(start_times(now, rules, drawn_left(
+                    quantile, n_draws, owner[rows], alike=alike)), QUANTILES, axis=0).T for alike in ALIKE}
+                for name, values in (drawn | {"recent waits": recent_waits(schedule, now, rows)}).items():
+                    frame |= {f"{name}_{k}": values[:, k] for k in range(3)}
+                parts.append(pd.DataFrame(frame))
+            print(f"\n{log.name} {rules}: {len(parts)} moments")
+            print_eta(pd.concat(parts, ignore_index=True), moments[len(moments) // 3])
+
+
+def print_eta(found: pd.DataFrame, test_from_s: int) -> None:
+    """Prints coverage of 80 % intervals, median error of the log of waits and median width; each also with factors."""
+    waited, now_s = found["waited_s"].to_numpy(), found["now_s"].to_numpy()
+    is_past, is_test = now_s + waited <= test_from_s, now_s > test_from_s
+    names = ["limits", "recent waits", *(f"curves, alike {alike:g}" for alike in ALIKE)]
+    for name in [*names, *(f"{name}, corrected" for name in names)]:
+        predicted = found[[f"{name.removesuffix(', corrected')}_{k}" for k in range(3)]].to_numpy(np.float64)
+        if name.endswith("corrected"):
+            ratio = (waited[is_past, None] + MINUTE_S) / (predicted[is_past] + MINUTE_S)
+            factors = [np.quantile(ratio[:, k], quantile) for k, quantile in enumerate(QUANTILES)]
+            predicted = np.maximum.accumulate(np.maximum((predicted + MINUTE_S) * factors - MINUTE_S, 0.0), axis=1)
+        for label, mask in (("new", is_test & found["is_new"].to_numpy()), ("all", is_test), ("past", is_past)):
+            low, middle, high = predicted[mask].T
+            error = np.abs(np.log((middle + MINUTE_S) / (waited[mask] + MINUTE_S)))
+            covers = (low <= waited[mask]) & (waited[mask] <= high)
+            print(f"  {name:<30}{label:<6}{mask.sum():>8,}  covered {100 * covers.mean():5.1f} %  error "
+                  f"{np.median(error):.3f}  width {np.median(high - low) / 3_600:>9,.1f} h", flush=True)
 
 
 def speed(logs: Sequence[Path]) -> None:
@@ -119,14 +194,18 @@ def speed(logs: Sequence[Path]) -> None:
 def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("golden", "later", "speed"))
+    parser.add_argument("part", choices=("golden", "later", "speed", "eta"))
     parser.add_argument("logs", nargs="+", type=Path)
     parser.add_argument("--family", default="hazard")
     parser.add_argument("--chance", type=float, nargs="*", default=[0.5, 0.7, 0.9])
+    parser.add_argument("--moments", type=int, default=1_000)
+    parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.part == "later":
         later(asked.logs, asked.family, asked.chance, asked.out)
+    elif asked.part == "eta":
+        eta(asked.logs, asked.family, asked.moments, asked.draws)
     else:
         {"golden": golden, "speed": speed}[asked.part](asked.logs)
 

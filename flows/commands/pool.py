@@ -1,5 +1,5 @@
-"""Commands on a pool or a day: `gain` replays a trace, `lab rectify` lists today's live migrations, `lab plan` sets
-start times of a day's jobs, `lab admit` accepts jobs with deadlines."""
+"""Commands on a pool or a day: `gain` replays a trace, `lab rectify` lists today's live migrations, `lab eta` says
+when waiting jobs start, `lab plan` sets start times of a day's jobs, `lab admit` accepts jobs with deadlines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.commands.options import CELL_FAILED, Flags, Json, StoreFolder, keeps, plain_errors, print_json, takes
 from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.settings.other_jobs import PlanConfig, RectifyConfig
+from sojourn.flows.settings.other_jobs import EtaConfig, PlanConfig, RectifyConfig
 from sojourn.flows.settings.store import StoreSettings, load_settings
 
 
@@ -52,6 +52,40 @@ def gain(
         print_json(found)
     if n_failed:
         raise typer.Exit(CELL_FAILED)
+
+
+@plain_errors
+@takes(EtaConfig, "bundle", "processors", "order", "backfill_order", "backfilling", "out",
+       rare=("guard_h", "draws", "seed", "now_s"))
+def eta(
+    flags: Flags,
+    jobs: Annotated[Path, typer.Argument(
+        help="CSV or Parquet table, one row a job: job_id, processors, limit_s, waited_s, uptime_s (missing = waits), "
+             "and the columns that the model reads; or what `squeue` prints (docs/simulator/start_times.md).")],
+    is_json: Json = False,
+) -> None:
+    """Say when the jobs that wait in a queue will start: an 80 % interval, and the plan by their limits.
+
+    The queue is served many times with run times drawn from the model's curves, as if no more jobs came.
+    """
+    settings = load_settings(EtaConfig, jobs=jobs, **flags)
+    from sojourn.flows.placement.waiting import print_waiting, read_waiting, waiting_table, write_waiting
+    from sojourn.serving import Predictor
+
+    predictor = Predictor.load(settings.bundle)
+    now_s = settings.now_s
+    if now_s is None:
+        now_s = int(predictor.info()["training"].get("history_to_s", 0))
+    queue = read_waiting(jobs, predictor, settings.processors, now_s)
+    for words in queue.warnings:
+        typer.echo(f"warning: {words}", err=True)
+    table = waiting_table(queue, settings.rules, settings.draws, settings.seed)
+    if settings.out is not None:
+        write_waiting(table, settings.out)
+    if is_json:
+        print_json(table.to_dict("records"))
+    else:
+        print_waiting(table)
 
 
 @plain_errors

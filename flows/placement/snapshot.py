@@ -110,7 +110,7 @@ def read_snapshot(folder: Path, predictor: Predictor, now_s: int) -> Snapshot:
     uptime_s = requests.numbers("uptime_s", MAX_UPTIME_S)
     n = len(requests)
     is_fixed = ~requests.flags("migratable") if "migratable" in requests.cells else np.zeros(n, bool)
-    lives = _lives(requests, uptime_s, predictor, now_s)
+    lives = lives_of(requests, uptime_s, predictor, now_s)
     breakpoints = np.concatenate([[0], edges_s()])
     total, overhang = _curves(lives, uptime_s, breakpoints)
     starts = np.arange(n) * len(breakpoints)
@@ -123,7 +123,7 @@ def read_snapshot(folder: Path, predictor: Predictor, now_s: int) -> Snapshot:
         return 1.0 - lives[position].survival(float(after_s), float(uptime_s[position]))
 
     told = (unread_words(hosts, (*HOST_COLUMNS, "gpu")),
-            unread_words(requests, (*REQUEST_COLUMNS, "gpu", "migratable", *of_model)), _unknown_words(lives))
+            unread_words(requests, (*REQUEST_COLUMNS, "gpu", "migratable", *of_model)), unknown_words(lives))
     return Snapshot(view, host_ids, request_ids, ended, tuple(filter(None, told)))
 
 
@@ -224,7 +224,7 @@ def _host_of(requests: SnapshotTable, hosts_file: str, host_ids: list[str]) -> n
     return np.array([place[name] for name in asked], np.int64)
 
 
-def _lives(requests: SnapshotTable, uptime_s: np.ndarray, predictor: Predictor, now_s: int) -> list[Lifetime]:
+def lives_of(requests: SnapshotTable, uptime_s: np.ndarray, predictor: Predictor, now_s: int) -> list[Lifetime]:
     """Each request as the model predicts it at its admission."""
     columns: dict[str, list[Any]] = {}
     for name in predictor.encoder.numbers:
@@ -255,7 +255,7 @@ def _curves(lives: list[Lifetime], uptime_s: np.ndarray, breakpoints: np.ndarray
     return np.array(totals, np.int64), np.minimum.accumulate(flat, axis=1).reshape(-1)
 
 
-def _unknown_words(lives: list[Lifetime]) -> str:
+def unknown_words(lives: list[Lifetime]) -> str:
     """What of the requests the model does not know, each name with the number of requests; empty where it knows all."""
     n_unknown = sum(bool(life.unknown) for life in lives)
     if n_unknown == 0:

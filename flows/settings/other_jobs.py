@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from sojourn.flows.settings.trace import SYNTHETIC, ReadSettings, SharedSettings
 
 if TYPE_CHECKING:
     from sojourn.simulator.planning import PlanSettings
+    from sojourn.simulator.queueing import QueueRules
     from sojourn.simulator.rectification import Rectify
 
 REFRACTORY_DAYS, FOLLOW_UP_DAYS, MAX_AGE_DAYS = 14, (7, 28), 56
@@ -181,6 +183,65 @@ class TrainUsageConfig(RunSettings, UsageSettings, SharedSettings):
         return {**self.model_dump(mode="json", include=own), "model_name": self.registered_name}
 
 
+def _check_written(name: str, out: Path, tables: Sequence[Path], bundle: Path) -> None:
+    """ValueError if a file can't be written there, or would stand in the place of what is read."""
+    if out.is_dir():
+        raise ValueError(f"{name} must be a file, got the folder {str(out)!r}")
+    above = next(parent for parent in out.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ValueError(f"{name} must be a file in a folder that can be written to, got {str(out)!r}")
+    is_table = any(out.resolve() == table.resolve() or (out.exists() and table.exists() and out.samefile(table))
+                   for table in tables)
+    if is_table or out.resolve().parent == bundle.resolve():
+        raise ValueError(f"{name} must be no file of the snapshot or of the bundle, got {str(out)!r}")
+
+
+class EtaConfig(Group):
+    """Of `eta`: when the jobs of a queue start."""
+
+    jobs: Path
+    """Table of jobs, CSV or Parquet, or what squeue prints."""
+    bundle: Path
+    """Bundle folder: the model that predicts run times."""
+    processors: int = Field(ge=1, le=2**31)
+    """Processors of the machine."""
+    order: str = "fcfs"
+    """In which order jobs start: fcfs, sjf, saf, wfp3 or unicef."""
+    backfill_order: str = "fcfs"
+    """In which order others start before their turn; as `order`."""
+    backfilling: str = "easy"
+    """Which waiting jobs have a reservation: none, easy (the first), depth:K, conservative (all)."""
+    guard_h: float | None = Field(None, ge=0, le=876_600)
+    """Hours after which a waiting job comes first; default: never."""
+    draws: int = Field(200, ge=1, le=10_000)
+    """How often the queue is served, each time with other run times."""
+    seed: int = Field(0, ge=0, le=2**32 - 1)
+    """Of the draws."""
+    now_s: int | None = None
+    """The moment, whole seconds on the training trace's clock; default: its end."""
+    out: Path | None = None
+    """File to write, too: .csv, .json, or .prom, Prometheus text."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> EtaConfig:
+        _ = self.rules
+        if self.out is not None:
+            if self.out.suffix not in (".csv", ".json", ".prom"):
+                raise ValueError(f"out must end in .csv, .json or .prom, got {str(self.out)!r}")
+            _check_written("out", self.out, [self.jobs], self.bundle)
+        return self
+
+    @property
+    def rules(self) -> QueueRules:
+        """As the simulator takes them."""
+        from sojourn.simulator.queueing import QueueRules
+
+        if "f1" in (self.order, self.backfill_order):
+            raise ValueError("order must not be f1, which counts from the log's first submission, got f1")
+        guard_s = None if self.guard_h is None else round(3_600 * self.guard_h)
+        return QueueRules(self.order, self.backfill_order, self.backfilling, guard_s)
+
+
 class RectifyConfig(Group):
     """Of `rectify`: the moves of one day in a pool."""
 
@@ -226,24 +287,12 @@ class RectifyConfig(Group):
                 raise ValueError(f"{name} must be in 1..{most}, got {number}")
         for name, file in (("out", self.out), ("record", self.record)):
             if file is not None:
-                self._check_written(name, file)
+                tables = [self.snapshot / f"{table}{suffix}" for table in ("hosts", "requests")
+                          for suffix in (".csv", ".parquet")]
+                _check_written(name, file, tables, self.bundle)
         if self.out is not None and self.record is not None and self.out.resolve() == self.record.resolve():
             raise ValueError(f"out must be another file than record, got {str(self.out)!r} for both")
         return self
-
-    def _check_written(self, name: str, out: Path) -> None:
-        """ValueError if a file can't be written there, or would stand in the place of what is read."""
-        if out.is_dir():
-            raise ValueError(f"{name} must be a file, got the folder {str(out)!r}")
-        above = next(parent for parent in out.absolute().parents if parent.exists())
-        if not above.is_dir() or not os.access(above, os.W_OK):
-            raise ValueError(f"{name} must be a file in a folder that can be written to, got {str(out)!r}")
-        tables = [self.snapshot / f"{table}{suffix}" for table in ("hosts", "requests")
-                  for suffix in (".csv", ".parquet")]
-        is_table = any(out.resolve() == table.resolve() or (out.exists() and table.exists() and out.samefile(table))
-                       for table in tables)
-        if is_table or out.resolve().parent == self.bundle.resolve():
-            raise ValueError(f"{name} must be no file of the snapshot or of the bundle, got {str(out)!r}")
 
     @property
     def rectify(self) -> Rectify:

@@ -3,7 +3,7 @@
 May import: `predictions` and what it may import.
 """
 
-from sojourn.simulator.queueing.jobs import QueueJobs, queue_jobs
+from sojourn.simulator.queueing.jobs import QueueJobs, last_two, queue_jobs, requested
 from sojourn.simulator.queueing.measures import (
     bounded_slowdown,
     compare_queues,
@@ -11,9 +11,10 @@ from sojourn.simulator.queueing.measures import (
     queue_measures,
 )
 from sojourn.simulator.queueing.replay import BACKFILLING, ORDERS, QueueRules, RunTimes, Schedule, replay_queue
-from sojourn.simulator.queueing.sources import last_two, requested
+from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at, start_times
 
 __all__ = [
-    "BACKFILLING", "ORDERS", "QueueJobs", "QueueRules", "RunTimes", "Schedule", "bounded_slowdown",
-    "compare_queues", "last_two", "measures_by_class", "queue_jobs", "queue_measures", "replay_queue", "requested",
+    "BACKFILLING", "ORDERS", "QUANTILES", "QueueJobs", "QueueNow", "QueueRules", "RunTimes", "Schedule",
+    "bounded_slowdown", "compare_queues", "last_two", "measures_by_class", "queue_at", "queue_jobs", "queue_measures",
+    "replay_queue", "requested", "start_times",
 ]  # fmt: skip

@@ -59,6 +59,16 @@ class State(NamedTuple):
     numbers: np.ndarray
 
 
+class Rules(NamedTuple):
+    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s: NEVER = none."""
+
+    order: int
+    second_order: int
+    backfilling: int
+    depth: int
+    guard_s: int
+
+
 @inner
 def key_of(jobs: Jobs, order: int, guard_s: int, j: int, now: np.int64) -> float:
     """Smaller = earlier."""
@@ -131,8 +141,8 @@ def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
 
 
 @inner
-def start(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
-    s.start_s[j] = now
+def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> None:
+    s.start_s[j] = begun_s
     s.turn[j] = s.numbers[N_STARTED]
     s.step[j] = jobs.first[j]
     predict(jobs, s, j, now)
@@ -142,7 +152,7 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
-    s.numbers[NEXT_END] = min(s.numbers[NEXT_END], now + jobs.run_s[j])
+    s.numbers[NEXT_END] = min(s.numbers[NEXT_END], begun_s + jobs.run_s[j])
 
 
 @inner
@@ -178,7 +188,7 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
     """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n and jobs.size[s.primary[at]] <= numbers[FREE]:
-        start(jobs, s, s.primary[at], now)
+        start(jobs, s, s.primary[at], now, now)
         at += 1
     if at == n or not is_backfilling:
         return
@@ -200,7 +210,7 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
             continue
         is_early = now + jobs.fit_s[j] <= reservation
         if is_early or size <= extra:
-            start(jobs, s, j, now)
+            start(jobs, s, j, now, now)
             if not is_early:
                 extra -= size
 
@@ -282,7 +292,7 @@ def pass_conservative(jobs: Jobs, s: State, now: np.int64) -> None:
             reserve(s, at, at + planned, size)
             s.reserved_s[j] = at
         if at == now:
-            start(jobs, s, j, now)
+            start(jobs, s, j, now, now)
             continue
         numbers[DUE] = min(numbers[DUE], at)
         if s.reservation_s[j] < 0:
@@ -301,7 +311,7 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
         time = earliest(s, jobs.size[j], jobs.planned_s[j])
         reserve(s, time, time + jobs.planned_s[j], jobs.size[j])
         if time == now:
-            start(jobs, s, j, now)
+            start(jobs, s, j, now, now)
             continue
         n_reserved += 1
         s.reserved_s[j] = numbers[N_PASSES]
@@ -316,29 +326,40 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
             continue
         if earliest(s, size, jobs.fit_s[j]) == now:
             reserve(s, now, now + jobs.planned_s[j], size)
-            start(jobs, s, j, now)
+            start(jobs, s, j, now, now)
 
 
-@kept_kernel
-def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfilling: int, depth: int,
-                 guard_s: int) -> None:
-    """Fills start_s, and reservation_s: the first time at which a job was promised to start; -1 = never promised."""
-    n, at, numbers = len(jobs.submission_s), 0, s.numbers
+@inner
+def submit(jobs: Jobs, s: State, rules: Rules, j: int, now: np.int64) -> None:
+    last = s.numbers[N_WAITING]
+    s.primary[last], s.primary_key[j] = j, key_of(jobs, rules.order, rules.guard_s, j, now)
+    sift(s.primary, s.primary_key, s.turn, last)
+    if has_second(rules):
+        s.second[last], s.second_key[j] = j, key_of(jobs, rules.second_order, rules.guard_s, j, now)
+        sift(s.second, s.second_key, s.turn, last)
+    s.numbers[N_WAITING] = last + 1
+
+
+@inlined
+def has_second(rules: Rules) -> bool:
+    """Whether jobs are backfilled in an order of their own."""
+    return rules.second_order != rules.order and (rules.backfilling == EASY or rules.backfilling == DEPTH)
+
+
+@inner
+def serve(jobs: Jobs, s: State, rules: Rules, at: int) -> None:
+    """Until every job has started; those from `at` on are still to be submitted. A pass runs at DUE at the latest."""
+    n, numbers = len(jobs.submission_s), s.numbers
+    order, second_order, backfilling, depth, guard_s = rules
     is_moving = order in (WFP3, UNICEF) or guard_s < NEVER
     is_second_moving = second_order in (WFP3, UNICEF) or guard_s < NEVER
-    has_second = second_order != order and (backfilling in (EASY, DEPTH))
     while at < n or numbers[N_WAITING] > 0:
         now = min(numbers[NEXT_END], numbers[DUE])
         if at < n:
             now = min(now, jobs.submission_s[at])
+        numbers[DUE] = NEVER
         while at < n and jobs.submission_s[at] == now:
-            last = numbers[N_WAITING]
-            s.primary[last], s.primary_key[at] = at, key_of(jobs, order, guard_s, at, now)
-            sift(s.primary, s.primary_key, s.turn, last)
-            if has_second:
-                s.second[last], s.second_key[at] = at, key_of(jobs, second_order, guard_s, at, now)
-                sift(s.second, s.second_key, s.turn, last)
-            numbers[N_WAITING] = last + 1
+            submit(jobs, s, rules, at, now)
             at += 1
         if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0:
             end_and_predict(jobs, s, now)
@@ -348,9 +369,9 @@ def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfillin
         numbers[N_PASSES] += 1
         if is_moving:
             sort_anew(jobs, s, s.primary, s.primary_key, order, guard_s, now)
-        if has_second and is_second_moving:
+        if has_second(rules) and is_second_moving:
             sort_anew(jobs, s, s.second, s.second_key, second_order, guard_s, now)
-        listed, n_before = s.second if has_second else s.primary, numbers[N_STARTED]
+        listed, n_before = s.second if has_second(rules) else s.primary, numbers[N_STARTED]
         if backfilling == CONSERVATIVE:
             pass_conservative(jobs, s, now)
         elif backfilling == DEPTH:
@@ -359,5 +380,37 @@ def replay_queue(jobs: Jobs, s: State, order: int, second_order: int, backfillin
             pass_easy(jobs, s, listed, backfilling == EASY, now)
         if numbers[N_STARTED] > n_before:
             numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
-            if has_second:
+            if has_second(rules):
                 drop_started(s, s.second, n_waiting)
+
+
+@kept_kernel
+def replay_queue(jobs: Jobs, s: State, rules: Rules) -> None:
+    """Fills start_s, and reservation_s: the first time at which a job was promised to start; -1 = never promised."""
+    serve(jobs, s, rules, 0)
+
+
+@kept_kernel
+def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: np.int64, run_s: np.ndarray,
+                 start_s: np.ndarray) -> None:
+    """Fills start_s, int64 (n_draws, n): the queue of `now` served without further submissions, once for each run_s.
+
+    begun_s: (n,), rising, of the jobs that run, which come first; -1 = waits.
+    """
+    n, numbers = len(begun_s), s.numbers
+    n_processors = numbers[FREE]
+    for draw in range(len(run_s)):
+        drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
+                     jobs.last, jobs.uptime_s, jobs.total_s)
+        for k in range(N_NUMBERS):
+            numbers[k] = 0
+        numbers[FREE], numbers[NEXT_END], numbers[DUE] = n_processors, NEVER, now
+        for j in range(n):
+            s.turn[j], s.start_s[j], s.reserved_s[j], s.reservation_s[j] = j, -1, -1, -1
+            if begun_s[j] >= 0:
+                start(drawn, s, j, now, begun_s[j])
+            else:
+                submit(drawn, s, rules, j, now)
+        serve(drawn, s, rules, n)
+        for j in range(n):
+            start_s[draw, j] = s.start_s[j]

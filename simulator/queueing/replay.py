@@ -101,23 +101,32 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
     >>> replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist()
     [0, 10, 2]
     """
-    ready = _compiled_jobs(jobs, source)
-    n, n_most = len(jobs), min(len(jobs), jobs.n_processors)
+    ready, state = compiled_jobs(jobs, source), blank_state(len(jobs), jobs.n_processors, rules)
+    kernels.replay_queue(ready, state, compiled_rules(rules))
+    return Schedule(jobs, rules, state.start_s, state.reservation_s)
+
+
+def compiled_rules(rules: QueueRules) -> kernels.Rules:
+    """The rules as the loop reads them."""
     kind, _, depth = rules.backfilling.partition(":")
+    return kernels.Rules(ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind], int(depth or 0),
+                         kernels.NEVER if rules.guard_s is None else int(rules.guard_s))
+
+
+def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
+    """The state of an empty machine before n jobs."""
+    n_most = min(n, n_processors)
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
-    numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = jobs.n_processors, kernels.NEVER, kernels.NEVER
-    n_profile = n_most + 4 * n + 8 if kind in ("conservative", "depth") else 0
-    start_s, reservation_s, *blank = (np.full(n, -1, np.int64) for _ in range(6))
-    running, profile = np.empty(n_most, np.int64), np.empty((2, n_profile), np.int64)
-    primary, second, keys = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((2, n))
-    state = kernels.State(start_s, reservation_s, blank[0], blank[1], blank[2], blank[3], np.arange(n), running,
-                          primary, second, keys[0], keys[1], profile[0], profile[1], numbers)
-    kernels.replay_queue(ready, state, ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind],
-                         int(depth or 0), kernels.NEVER if rules.guard_s is None else int(rules.guard_s))
-    return Schedule(jobs, rules, start_s, reservation_s)
+    numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
+    has_profile = rules.backfilling not in ("none", "easy")
+    t, profile = np.full((6, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
+    listed, keys = np.empty((2, n), np.int64), np.empty((2, n))
+    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), np.empty(n_most, np.int64), listed[0],
+                         listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
 
 
-def _compiled_jobs(jobs: QueueJobs, source: RunTimes) -> kernels.Jobs:
+def compiled_jobs(jobs: QueueJobs, source: RunTimes) -> kernels.Jobs:
+    """The jobs, with the source's predictions, as the loop reads them."""
     plan, fit = source if isinstance(source, tuple) else (source, None)
     curves, planned_s = _asked(jobs, plan)
     fit_s = planned_s if fit is None else _asked(jobs, fit)[1]

@@ -1,0 +1,231 @@
+"""When the jobs of a queue will start: from a table of jobs or what `squeue` prints, predicted by a served bundle."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.markup import escape
+
+from sojourn.flows.console import FittedTable, console
+from sojourn.flows.placement.snapshot import (
+    MAX_UPTIME_S,
+    SnapshotTable,
+    lives_of,
+    table_of,
+    unknown_words,
+    unread_words,
+)
+from sojourn.inflated import text_of
+from sojourn.models.curve_table import drawn_left
+from sojourn.publishing import whole_file
+from sojourn.serving import Predictor
+from sojourn.serving.answers import Lifetime
+from sojourn.simulator.queueing import QUANTILES, QueueNow, QueueRules, start_times
+
+JOB_COLUMNS = ("job_id", "processors", "limit_s", "waited_s", "uptime_s")
+SQUEUE = 'squeue -a -r -o "%i|%T|%C|%l|%V|%S|%M|%u|%a|%P|%q|%j"'
+"""The command whose output is read, with its header; fields in any order, those after %M may be missing."""
+_SQUEUE_NEEDED = ("JOBID", "STATE", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "TIME")
+_ATTRIBUTES = {"USER": "user", "ACCOUNT": "account", "PARTITION": "partition", "QOS": "qos", "NAME": "job_name"}
+"""Fields of squeue, and the columns of a trace that `sacct -P` gives."""
+_ASSUMED = {"cpu_cores": "processors", "requested_cores": "processors", "requested_s": "limit_s"}
+"""Columns of a trace of jobs, and what they are if a table does not have them."""
+_UNLIMITED = ("UNLIMITED", "NOT_SET", "Partition_Limit", "N/A", "")
+_OWNERS = ("owner", "user")
+_N_BYTES_MAX = 256 << 20
+_MOST_PROCESSORS = 2**31
+_DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """now: the queue. owner: numbers of its jobs' owners, -1 = none. lives: a prediction for each, in order. warnings:
+    of what was assumed or not read."""
+
+    now: QueueNow
+    owner: np.ndarray
+    lives: list[Lifetime]
+    warnings: tuple[str, ...]
+
+
+def read_waiting(file: Path, predictor: Predictor, n_processors: int, now_s: int) -> Waiting:
+    """The queue of a file: a CSV or Parquet table with JOB_COLUMNS and the attributes that the model reads, or the
+    output of SQUEUE.
+
+    Of a table, uptime_s is missing where a job waits, waited_s counts where it does. limit_s may be missing, which is
+    the largest limit in the file. Column `owner`, else `user`: whose jobs end alike. Each job is predicted as at its
+    start, or as if it started now; now_s: the model's clock. ValueError names file, line, column and value.
+    """
+    of_model = predictor.encoder.columns()
+    table = _of_squeue(file) if _is_squeue(file) else table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS))
+    for name, column in _ASSUMED.items():
+        table.cells.setdefault(name, table.cells[column])
+    ids = table.unique_ids("job_id")
+    if not ids:
+        raise ValueError(f"jobs must be at least one, got none in {table.file}")
+    size = table.numbers("processors", _MOST_PROCESSORS)
+    uptime, waited, limit = (_optional(table, name) for name in ("uptime_s", "waited_s", "limit_s"))
+    has_no_wait = np.isnan(uptime) & np.isnan(waited)
+    if has_no_wait.any():
+        raise ValueError(f"{table.at(int(np.argmax(has_no_wait)))}: waited_s must be a number if uptime_s is missing, "
+                         "got neither")
+    if np.isnan(limit).all():
+        raise ValueError(f"{table.file}: limit_s must be given for one job at least, got none")
+    told = [unread_words(table, (*JOB_COLUMNS, *_OWNERS, *of_model))]
+    n_unlimited = int(np.isnan(limit).sum())
+    if n_unlimited:
+        told.append(f"{n_unlimited} of {len(ids)} jobs have no limit: they count with the largest, "
+                    f"{np.nanmax(limit):,.0f} s")
+    limit = np.maximum(np.where(np.isnan(limit), np.nanmax(limit), limit), 1)
+    clock_s = int(max(np.nanmax(np.append(uptime, 0)), np.nanmax(np.append(waited, 0)))) + 1  # no time is below 0
+    runs = ~np.isnan(uptime)
+    lives = lives_of(table, np.where(runs, uptime, 0.0), predictor, now_s)
+    now = QueueNow(clock_s, np.where(runs, 0, clock_s - np.nan_to_num(waited)).astype(np.int64),
+                   np.where(runs, clock_s - np.nan_to_num(uptime), -1).astype(np.int64), np.ceil(size),
+                   np.rint(limit).astype(np.int64), n_processors, pd.Index(ids))
+    named = next((table.texts(name) for name in _OWNERS if name in table.cells), [None] * len(ids))
+    told.append(unknown_words(lives))
+    return Waiting(now, pd.factorize(np.array(named, object))[0], lives, tuple(filter(None, told)))
+
+
+def waiting_table(queue: Waiting, rules: QueueRules, n_draws: int, seed: int) -> pd.DataFrame:
+    """A row for each job that waits, in the order of its median start: `job_id`, `processors`, `waited_s`, and seconds
+    from now to its start, `low_s`, `median_s` and `high_s` (an 80 % interval), and `by_limits_s`, if every job ran to
+    its limit, which is what `squeue --start` plans."""
+    now = queue.now
+    uptime_s = now.uptime_s.astype(float).tolist()
+    left_s = drawn_left(lambda q: np.array([life.quantile(q, own) for life, own in zip(
+        queue.lives, uptime_s, strict=True)]), n_draws, queue.owner, seed=seed)
+    starts = np.quantile(start_times(now, rules, left_s), QUANTILES, axis=0)
+    found = pd.DataFrame({
+        "job_id": now.request_ids[now.waits], "processors": now.size[now.waits],
+        "waited_s": now.now_s - now.submission_s[now.waits],
+        **{name: np.rint(values).astype(np.int64) for name, values in zip(("low_s", "median_s", "high_s"), starts,
+                                                                           strict=True)},
+        "by_limits_s": start_times(now, rules, now.left_by_limit_s[None])[0]})
+    return found.sort_values(["median_s", "high_s"], kind="stable", ignore_index=True)
+
+
+def print_waiting(table: pd.DataFrame) -> None:
+    """Print the table in hours."""
+    if len(table) == 0:
+        console.print("no job waits")
+        return
+    shown = FittedTable(
+        "Start of the waiting jobs, hours from now",
+        ("job", "proces-\nsors", "waits\nfor, h", "from", "median", "to", "by\nlimits"),
+        "From, to: 80 % of the draws start between them. By limits: if each job ran to its limit, as squeue --start "
+        "plans. Jobs that are submitted later are not counted: under an order that lets them pass, starts are later.",
+        n_text=1, least=("by\nlimits", "waits\nfor, h"), wrapped=("job",))
+    for row in table.to_dict("records"):
+        shown.add_row(escape(str(row["job_id"])), f"{row['processors']:,}", *(f"{row[name] / 3_600:,.2f}" for name in (
+            "waited_s", "low_s", "median_s", "high_s", "by_limits_s")))
+    console.print(shown)
+
+
+def write_waiting(table: pd.DataFrame, out: Path) -> None:
+    """Write the table by the file's ending: .csv; .json, a list of objects; .prom, Prometheus text."""
+    if out.suffix == ".json":
+        text = json.dumps(table.to_dict("records"), indent=2) + "\n"
+    elif out.suffix == ".prom":
+        name = "sojourn_job_start_seconds"
+        lines = [f"# HELP {name} Seconds until a waiting job starts: quantiles, and by the limits.",
+                 f"# TYPE {name} gauge"]
+        for row in table.to_dict("records"):
+            job = str(row["job_id"]).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+            for label, column in (("0.1", "low_s"), ("0.5", "median_s"), ("0.9", "high_s"), ("limits", "by_limits_s")):
+                lines.append(f'{name}{{job="{job}",quantile="{label}"}} {row[column]}')
+        text = "\n".join(lines) + "\n"
+    else:
+        text = table.to_csv(index=False)
+    with whole_file(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _optional(table: SnapshotTable, column: str) -> np.ndarray:
+    """Numbers from 0 on, NaN where missing."""
+    found = np.array([np.nan if value is None else value for value in table.optional_numbers(column, 0.0)], np.float64)
+    if (found > MAX_UPTIME_S).any():
+        raise ValueError(f"{table.at(int(np.nanargmax(found)))}: {column} must be at most {MAX_UPTIME_S}, got "
+                         f"{np.nanmax(found):g}")
+    return found
+
+
+def _is_squeue(file: Path) -> bool:
+    return file.suffix != ".parquet" and "JOBID|" in text_of(file, _N_BYTES_MAX).partition("\n")[0] + "|"
+
+
+def _of_squeue(file: Path) -> SnapshotTable:
+    """What SQUEUE printed, as a table of jobs. Jobs in other states than PENDING and RUNNING are left out. The moment
+    is START_TIME and TIME of the running jobs; without any, the last SUBMIT_TIME."""
+    lines = text_of(file, _N_BYTES_MAX).splitlines()
+    header = [name.strip() for name in lines[0].split("|")]
+    missing = [name for name in _SQUEUE_NEEDED if name not in header]
+    if missing:
+        raise ValueError(f"{file.name}, line 1: must have the fields {', '.join(missing)}, got {lines[0][:160]!r}; "
+                         f"print it with: {SQUEUE}")
+    rows: list[dict[str, str]] = []
+    numbers: list[int] = []
+    for number, line in enumerate(lines[1:], 2):
+        cells = [cell.strip() for cell in line.split("|", len(header) - 1)]
+        if not line.strip() or cells == header:
+            continue
+        if len(cells) != len(header):
+            raise ValueError(f"{file.name}, line {number}: must have {len(header)} fields as the header, got "
+                             f"{line[:80]!r}")
+        row = dict(zip(header, cells, strict=True))
+        if "[" in row["JOBID"]:
+            raise ValueError(f"{file.name}, line {number}: JOBID must be one job, got the array {row['JOBID'][:80]!r}; "
+                             f"print it with: {SQUEUE}")
+        if row["STATE"] in ("PENDING", "RUNNING"):
+            rows.append(row)
+            numbers.append(number)
+    moments = [_read(file, number, row, "START_TIME", _moment) + _read(file, number, row, "TIME", _seconds)
+               for number, row in zip(numbers, rows, strict=True) if row["STATE"] == "RUNNING"]
+    submitted = [_read(file, number, row, "SUBMIT_TIME", _moment) for number, row in zip(numbers, rows, strict=True)]
+    now = max(moments or submitted or [0.0])
+    cells_of: dict[str, list[Any]] = {name: [] for name in JOB_COLUMNS}
+    for number, row, at in zip(numbers, rows, submitted, strict=True):
+        runs = row["STATE"] == "RUNNING"
+        limit = "" if row["TIME_LIMIT"] in _UNLIMITED else f"{_read(file, number, row, 'TIME_LIMIT', _seconds):.0f}"
+        values = {"job_id": row["JOBID"], "processors": row["CPUS"], "limit_s": limit,
+                  "waited_s": "" if runs else f"{max(now - at, 0.0):.0f}",
+                  "uptime_s": f"{_read(file, number, row, 'TIME', _seconds):.0f}" if runs else ""}
+        for name, value in values.items():
+            cells_of[name].append(value)
+    for field, column in _ATTRIBUTES.items():
+        if field in header:
+            cells_of[column] = [row[field] for row in rows]
+    return SnapshotTable(file.name, cells_of, numbers, [], is_text=True)
+
+
+def _read(file: Path, number: int, row: dict[str, str], name: str, convert: Any) -> float:
+    try:
+        return float(convert(row[name]))
+    except ValueError:
+        raise ValueError(
+            f"{file.name}, line {number}: {name} must be as squeue prints it, got {row[name][:80]!r}") from None
+
+
+def _moment(text: str) -> float:
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp()
+
+
+def _seconds(text: str) -> float:
+    """Days, hours, minutes and seconds as Slurm prints them.
+
+    >>> [_seconds(text) for text in ("2:05", "1:00:00", "1-00:00:30")]
+    [125.0, 3600.0, 86430.0]
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(86_400 * days + 3_600 * hours + 60 * minutes + seconds)
