@@ -93,3 +93,8 @@ def step(replay: Replay, i: int, host: Host) -> int:
         return round(10_000 + added(replay, i, host, []) / (max(host.capacity[0], 1) / 50))
     found = [added(replay, i, host, gpus) for gpus in choices(free_gpus(replay, host), replay.need[i][replay.gpu])]
     return round(10_000 + min(found) / 40)
+
+
+def left(replay: Replay, i: int, host: Host) -> int:
+    """Free milli-GPU after the placement."""
+    return 0 if replay.gpu is None else replay.free(host)[replay.gpu] - replay.need[i][replay.gpu]

@@ -92,9 +92,9 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
     if policy == "waste-min":
         return (packing[0], added_waste(replay, i, host), *packing)
     if policy == "fgd":
-        return (naive_gpu.step(replay, i, host), *packing)
+        return (naive_gpu.step(replay, i, host), naive_gpu.left(replay, i, host), *packing)
     if policy == "open-fgd":
-        return (packing[0], naive_gpu.step(replay, i, host), *packing)
+        return (packing[0], naive_gpu.step(replay, i, host), naive_gpu.left(replay, i, host), *packing)
     if policy == "joint-fit":
         return (math.log1p(expected_extension(replay, i, host) / 7200) + float(packing[1]), *packing)
     if policy == "joint-exact":

@@ -8,7 +8,8 @@ adds least to it. Without GPUs the free amount of the binding resource takes the
 
 The mix: all requests that have been placed so far, so nothing of the future; its most frequent shapes
 that make MIX_SHARE of them, as in the published scheduler. Its scores are whole percent; ours are
-steps of 40 milli-GPU, which is the same near 0, and best fit decides within a step.
+steps of 40 milli-GPU, which is the same near 0. Within a step the fewest free GPUs decide, then best fit: by best fit
+alone CPU-only requests, if the cores are what binds, take the cores of free GPUs (docs/simulator/evaluations_pools.md).
 
 fgd does not mind an empty host, so it empties fewer than best fit. open-fgd, ours, takes a host in use
 before an empty one, and compares fragments among these.
@@ -179,8 +180,23 @@ def fragmentation_step(cluster: Cluster, host: int, request: Request, now: int) 
     return float(np.rint(OFFSET + least_added(cluster, host, request) / step))
 
 
+@kernel
+def gpus_left(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """Milli-GPU that the placement leaves free on the host; 0 without GPUs.
+
+    >>> one = Cluster(np.array([[2000]]), np.array([[1400]]), np.array([1]), np.array([0]),
+    ...               gpu_free=np.array([[400, 1000]]), gpu_dimension=np.array([0]))
+    >>> gpus_left(one, 0, Request(0, np.array([300]), 0), 0)
+    1100.0
+    """
+    if cluster.gpu_free.shape[1] == 0:
+        return 0.0
+    return float(cluster.free[host, cluster.gpu_dimension[0]] - request.need[cluster.gpu_dimension[0]])
+
+
 _HOOKS = Hooks(mix_state, placed, departed, unchanged)
-FGD = Policy("fgd", (fragmentation_step, *PACKING), hooks=_HOOKS, gpu_score=added_fragments,
+_SCORERS = (fragmentation_step, gpus_left, *PACKING)
+FGD = Policy("fgd", _SCORERS, hooks=_HOOKS, gpu_score=added_fragments,
              about="the host where least free GPU becomes useless to the mix of requests so far (FGD, ATC 2023)")
-OPEN_FGD = Policy("open-fgd", (opens_host, fragmentation_step, *PACKING), hooks=_HOOKS, gpu_score=added_fragments,
+OPEN_FGD = Policy("open-fgd", (opens_host, *_SCORERS), hooks=_HOOKS, gpu_score=added_fragments,
                   about="a host in use before an empty one, then as fgd; ours")

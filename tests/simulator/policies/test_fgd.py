@@ -45,6 +45,16 @@ def test_fragmentation_step(free: list[int], mix: list[Any], need: list[int], ex
     assert fragmentation_step(gpu_host(free, 8000, mix), 0, Request(0, np.array(need), 0), 0) == expected
 
 
+def test_within_a_step_the_fewest_free_gpus_decide() -> None:
+    # The third makes no GPU useless on either host. Cores bind, and by best fit it would go to host 1, with free GPUs.
+    table = pd.DataFrame({"request_id": range(3), "arrival_s": range(3), "departure_s": 100,
+                          "cpu_cores": [12.0, 20.0, 1.0], "mem_gib": 1.0, "gpu": [1.0, 2.0, 0.0]})
+    hosts = pd.DataFrame({"host_id": [0, 1], "cpu_cores": 40.0, "mem_gib": 64.0, "gpu": [1.0, 9.0]})
+    workload = sim.Workload("two", sim.Trace(table, 100), hosts, np.array([100, 99, 98]))
+    assert workload.resources[0] == "cpu_cores"
+    assert sim.simulate(workload, "fgd", sim.Oracle(workload)).host.tolist() == [0, 1, 0]
+
+
 def test_open_fgd_takes_a_host_in_use_first() -> None:
     assert POLICIES["open-fgd"].scorers == (opens_host, *POLICIES["fgd"].scorers)
 
