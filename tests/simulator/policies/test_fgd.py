@@ -13,7 +13,7 @@ import sojourn.simulator as sim
 from made_workloads import check_full, full_cases
 from sojourn.features.trace import Trace
 from sojourn.simulator import POLICIES, Cluster, Request
-from sojourn.simulator.policies.fgd import fragmentation_step, mix_state
+from sojourn.simulator.policies.fgd import fragmentation_step, gpus_left, mix_state
 from sojourn.simulator.policies.policy import opens_host
 
 
@@ -43,6 +43,13 @@ def gpu_host(free: list[int], free_milli_cores: int, mix: list[tuple[list[int], 
 ])  # fmt: skip
 def test_fragmentation_step(free: list[int], mix: list[Any], need: list[int], expected: int) -> None:
     assert fragmentation_step(gpu_host(free, 8000, mix), 0, Request(0, np.array(need), 0), 0) == expected
+
+
+@pytest.mark.parametrize(("free", "milli", "expected"), [([400, 1000], 300, 1_100), ([1000, 1000], 2000, 0),
+                                                         ([700], 0, 700), ([], 0, 0)])
+def test_gpus_left(free: list[int], milli: int, expected: int) -> None:
+    host = gpu_host(free, 8000, [])._replace(gpu_free=np.array(free, np.int64).reshape(1, -1))
+    assert gpus_left(host, 0, Request(0, np.array([milli, 1000]), 0), 0) == expected
 
 
 def test_within_a_step_the_fewest_free_gpus_decide() -> None:
