@@ -69,6 +69,7 @@ def eta(
     The queue is served many times with run times drawn from the model's curves, as if no more jobs came.
     """
     settings = load_settings(EtaConfig, jobs=jobs, **flags)
+    from sojourn.flows.console import console, stage
     from sojourn.flows.placement.waiting import print_waiting, read_waiting, waiting_table, write_waiting
     from sojourn.serving import Predictor
 
@@ -79,11 +80,17 @@ def eta(
     queue = read_waiting(jobs, predictor, settings.processors, now_s)
     for words in queue.warnings:
         typer.echo(f"warning: {words}", err=True)
-    table = waiting_table(queue, settings.rules, settings.draws, settings.seed)
+    console.stderr = is_json
+    try:
+        with stage(f"serve the queue {settings.draws} times"):
+            table = waiting_table(queue, settings.rules, settings.draws, settings.seed)
+    finally:
+        console.stderr = False
     if settings.out is not None:
         write_waiting(table, settings.out)
     if is_json:
-        print_json(table.to_dict("records"))
+        for row in table.to_dict("records"):
+            print_json(row)
     else:
         print_waiting(table)
 

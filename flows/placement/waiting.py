@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
+from sojourn.features.readers.slurm import RUNNING
 from sojourn.flows.console import FittedTable, console
 from sojourn.flows.placement.snapshot import (
     MAX_UPTIME_S,
@@ -39,6 +41,7 @@ _ASSUMED = {"cpu_cores": "processors", "requested_cores": "processors", "request
 """Columns of a trace of jobs, and what they are if a table does not have them."""
 _UNLIMITED = ("UNLIMITED", "NOT_SET", "Partition_Limit", "N/A", "")
 _OWNERS = ("owner", "user")
+_YEAR_S = 365 * 86_400
 _N_BYTES_MAX = 256 << 20
 _MOST_PROCESSORS = 2**31
 _DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", re.ASCII)
@@ -59,40 +62,50 @@ def read_waiting(file: Path, predictor: Predictor, n_processors: int, now_s: int
     """The queue of a file: a CSV or Parquet table with JOB_COLUMNS and the attributes that the model reads, or the
     output of SQUEUE.
 
-    Of a table, uptime_s is missing where a job waits, waited_s counts where it does. limit_s may be missing, which is
-    the largest limit in the file. Column `owner`, else `user`: whose jobs end alike. Each job is predicted as at its
-    start, or as if it started now; now_s: the model's clock. ValueError names file, line, column and value.
+    Of a table, uptime_s is missing where a job waits, waited_s counts where it does. A job without limit_s counts with
+    a year, as in Slurm's backfilling. A job that asks for more than the machine has is left out. Column `owner`, else
+    `user`: whose jobs end alike. Each job is predicted as at its start, or as if it started now; now_s: the model's
+    clock. ValueError names file, line, column and value.
     """
-    of_model = predictor.encoder.columns()
-    table = _of_squeue(file) if _is_squeue(file) else table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS))
+    if not file.is_file():
+        raise ValueError(f"jobs must be a file that is there, got {str(file)!r}")
+    of_model, told = predictor.encoder.columns(), list[str]()
+    is_table = not _is_squeue(file)
+    table = table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS)) if is_table else _of_squeue(file, told)
     for name, column in _ASSUMED.items():
         table.cells.setdefault(name, table.cells[column])
     ids = table.unique_ids("job_id")
     if not ids:
         raise ValueError(f"jobs must be at least one, got none in {table.file}")
     size = table.numbers("processors", _MOST_PROCESSORS)
+    if (is_bad := (size < 1) | (size != np.floor(size))).any():
+        row = int(np.argmax(is_bad))
+        raise ValueError(f"{table.at(row)}: processors must be a whole number from 1 on, got {size[row]:g}")
     uptime, waited, limit = (_optional(table, name) for name in ("uptime_s", "waited_s", "limit_s"))
     has_no_wait = np.isnan(uptime) & np.isnan(waited)
     if has_no_wait.any():
         raise ValueError(f"{table.at(int(np.argmax(has_no_wait)))}: waited_s must be a number if uptime_s is missing, "
                          "got neither")
-    if np.isnan(limit).all():
-        raise ValueError(f"{table.file}: limit_s must be given for one job at least, got none")
-    told = [unread_words(table, (*JOB_COLUMNS, *_OWNERS, *of_model))]
-    n_unlimited = int(np.isnan(limit).sum())
-    if n_unlimited:
-        told.append(f"{n_unlimited} of {len(ids)} jobs have no limit: they count with the largest, "
-                    f"{np.nanmax(limit):,.0f} s")
-    limit = np.maximum(np.where(np.isnan(limit), np.nanmax(limit), limit), 1)
+    told.append(unread_words(table, (*JOB_COLUMNS, *_OWNERS, *of_model)))
+    is_kept = size <= n_processors
+    for n, words in (
+            (np.isnan(limit).sum(), "jobs have no limit: they count with a year"),
+            ((uptime >= limit).sum(), "jobs have run past their limit: they count as ending in a second"),
+            ((~is_kept).sum(), f"jobs ask for more than the machine's {n_processors} processors: left out")):
+        told.append(f"{n} of {len(ids)} {words}" if n else "")
+    limit = np.maximum(np.where(np.isnan(limit), _YEAR_S, limit), 1)
     clock_s = int(max(np.nanmax(np.append(uptime, 0)), np.nanmax(np.append(waited, 0)))) + 1  # no time is below 0
     runs = ~np.isnan(uptime)
     lives = lives_of(table, np.where(runs, uptime, 0.0), predictor, now_s)
-    now = QueueNow(clock_s, np.where(runs, 0, clock_s - np.nan_to_num(waited)).astype(np.int64),
-                   np.where(runs, clock_s - np.nan_to_num(uptime), -1).astype(np.int64), np.ceil(size),
-                   np.rint(limit).astype(np.int64), n_processors, pd.Index(ids))
+    submission = np.where(runs, 0, clock_s - np.nan_to_num(waited)).astype(np.int64)
+    begun = np.where(runs, clock_s - np.nan_to_num(uptime), -1).astype(np.int64)
+    limit_s = np.rint(limit).astype(np.int64)
+    now = QueueNow(clock_s, submission[is_kept], begun[is_kept], size[is_kept], limit_s[is_kept], n_processors,
+                   pd.Index(ids)[is_kept])
     named = next((table.texts(name) for name in _OWNERS if name in table.cells), [None] * len(ids))
     told.append(unknown_words(lives))
-    return Waiting(now, pd.factorize(np.array(named, object))[0], lives, tuple(filter(None, told)))
+    kept = [life for life, is_own in zip(lives, is_kept.tolist(), strict=True) if is_own]
+    return Waiting(now, pd.factorize(np.array(named, object))[0][is_kept], kept, tuple(filter(None, told)))
 
 
 def waiting_table(queue: Waiting, rules: QueueRules, n_draws: int, seed: int) -> pd.DataFrame:
@@ -162,9 +175,9 @@ def _is_squeue(file: Path) -> bool:
     return file.suffix != ".parquet" and "JOBID|" in text_of(file, _N_BYTES_MAX).partition("\n")[0] + "|"
 
 
-def _of_squeue(file: Path) -> SnapshotTable:
-    """What SQUEUE printed, as a table of jobs. Jobs in other states than PENDING and RUNNING are left out. The moment
-    is START_TIME and TIME of the running jobs; without any, the last SUBMIT_TIME."""
+def _of_squeue(file: Path, told: list[str]) -> SnapshotTable:
+    """What SQUEUE printed, as a table of jobs. A job waits in the state PENDING and runs in those of RUNNING; others
+    are left out, and told. The moment is START_TIME and TIME of the running jobs; without any, the last SUBMIT_TIME."""
     lines = text_of(file, _N_BYTES_MAX).splitlines()
     header = [name.strip() for name in lines[0].split("|")]
     missing = [name for name in _SQUEUE_NEEDED if name not in header]
@@ -173,6 +186,7 @@ def _of_squeue(file: Path) -> SnapshotTable:
                          f"print it with: {SQUEUE}")
     rows: list[dict[str, str]] = []
     numbers: list[int] = []
+    others: Counter[str] = Counter()
     for number, line in enumerate(lines[1:], 2):
         cells = [cell.strip() for cell in line.split("|", len(header) - 1)]
         if not line.strip() or cells == header:
@@ -184,16 +198,23 @@ def _of_squeue(file: Path) -> SnapshotTable:
         if "[" in row["JOBID"]:
             raise ValueError(f"{file.name}, line {number}: JOBID must be one job, got the array {row['JOBID'][:80]!r}; "
                              f"print it with: {SQUEUE}")
-        if row["STATE"] in ("PENDING", "RUNNING"):
+        if row["STATE"] == "PENDING" or row["STATE"] in RUNNING:
             rows.append(row)
             numbers.append(number)
+        else:
+            others[row["STATE"]] += 1
     moments = [_read(file, number, row, "START_TIME", _moment) + _read(file, number, row, "TIME", _seconds)
-               for number, row in zip(numbers, rows, strict=True) if row["STATE"] == "RUNNING"]
+               for number, row in zip(numbers, rows, strict=True) if row["STATE"] in RUNNING]
     submitted = [_read(file, number, row, "SUBMIT_TIME", _moment) for number, row in zip(numbers, rows, strict=True)]
     now = max(moments or submitted or [0.0])
+    if others:
+        named = ", ".join(f"{n} {state}" for state, n in others.items())
+        told.append(f"left out, neither waiting nor running: {named}")
+    if submitted and not moments:
+        told.append("no job runs: the latest SUBMIT_TIME counts as now")
     cells_of: dict[str, list[Any]] = {name: [] for name in JOB_COLUMNS}
     for number, row, at in zip(numbers, rows, submitted, strict=True):
-        runs = row["STATE"] == "RUNNING"
+        runs = row["STATE"] in RUNNING
         limit = "" if row["TIME_LIMIT"] in _UNLIMITED else f"{_read(file, number, row, 'TIME_LIMIT', _seconds):.0f}"
         values = {"job_id": row["JOBID"], "processors": row["CPUS"], "limit_s": limit,
                   "waited_s": "" if runs else f"{max(now - at, 0.0):.0f}",

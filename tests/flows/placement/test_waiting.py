@@ -22,7 +22,7 @@ JOBID|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|TIME|USER|ACCOUNT|PARTITION|Q
 103|PENDING|64|6:00:00|2026-11-27T04:00:00|N/A|0:00|ann|phys|batch|normal|relax
 104|PENDING|32|UNLIMITED|2026-11-27T04:10:00|2026-11-28T09:00:00|0:00|bob|chem|batch|normal|md
 105_1|PENDING|16|30:00|2026-11-27T04:20:00|N/A|0:00|cat|bio|batch|normal|blast
-106|COMPLETING|16|30:00|2026-11-27T04:20:00|2026-11-27T04:20:00|0:10|cat|bio|batch|normal|blast
+106|COMPLETED|16|30:00|2026-11-27T04:20:00|2026-11-27T04:20:00|0:10|cat|bio|batch|normal|blast
 """
 TABLE = """\
 job_id,processors,limit_s,waited_s,uptime_s,owner
@@ -44,9 +44,9 @@ def eta(folder: Path, text: str, *options: str, name: str = "jobs.csv", processo
 def test_squeue_and_a_table_say_the_same(tmp_path: Path) -> None:
     code, of_squeue, told = eta(tmp_path, SQUEUE, "--json", name="squeue.txt")
     assert code == 0
-    assert "1 of 5 jobs have no limit: they count with the largest, 86,400 s" in told
+    assert "1 of 5 jobs have no limit: they count with a year" in told
+    assert "left out, neither waiting nor running: 1 COMPLETED" in told
     rows = [json.loads(line) for line in of_squeue.splitlines()]
-    rows = rows[0] if isinstance(rows[0], list) else rows
     assert [row["job_id"] for row in rows] == ["105_1", "103", "104"]
     first, second, third = rows
     assert (first["low_s"], first["high_s"], first["by_limits_s"], first["waited_s"]) == (0, 0, 0, 2400)
@@ -64,6 +64,45 @@ def test_files_by_ending(tmp_path: Path) -> None:
         assert words in (tmp_path / f"starts{ending}").read_text()
 
 
+HOLDER = """\
+JOBID|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|TIME
+1|RUNNING|90|1:00:00|2026-01-05T09:00:00|2026-01-05T09:30:00|30:00
+2|PENDING|80|1:00:00|2026-01-05T09:40:00|N/A|0:00
+"""
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED"])
+def test_states_in_which_a_run_goes_on_hold_processors(tmp_path: Path, state: str) -> None:
+    found = eta(tmp_path, HOLDER.replace("RUNNING", state), "--json", name="q.txt", processors=100)[1]
+    assert json.loads(found)["by_limits_s"] == 1_800
+
+
+def test_what_is_assumed_is_told(tmp_path: Path) -> None:
+    endless = HOLDER.replace("90|1:00:00", "90|UNLIMITED")
+    code, found, told = eta(tmp_path, endless, "--json", name="q.txt", processors=100)
+    row = json.loads(found)
+    assert code == 0
+    assert row["by_limits_s"] == 365 * 86_400 - 1_800
+    assert row["high_s"] > 1_800  # the model's time, not that of the largest limit in the file
+    assert "1 of 2 jobs have no limit: they count with a year" in told
+    late = eta(tmp_path, HOLDER.replace("|30:00", "|2:30:00"), "--json", name="q.txt", processors=100)
+    assert json.loads(late[1])["by_limits_s"] == 1
+    assert "1 of 2 jobs have run past their limit: they count as ending in a second" in late[2]
+    wide = eta(tmp_path, HOLDER.replace("|80|", "|800|"), name="q.txt", processors=100)
+    assert wide[0] == 0
+    assert "1 of 2 jobs ask for more than the machine's 100 processors: left out" in wide[2]
+    alone = eta(tmp_path, HOLDER.replace("1|RUNNING", "1|REQUEUE_HOLD"), "--json", name="q.txt", processors=100)
+    assert "no job runs: the latest SUBMIT_TIME counts as now" in alone[2]
+    assert "left out, neither waiting nor running: 1 REQUEUE_HOLD" in alone[2]
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    options = ["--bundle", str(example_bundle()), "--processors", "4"]
+    found = CliRunner().invoke(app, ["lab", "eta", str(tmp_path), *options])
+    assert found.exit_code == 2
+    assert "jobs must be a file that is there" in " ".join(found.stderr.split())
+
+
 def test_nothing_waits(tmp_path: Path) -> None:
     assert "no job waits" in eta(tmp_path, "\n".join(TABLE.splitlines()[:3]) + "\n")[1]
 
@@ -73,6 +112,8 @@ def test_nothing_waits(tmp_path: Path) -> None:
     (TABLE.replace("3600,,ann", ",,ann"), "", "line 4: waited_s must be a number if uptime_s is missing"),
     (TABLE.replace("103,64", "102,64"), "", "job_id must be unique, got '102'"),
     (TABLE.replace(",7200", ",x"), "", "line 3: uptime_s must be"),
+    (TABLE.replace("103,64", "103,1.5"), "", "line 4: processors must be a whole number from 1 on, got 1.5"),
+    (TABLE.replace("103,64", "103,0"), "", "line 4: processors must be a whole number from 1 on, got 0"),
     (TABLE.splitlines()[0] + "\n", "", "jobs must be at least one"),
     (SQUEUE.replace("|TIME|", "|LEFT|"), "", "line 1: must have the fields TIME"),
     (SQUEUE.replace("3:00:00", "3 h"), "", "line 2: TIME must be as squeue prints it, got '3 h'"),
