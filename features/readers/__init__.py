@@ -27,14 +27,14 @@ from sojourn.features.readers.parquet import PARQUET, PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
 from sojourn.features.readers.read_check import check_facts, check_lines
 from sojourn.features.readers.reader import Reader
-from sojourn.features.readers.slurm import SLURM
+from sojourn.features.readers.slurm import SLURM, SLURM_RUNNING
 from sojourn.features.readers.sql import SQL, SourceUnavailable, check_sql
 from sojourn.features.readers.surf import SURF
 from sojourn.features.readers.swf import SWF
 from sojourn.features.trace import Trace
 
 __all__ = [
-    "READERS",
+    "READERS", "SLURM_RUNNING",
     "KeptParts",
     "Reader",
     "SourceUnavailable",

@@ -283,7 +283,7 @@ _READ = frozenset((
     "timelimit", "timelimitraw", "reqcpus", "alloccpus", "ncpus", "reqmem", "nnodes", "allocnodes", "reqnodes",
     "alloctres", "reqtres", "nodelist"))  # fmt: skip
 _WAITING = ("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED")
+SLURM_RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "STOPPED")
 CUT = ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "REQUEUED", "REVOKED", "RESIZING", "BOOT_FAIL")
 _OWN = ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "LAUNCH_FAILED", "RECONFIG_FAIL")
 _JOB_ID = r"[0-9]+(?:_(?:[0-9]+|\[.*\]))?(?:\+[0-9]+)?"
@@ -323,7 +323,7 @@ class SacctExport:
         rows.refuse("never ran (Start missing)", start.is_missing)
         rows.refuse("no cores", ~(cores > 0))
         spent_s = self._spent_s(rows)
-        is_running = np.isin(state, RUNNING) | end.is_missing
+        is_running = np.isin(state, SLURM_RUNNING) | end.is_missing
         submit = self._times(rows, "submit") if "submit" in rows.names else None
         resolved = self._chosen(rows, start, end, submit, np.where(is_running, np.nan, spent_s))
         began = resolved.start_s
@@ -382,7 +382,7 @@ class SacctExport:
             ledger.note(f"{'check: ' if n_left else ''}{by_spent + by_submit + n_left:,} runs begin or end in an hour "
                         f"that a change of clocks repeats: {by_spent:,} decided by Elapsed, {by_submit:,} by Submit, "
                         f"{n_left:,} by neither and taken the first time")
-        unknown = {name: n for name, n in self.states.items() if name not in (*RUNNING, *CUT, *_OWN)}
+        unknown = {name: n for name, n in self.states.items() if name not in (*SLURM_RUNNING, *CUT, *_OWN)}
         if unknown:
             ledger.note(f"check: states that are not known, taken as ended: {', '.join(sorted(unknown))[:200]}")
         if not {"elapsed", "elapsedraw"} & set(self.fields):

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from sojourn.features.readers.slurm import RUNNING
+from sojourn.features.readers import SLURM_RUNNING
 from sojourn.flows.console import FittedTable, console
 from sojourn.flows.placement.snapshot import (
     MAX_UPTIME_S,
@@ -176,8 +176,9 @@ def _is_squeue(file: Path) -> bool:
 
 
 def _of_squeue(file: Path, told: list[str]) -> SnapshotTable:
-    """What SQUEUE printed, as a table of jobs. A job waits in the state PENDING and runs in those of RUNNING; others
-    are left out, and told. The moment is START_TIME and TIME of the running jobs; without any, the last SUBMIT_TIME."""
+    """What SQUEUE printed, as a table of jobs. A job waits in the state PENDING and runs in those of SLURM_RUNNING;
+    others are left out, and told. The moment is START_TIME and TIME of the running jobs; without any, the last
+    SUBMIT_TIME."""
     lines = text_of(file, _N_BYTES_MAX).splitlines()
     header = [name.strip() for name in lines[0].split("|")]
     missing = [name for name in _SQUEUE_NEEDED if name not in header]
@@ -198,13 +199,13 @@ def _of_squeue(file: Path, told: list[str]) -> SnapshotTable:
         if "[" in row["JOBID"]:
             raise ValueError(f"{file.name}, line {number}: JOBID must be one job, got the array {row['JOBID'][:80]!r}; "
                              f"print it with: {SQUEUE}")
-        if row["STATE"] == "PENDING" or row["STATE"] in RUNNING:
+        if row["STATE"] == "PENDING" or row["STATE"] in SLURM_RUNNING:
             rows.append(row)
             numbers.append(number)
         else:
             others[row["STATE"]] += 1
     moments = [_read(file, number, row, "START_TIME", _moment) + _read(file, number, row, "TIME", _seconds)
-               for number, row in zip(numbers, rows, strict=True) if row["STATE"] in RUNNING]
+               for number, row in zip(numbers, rows, strict=True) if row["STATE"] in SLURM_RUNNING]
     submitted = [_read(file, number, row, "SUBMIT_TIME", _moment) for number, row in zip(numbers, rows, strict=True)]
     now = max(moments or submitted or [0.0])
     if others:
@@ -214,7 +215,7 @@ def _of_squeue(file: Path, told: list[str]) -> SnapshotTable:
         told.append("no job runs: the latest SUBMIT_TIME counts as now")
     cells_of: dict[str, list[Any]] = {name: [] for name in JOB_COLUMNS}
     for number, row, at in zip(numbers, rows, submitted, strict=True):
-        runs = row["STATE"] in RUNNING
+        runs = row["STATE"] in SLURM_RUNNING
         limit = "" if row["TIME_LIMIT"] in _UNLIMITED else f"{_read(file, number, row, 'TIME_LIMIT', _seconds):.0f}"
         values = {"job_id": row["JOBID"], "processors": row["CPUS"], "limit_s": limit,
                   "waited_s": "" if runs else f"{max(now - at, 0.0):.0f}",
