@@ -25,7 +25,7 @@ from sojourn.simulator import Cluster, Hooks, Policy, Request, kernel
 from sojourn.simulator.cluster import WHOLE_GPU
 from sojourn.simulator.engine.world import Prepared, prepared
 from sojourn.simulator.loop.state import World
-from sojourn.simulator.policies.baselines import draw
+from sojourn.simulator.policies.baselines import draw, unchanged
 from sojourn.simulator.policies.fgd import MIX_SHARE, useless
 
 LISTS = ("default", "cpu250", "gpushare100", "gpuspec33", "multigpu50")
@@ -90,11 +90,6 @@ def departed(cluster: Cluster, host: int, row: int, now: int) -> None:
 
 
 @kernel
-def emptied(cluster: Cluster, host: int, now: int) -> None:
-    """Nothing."""
-
-
-@kernel
 def free_share(cluster: Cluster, host: int, request: Request, now: int) -> float:
     """Best fit: what the request leaves free of the CPU and the GPUs, over the largest node's; their mean, %."""
     cpu, gpu = cluster.state.idx_cpu[0], gpu_of(cluster)
@@ -137,14 +132,14 @@ def packing(cluster: Cluster, host: int, request: Request, now: int) -> float:
         n_free += free[host, gpu] == WHOLE_GPU
         if free[host, gpu] >= milli:
             fullest = min(fullest, free[host, gpu])
-    if 1_000 * n_free == cluster.capacity[host, gpu_of(cluster)]:
+    if WHOLE_GPU * n_free == cluster.capacity[host, gpu_of(cluster)]:
         return 67.0 + n_free
     if milli < WHOLE_GPU and fullest < WHOLE_GPU:
         return np.floor(fullest / 100.0)
     return 50.0 + max(milli // WHOLE_GPU, 1)
 
 
-_TAGS = Hooks(tag_state, placed, departed, emptied)
+_TAGS = Hooks(tag_state, placed, departed, unchanged)
 POLICIES = {
     "random": Policy("random-gpu", (draw,), gpu_score=draw_gpu),
     "dot-product": Policy("dot-product", (dot_product,), hooks=_TAGS),

@@ -82,18 +82,22 @@ def golden(logs: Sequence[Path]) -> None:
         print(f"| {name} | {len(jobs):,} | {load:.3f} | {' | '.join(cells)} |", flush=True)
 
 
-def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[
-        QueueJobs, dict[str, RunTimes], tuple[pd.Series, CurveTable]]:
-    """The jobs of the later half, every source of their run times, and the family's curves with their ids."""
+def learnt_on_earlier(log: Path, family: str) -> tuple[QueueJobs, QueueJobs, pd.Series, CurveTable]:
+    """All jobs, those of the later half, and a family's curves, learnt on the earlier half, with their ids."""
     trace = read_trace("swf", log)[0]
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = windows(rows, LATER_SHARE, 0.15)
     known = Learning(trace, "", encoder, rows, split, 0)
     everything = queue_jobs(trace)
-    jobs = everything.take(everything.submission_s >= split.test_from_s)
-    sources: dict[str, RunTimes] = {"requested": requested(jobs), "last-two": last_two(everything)}
     ids, table, _ = fitted_tables(parse_predictor(family), known, 1)
+    return everything, everything.take(everything.submission_s >= split.test_from_s), ids, table
+
+
+def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJobs, dict[str, RunTimes]]:
+    """The jobs of the later half, and every source of their run times."""
+    everything, jobs, ids, table = learnt_on_earlier(log, family)
+    sources: dict[str, RunTimes] = {"requested": requested(jobs), "last-two": last_two(everything)}
     ages_s = [int(age) for age in table.held_uptimes() if age > 0]
     median = queue_source(jobs, ids, table, 0.5)
     sources |= {f"{family} median": median, f"{family} mean": queue_source(jobs, ids, table),
@@ -101,14 +105,14 @@ def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[
                 f"{family} mean, by age": queue_source(jobs, ids, table, None, ages_s)}
     for chance in chances:
         sources[f"{family} median, P >= {chance:g}"] = (median, queue_source(jobs, ids, table, chance))
-    return jobs, sources | {"oracle": Oracle(jobs)}, (ids, table)
+    return jobs, sources | {"oracle": Oracle(jobs)}
 
 
 def later(logs: Sequence[Path], family: str, chances: Sequence[float], out: Path | None) -> None:
     """Prints a table for each log and rules."""
     tables = []
     for log in logs:
-        jobs, sources, _ = later_half(log, family, chances)
+        jobs, sources = later_half(log, family, chances)
         table = compare_queues(jobs, RULES, sources)
         tables.append(table.assign(log=log.name.split(".swf")[0]))
         print(f"\n{log.name}: {len(jobs):,} jobs, {dict(jobs.counts)}")
@@ -135,7 +139,7 @@ def recent_waits(schedule: Schedule, now: QueueNow, rows: np.ndarray) -> np.ndar
 def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int) -> None:
     """Prints a table for each log and order of backfilling."""
     for log in logs:
-        jobs, _, (ids, table) = later_half(log, family, ())
+        _, jobs, ids, table = learnt_on_earlier(log, family)
         curves, owner = table.take(positions_of(pd.Series(jobs.request_ids), ids)), np.asarray(jobs.owner)
         for rules in ETA_RULES:
             schedule = replay_queue(jobs, rules, requested(jobs))
