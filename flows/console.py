@@ -92,6 +92,16 @@ def _least_width(column: Column) -> int:
 
 
 @contextmanager
+def leaving_stdout(is_for_a_program: bool) -> Iterator[None]:
+    """Print to stderr meanwhile, if what goes to stdout is for a program."""
+    console.stderr = is_for_a_program
+    try:
+        yield
+    finally:
+        console.stderr = False
+
+
+@contextmanager
 def stage(title: str) -> Iterator[Report]:
     """Show a bar while the stage runs; then one line with how long it took, in seconds."""
     started = time.perf_counter()

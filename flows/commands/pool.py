@@ -35,19 +35,16 @@ def gain(
 
     check_before_work(settings)
     from sojourn.flows.compare.comparison import run_comparison
-    from sojourn.flows.console import console, stage
+    from sojourn.flows.console import leaving_stdout, stage
     from sojourn.flows.retrain.ingest import with_kept_trace
     from sojourn.flows.versions.promotion import open_store
 
     settings = with_kept_trace(settings)
     cells = settings.cells()  # refuses what can't be replayed before a store is made
-    console.stderr = is_json
-    try:
+    with leaving_stdout(is_json):
         with stage("open the store"):
             tracker = open_store(settings)
         n_failed, found = run_comparison(settings, tracker, cells)
-    finally:
-        console.stderr = False
     if is_json:
         print_json(found)
     if n_failed:
@@ -69,7 +66,7 @@ def eta(
     The queue is served many times with run times drawn from the model's curves, as if no more jobs came.
     """
     settings = load_settings(EtaConfig, jobs=jobs, **flags)
-    from sojourn.flows.console import console, stage
+    from sojourn.flows.console import leaving_stdout, stage
     from sojourn.flows.placement.waiting import print_waiting, read_waiting, waiting_table, write_waiting
     from sojourn.serving import Predictor
 
@@ -80,12 +77,8 @@ def eta(
     queue = read_waiting(jobs, predictor, settings.processors, now_s)
     for words in queue.warnings:
         typer.echo(f"warning: {words}", err=True)
-    console.stderr = is_json
-    try:
-        with stage(f"serve the queue {settings.draws} times"):
-            table = waiting_table(queue, settings.rules, settings.draws, settings.seed)
-    finally:
-        console.stderr = False
+    with leaving_stdout(is_json), stage(f"serve the queue {settings.draws} times"):
+        table = waiting_table(queue, settings.rules, settings.draws, settings.seed)
     if settings.out is not None:
         write_waiting(table, settings.out)
     if is_json:

@@ -318,11 +318,13 @@ class SnapshotTable:
         return np.array(self._all(column, f"a number in 0..{most}",
                                   lambda value: self._number(value, 0.0, float(most))), np.float64)
 
-    def optional_numbers(self, column: str, least: float) -> list[float | None]:
-        """Finite numbers from `least` on; None where missing."""
-        rule = "a finite number, or missing" if least < 0 else f"a finite number from {least:g} on, or missing"
-        return self._all(column, rule,
-                         lambda value: None if is_missing(value) else self._number(value, least, math.inf))
+    def optional_numbers(self, column: str, least: float, most: float = math.inf) -> list[float | None]:
+        """Finite numbers in least..most; None where missing."""
+        rule = "a finite number" if least < 0 else f"a finite number from {least:g} on"
+        if most < math.inf:
+            rule += f", at most {most:.0f}"
+        return self._all(column, f"{rule}, or missing",
+                         lambda value: None if is_missing(value) else self._number(value, least, most))
 
     def flags(self, column: str) -> np.ndarray:
         """bool (n,): true, false, yes, no, 1 or 0, in capitals too; true where missing."""

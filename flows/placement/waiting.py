@@ -18,6 +18,7 @@ from sojourn.features.readers import SLURM_RUNNING
 from sojourn.flows.console import FittedTable, console
 from sojourn.flows.placement.snapshot import (
     MAX_UPTIME_S,
+    N_BYTES_MAX,
     SnapshotTable,
     lives_of,
     table_of,
@@ -29,6 +30,7 @@ from sojourn.models.curve_table import drawn_left
 from sojourn.publishing import whole_file
 from sojourn.serving import Predictor
 from sojourn.serving.answers import Lifetime
+from sojourn.serving.prometheus import Metric, exposition
 from sojourn.simulator.queueing import QUANTILES, QueueNow, QueueRules, start_times
 
 JOB_COLUMNS = ("job_id", "processors", "limit_s", "waited_s", "uptime_s")
@@ -42,7 +44,6 @@ _ASSUMED = {"cpu_cores": "processors", "requested_cores": "processors", "request
 _UNLIMITED = ("UNLIMITED", "NOT_SET", "Partition_Limit", "N/A", "")
 _OWNERS = ("owner", "user")
 _YEAR_S = 365 * 86_400
-_N_BYTES_MAX = 256 << 20
 _MOST_PROCESSORS = 2**31
 _DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", re.ASCII)
 
@@ -70,8 +71,9 @@ def read_waiting(file: Path, predictor: Predictor, n_processors: int, now_s: int
     if not file.is_file():
         raise ValueError(f"jobs must be a file that is there, got {str(file)!r}")
     of_model, told = predictor.encoder.columns(), list[str]()
-    is_table = not _is_squeue(file)
-    table = table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS)) if is_table else _of_squeue(file, told)
+    text = "" if file.suffix == ".parquet" else text_of(file, N_BYTES_MAX)
+    is_squeue = "JOBID|" in text.partition("\n")[0] + "|"
+    table = _of_squeue(file, text, told) if is_squeue else table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS))
     for name, column in _ASSUMED.items():
         table.cells.setdefault(name, table.cells[column])
     ids = table.unique_ids("job_id")
@@ -81,7 +83,8 @@ def read_waiting(file: Path, predictor: Predictor, n_processors: int, now_s: int
     if (is_bad := (size < 1) | (size != np.floor(size))).any():
         row = int(np.argmax(is_bad))
         raise ValueError(f"{table.at(row)}: processors must be a whole number from 1 on, got {size[row]:g}")
-    uptime, waited, limit = (_optional(table, name) for name in ("uptime_s", "waited_s", "limit_s"))
+    uptime, waited, limit = (np.array(table.optional_numbers(name, 0.0, MAX_UPTIME_S), np.float64)
+                             for name in ("uptime_s", "waited_s", "limit_s"))
     has_no_wait = np.isnan(uptime) & np.isnan(waited)
     if has_no_wait.any():
         raise ValueError(f"{table.at(int(np.argmax(has_no_wait)))}: waited_s must be a number if uptime_s is missing, "
@@ -148,38 +151,22 @@ def write_waiting(table: pd.DataFrame, out: Path) -> None:
     if out.suffix == ".json":
         text = json.dumps(table.to_dict("records"), indent=2) + "\n"
     elif out.suffix == ".prom":
-        name = "sojourn_job_start_seconds"
-        lines = [f"# HELP {name} Seconds until a waiting job starts: quantiles, and by the limits.",
-                 f"# TYPE {name} gauge"]
-        for row in table.to_dict("records"):
-            job = str(row["job_id"]).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-            for label, column in (("0.1", "low_s"), ("0.5", "median_s"), ("0.9", "high_s"), ("limits", "by_limits_s")):
-                lines.append(f'{name}{{job="{job}",quantile="{label}"}} {row[column]}')
-        text = "\n".join(lines) + "\n"
+        columns = {"0.1": "low_s", "0.5": "median_s", "0.9": "high_s", "limits": "by_limits_s"}
+        samples = tuple(({"job": str(row["job_id"]), "quantile": label}, row[column])
+                        for row in table.to_dict("records") for label, column in columns.items())
+        about = "Seconds until a waiting job starts: quantiles, and by the limits."
+        text = exposition([Metric("sojourn_job_start_seconds", "gauge", about, samples)])
     else:
         text = table.to_csv(index=False)
     with whole_file(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _optional(table: SnapshotTable, column: str) -> np.ndarray:
-    """Numbers from 0 on, NaN where missing."""
-    found = np.array([np.nan if value is None else value for value in table.optional_numbers(column, 0.0)], np.float64)
-    if (found > MAX_UPTIME_S).any():
-        raise ValueError(f"{table.at(int(np.nanargmax(found)))}: {column} must be at most {MAX_UPTIME_S}, got "
-                         f"{np.nanmax(found):g}")
-    return found
-
-
-def _is_squeue(file: Path) -> bool:
-    return file.suffix != ".parquet" and "JOBID|" in text_of(file, _N_BYTES_MAX).partition("\n")[0] + "|"
-
-
-def _of_squeue(file: Path, told: list[str]) -> SnapshotTable:
+def _of_squeue(file: Path, text: str, told: list[str]) -> SnapshotTable:
     """What SQUEUE printed, as a table of jobs. A job waits in the state PENDING and runs in those of SLURM_RUNNING;
     others are left out, and told. The moment is START_TIME and TIME of the running jobs; without any, the last
     SUBMIT_TIME."""
-    lines = text_of(file, _N_BYTES_MAX).splitlines()
+    lines = text.splitlines()
     header = [name.strip() for name in lines[0].split("|")]
     missing = [name for name in _SQUEUE_NEEDED if name not in header]
     if missing:
