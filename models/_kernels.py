@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sojourn.serving.curves import (
     fill_hazard,
     fill_limit_axis,
     fill_recalibrated,
+    hazard_at,
     hazard_quantile,
     hazard_remaining,
     hazard_survival,
@@ -24,26 +27,20 @@ from sojourn.serving.kernel import kernel
 
 
 @kernel
-def hazards_of(scores, offsets):
+def hazards_of(scores, offsets, hazards):
     n, k = scores.shape
-    hazards = np.empty((n, k))
     for row in range(n):
         for idx in range(k):
             hazards[row, idx] = interval_hazard(scores[row, idx], offsets[idx])
-    return hazards
 
 
 @kernel
-def hazard_sums(edges, hazards, tail_s):
-    """Rates, cumulative hazards, means after each interval and gaps, each (n, J + 1). edges: (n, J
-    + 1), or (1, J + 1) for all rows, here and below."""
-    n, k = hazards.shape
-    rates, cumulative, after, gaps = (np.empty((n, k + 1)), np.empty((n, k + 1)), np.empty((n, k + 1)),
-                                      np.empty((n, k + 1)))
-    for row in range(n):
+def hazard_sums(edges, hazards, tail_s, rates, cumulative, after, gaps):
+    """Write rates, cumulative hazards, means after each interval and gaps, each (n, J + 1). edges: (n, J + 1), or (1,
+    J + 1) for all rows, here and below."""
+    for row in range(len(hazards)):
         row_edges = edges[min(row, len(edges) - 1)]
         fill_hazard(hazards[row], row_edges, tail_s, rates[row], cumulative[row], after[row], gaps[row])
-    return rates, cumulative, after, gaps
 
 
 @kernel
@@ -72,6 +69,27 @@ def hazard_quantile_rows(edges, rates, cumulative, q, uptime_s):
         row_edges = edges[min(row, len(edges) - 1)]
         answers[row] = hazard_quantile(row_edges, rates[row], cumulative[row], q, uptime_s[row])
     return answers
+
+
+@kernel
+def hazard_held_rows(edges, rates, cumulative, after, gaps, uptimes_s, totals_s, overhangs_s):
+    """Write mean total lifetimes, int64 (n, m), at uptimes int64 (m,) rising from 0, and the expected time by which a
+    request outlasts each of them, as known at its start: never rising. No total is outlived before the next uptime."""
+    n_uptimes = len(uptimes_s)
+    for row in range(len(rates)):
+        row_edges = edges[min(row, len(edges) - 1)]
+        idx, overhang_s = 0, np.int64(2**62)
+        for column in range(n_uptimes):
+            uptime_s = float(uptimes_s[column])
+            while idx + 1 < len(row_edges) and row_edges[idx + 1] <= uptime_s:
+                idx += 1
+            left_s = max(np.rint(hazard_remaining(row_edges, rates[row], after[row], gaps[row], idx, uptime_s)), 1.0)
+            total_s = uptimes_s[column] + np.int64(left_s)
+            totals_s[row, column] = total_s if column + 1 == n_uptimes else max(total_s, uptimes_s[column + 1])
+            survival = math.exp(cumulative[row, 0] - hazard_at(row_edges[idx], rates[row, idx], cumulative[row, idx],
+                                                               uptime_s))
+            overhang_s = min(overhang_s, np.int64(np.rint(survival * left_s)))
+            overhangs_s[row, column] = overhang_s
 
 
 @kernel

@@ -17,6 +17,7 @@ from scipy.special import ndtr
 from sojourn.features.split import Examples
 from sojourn.models import _kernels
 from sojourn.serving.curves import LONGEST_S
+from sojourn.serving.kernel import in_blocks
 from sojourn.serving.live import Recalibration
 
 
@@ -56,8 +57,13 @@ def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
 
 def hazards_of(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Cumulative hazards of intervals, float64 (n, J), from raw scores (n, J) and offsets (J,), both log-odds."""
-    hazards: np.ndarray = _kernels.hazards_of(scores, offsets)
+    hazards = np.empty(scores.shape)
+    in_blocks(len(scores), lambda block: _kernels.hazards_of(scores[block], offsets, hazards[block]))
     return hazards
+
+
+def _edges_of(edges: np.ndarray, block: slice) -> np.ndarray:
+    return edges if len(edges) == 1 else edges[block]
 
 
 def drawn_left(quantile: Callable[[float], np.ndarray], n_draws: int, owner: np.ndarray, *, alike: float = 0.9,
@@ -94,8 +100,11 @@ class HazardTable:
     @classmethod
     def from_hazards(cls, edges: np.ndarray, hazards: np.ndarray, tail_s: float, grid: np.ndarray) -> HazardTable:
         """Build from interval hazards (n, J) and the tail's mean remaining time. edges: (J + 1,) or (n, J + 1)."""
-        axes = np.atleast_2d(edges)
-        return cls(axes, grid, *_kernels.hazard_sums(axes, hazards, tail_s))
+        axes, (n, k) = np.atleast_2d(edges), hazards.shape
+        sums = [np.empty((n, k + 1)) for _ in range(4)]
+        in_blocks(n, lambda block: _kernels.hazard_sums(_edges_of(axes, block), hazards[block], tail_s,
+                                                        *(part[block] for part in sums)))
+        return cls(axes, grid, *sums)
 
     @classmethod
     def from_scores(cls, edges: np.ndarray, scores: np.ndarray, offsets: np.ndarray, tail_s: float,
@@ -144,6 +153,21 @@ class HazardTable:
 
     def held_uptimes(self) -> np.ndarray:
         return np.unique(np.append(0, np.rint(self.grid))).astype(np.int64)
+
+    def held_totals(self, uptimes_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean total lifetimes at each of the uptimes, int64 (m,) rising from 0, and expected overhangs E[max(T - u, 0)].
+
+        Whole seconds, int64 (n, m) each. No total is outlived before the next uptime; overhangs never rise in a row.
+        """
+        totals_s, overhangs_s = (np.empty((len(self), len(uptimes_s)), np.int64) for _ in range(2))
+
+        def fill(block: slice) -> None:
+            sums = (part[block] for part in (self.rates, self.cumulative, self.after, self.gaps))
+            _kernels.hazard_held_rows(_edges_of(self.edges, block), *sums, uptimes_s, totals_s[block],
+                                      overhangs_s[block])
+
+        in_blocks(len(self), fill)
+        return totals_s, overhangs_s
 
 
 @dataclass(frozen=True, slots=True)

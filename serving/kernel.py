@@ -6,6 +6,7 @@ modules of kernels are imported only then.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,6 +24,30 @@ def kernel(function: Callable[..., Any]) -> Any:
     from sojourn.kept_kernels import keep
 
     return keep(numba.njit(nogil=True)(function), function)
+
+
+_BLOCK_ROWS = 4_096
+
+
+def in_blocks(n: int, fill: Callable[[slice], object]) -> None:
+    """Call `fill` for blocks of n rows, on as many threads as there are cores if they are many: for kernels.
+
+    Each row must be filled by itself, so that the number of threads changes no bit.
+
+    >>> filled = [0] * 3
+    >>> in_blocks(3, lambda block: filled.__setitem__(block, [1, 2, 3][block]))
+    >>> filled
+    [1, 2, 3]
+    """
+    n_threads = min(os.cpu_count() or 1, n // _BLOCK_ROWS)
+    if n_threads <= 1:
+        fill(slice(0, n))
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        bounds = [n * idx // n_threads for idx in range(n_threads + 1)]
+        list(threads.map(fill, map(slice, bounds[:-1], bounds[1:])))  # so that an error is raised
 
 
 def register_jitable(function: _Function) -> _Function:

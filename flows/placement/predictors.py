@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -183,8 +182,14 @@ def held_answers(n: int, uptimes_s: np.ndarray, remaining_s: Answers, survival: 
             overhangs[:, column] = np.rint(survival(float(uptime_s)) * left_s)
     totals[:, :-1] = np.maximum(totals[:, :-1], uptimes_s[1:])
     overhangs = np.minimum.accumulate(overhangs, axis=1)  # answers of whole seconds may rise by one
-    return Curves(np.arange(n + 1) * m, np.tile(uptimes_s, n), totals.reshape(-1),
-                  overhang_s=None if survival is None else overhangs.reshape(-1))
+    return _of_grid(uptimes_s, totals, None if survival is None else overhangs)
+
+
+def _of_grid(uptimes_s: np.ndarray, totals_s: np.ndarray, overhangs_s: np.ndarray | None) -> Curves:
+    """Curves of totals and overhangs at the same uptimes, int64 (n, m)."""
+    n, m = totals_s.shape
+    return Curves(np.arange(n + 1) * m, np.tile(uptimes_s, n), totals_s.reshape(-1),
+                  overhang_s=None if overhangs_s is None else overhangs_s.reshape(-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +241,7 @@ def refreshed_curves(held: CurveTable, anew: Sequence[Anew]) -> Curves:
     curves = held_answers(len(held), grid_s, remaining, None)
     if not isinstance(held, HazardTable):
         return curves
-    expected = held_answers(len(held), grid_s, held.remaining, lambda uptime_s: held.survival(uptime_s, 0.0))
-    return replace(curves, overhang_s=expected.overhang_s)
+    return replace(curves, overhang_s=held.held_totals(grid_s)[1].reshape(-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +378,10 @@ def held_curves(table: CurveTable) -> Curves:
     With expected overhangs where all answers of a row are of one distribution: a point model's are not, since its score
     changes with the age.
     """
-    survival = partial(table.survival, uptime_s=0.0) if isinstance(table, HazardTable) else None
-    return held_answers(len(table), table.held_uptimes(), table.remaining, survival)
+    uptimes_s = table.held_uptimes()
+    if isinstance(table, HazardTable):
+        return _of_grid(uptimes_s, *table.held_totals(uptimes_s))
+    return held_answers(len(table), uptimes_s, table.remaining, None)
 
 
 def outlived_curves(table: CurveTable, limit_s: np.ndarray, quantile: float | None = None,

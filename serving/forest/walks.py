@@ -24,6 +24,7 @@ from sojourn.serving.forest.leaf_masks import (
     leaf_masks,
 )
 from sojourn.serving.forest.runtime import OnnxForest
+from sojourn.serving.kernel import in_blocks
 
 
 def row_scores(forest: Forest) -> Callable[[np.ndarray], np.ndarray]:
@@ -96,7 +97,7 @@ class MaskWalk:
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         scores = np.zeros((len(rows), len(self.grid)))
-        self._rows(*self._arrays, rows, scores)
+        in_blocks(len(rows), lambda block: self._rows(*self._arrays, rows[block], scores[block]))
         return scores
 
 
@@ -121,8 +122,9 @@ class RangeWalk:
         self._arrays = tuple(WalkedForest.of(forest, grid)), tuple(age_features.arrays())
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        scores = np.zeros((len(rows), self._n_grid))
-        self._rows(*self._arrays, self._forest.rows(rows), scores, np.empty(self._stack, np.int64))
+        scores, rows = np.zeros((len(rows), self._n_grid)), self._forest.rows(rows)
+        in_blocks(len(rows), lambda block: self._rows(*self._arrays, rows[block], scores[block],
+                                                      np.empty(self._stack, np.int64)))
         return scores
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from sojourn.simulator.jit import kept_kernel
 from sojourn.simulator.workloads import Workload
 
 TOTAL_MAX_S = 2**52
@@ -118,6 +119,11 @@ class Curves:
                 raise ValueError(f"index must be in 0..{len(steps) - 1}, got {self.index[row]} (row {row})")
 
     def _check_values(self) -> None:
+        """Refuse the first bad number. Most curves have none, which compiled code finds in one pass."""
+        arrays = (self.uptime_s, self.total_s, self.total_s if self.overhang_s is None else self.overhang_s)
+        if all(array.dtype == np.int64 for array in arrays) and _are_curves(self.offsets, *arrays,
+                                                                            self.overhang_s is not None):
+            return
         for name in ("uptime_s", "total_s", "overhang_s"):
             array = getattr(self, name)
             if array is not None and array.dtype.kind == "f":
@@ -149,6 +155,28 @@ class Curves:
         value = getattr(self, name)[k]
         raise BadCurve(f"{name} must be {rule}, got {value} ({place}, breakpoint {k - self.offsets[curve]})",
                        int(rows[0]) if len(rows) else -1)
+
+
+@kept_kernel
+def _are_curves(offsets: np.ndarray, uptime_s: np.ndarray, total_s: np.ndarray, overhang_s: np.ndarray,
+                has_overhangs: bool) -> bool:
+    """Whether all numbers keep the rules of `Curves`."""
+    for curve in range(len(offsets) - 1):
+        first, end = offsets[curve], offsets[curve + 1]
+        if uptime_s[first] != 0:
+            return False
+        for k in range(first, end):
+            if total_s[k] < 0 or total_s[k] > TOTAL_MAX_S:
+                return False
+            if has_overhangs and (overhang_s[k] < 0 or overhang_s[k] > TOTAL_MAX_S):
+                return False
+            if k == first:
+                continue
+            if uptime_s[k] <= uptime_s[k - 1] or total_s[k - 1] < uptime_s[k]:
+                return False
+            if has_overhangs and overhang_s[k] > overhang_s[k - 1]:
+                return False
+    return True
 
 
 class LifetimeSource(Protocol):
