@@ -155,7 +155,7 @@ class HazardTable:
         return np.unique(np.append(0, np.rint(self.grid))).astype(np.int64)
 
     def held_totals(self, uptimes_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean total lifetimes at each of the uptimes, int64 (m,) rising from 0, and expected overhangs E[max(T - u, 0)].
+        """Mean total lifetimes at each of the uptimes, int64 (m,) rising from 0, and overhangs E[max(T - u, 0)].
 
         Whole seconds, int64 (n, m) each. No total is outlived before the next uptime; overhangs never rise in a row.
         """
