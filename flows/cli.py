@@ -93,8 +93,6 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
                                                "promoted."),
         "search": Leaf("models", "search", "Search a family's hyperparameters on validation windows alone; test "
                                            "windows are not read."),
-        "results": Leaf("store", "results", "Write an index of all traces, and a page a trace with its latest study "
-                                            "and comparisons, from logged runs."),
         "plan": Leaf("pool", "plan", "Plan a day of recurring jobs: start times that keep the peak low although "
                                      "durations and usage are uncertain."),
         "admit": Leaf("pool", "admit", "Admit jobs that must meet deadlines on a limited number of cores: rules side "

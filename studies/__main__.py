@@ -41,6 +41,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "refresh-bound": "studies.refresh_bound",
     "recalibration-ways": "studies.recalibration_ways",
     "regrouping": "studies.regrouping",
+    "results": "studies.results",
     "shared-plan": "studies.shared_plan",
     "small-windows": "studies.small_windows",
     "survival-boost": "studies.survival_boost",

@@ -141,7 +141,7 @@ def _paired(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def as_document(preset: str | None, trace: TraceSpec, summary: pd.DataFrame,
                 description: Mapping[tuple[str, float], str], *, about: str = "") -> dict[str, Any]:
-    """What `sojourn lab results` writes a section from; JSON values only.
+    """What `python -m studies results` writes a section from; JSON values only.
 
     name: of the preset, or "". about: what it compares, as a sentence. workloads: one per workload and load:
         `workload`, `load`, `description`, and the summary's `rows`.
@@ -186,7 +186,7 @@ def log_comparison(tracker: Tracker, params: Mapping[str, Any], traces: Iterable
 def log_sections(tracker: Tracker, preset: str | None, params: Mapping[str, Any], trace: TraceSpec,
                  sections: Sequence[Section], tables: Mapping[str, pd.DataFrame],
                  figures: Mapping[str, Figure] = MappingProxyType({}), *, about: str | None = None) -> None:
-    """Log an evaluation that is no grid: its printed sections for `sojourn lab results`, tables as CSV, figures as PNG.
+    """Log an evaluation that is no grid: its printed sections, tables as CSV, figures as PNG.
 
     about: what it is, as a sentence without its stop, if `preset` is a command; a study says it itself.
     """

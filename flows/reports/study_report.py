@@ -119,7 +119,7 @@ def study_tables(study: StudyDocument) -> list[Table]:
 
 def study_markdown(study: StudyDocument) -> list[str]:
     """The section of a trace's page. The index explains the columns
-    (`flows.reports.results_pages`)."""
+    (`studies.results`)."""
     lines = ["## Study", "",
              f"- Requests: {study['n_past']:,} before second {study['test_from_s']:,}, {study['n_test']:,} after it.",
              f"- Chosen family (marked \\*): {_chosen(study)}",

@@ -224,7 +224,7 @@ def ended_runs_to_empty(tracker: Tracker, settings: RetentionSettings, names: It
     for (kind, *_), of_group in groups.items():
         candidates |= {run.run_id for run in of_group}
         kept_runs |= {run.run_id for run in of_group[:settings.keep_runs]}
-        if kind in (STUDY, COMPARISON):  # `sojourn lab results` reads the latest that finished
+        if kind in (STUDY, COMPARISON):  # `python -m studies results` reads the latest that finished
             kept_runs |= {run.run_id for run in [each for each in of_group if each.status == "FINISHED"][:1]}
     since_ms = time.time() * 1000 - settings.keep_days * _DAY_MS
     removable = {run.run_id for run in runs if run.run_id in candidates - kept_runs and run.status != "RUNNING"

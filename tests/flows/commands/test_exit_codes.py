@@ -52,7 +52,7 @@ def test_a_trace_that_is_not_there_is_named(command: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("database", [None, "runs.db"])
 @pytest.mark.parametrize("command", ["model list", "model show m", "store status", "model monitor m --log log",
-                                     "store clean", "store ui", "lab results out.html",
+                                     "store clean", "store ui",
                                      "model rollback m --to 1 --why w", "model promote m 1 --why w",
                                      "model pull models:/m@champion out"])
 def test_a_command_that_reads_makes_no_store(command: str, database: str | None, tmp_path: Path,

@@ -33,7 +33,6 @@ from sojourn.flows.compare.tables import cells_table, summary_table
 from sojourn.flows.placement import predictors
 from sojourn.flows.placement.predictors import TableSource, asked_rows, parse_predictor
 from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
-from sojourn.flows.reports.results_pages import results_pages
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.versions.promotion import open_store
 from sojourn.flows.workers.dask import local_workers
@@ -42,6 +41,7 @@ from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.simulator import Result, Workload, host_map, simulate, usage_metrics
 from sojourn.simulator.measures import COLUMNS, HostMap
 from sojourn.simulator.page import ComparisonData
+from studies.results import results_pages
 
 HERE = local_workers(1)
 GAINS, FURTHER, DEBT = ([column.text_title(name) for name, column in COLUMNS.items() if column.table == table]

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from sojourn.flows.cli import app
-from sojourn.flows.reports.results_pages import results_pages, trace_pages, write_results
 from sojourn.flows.reports.study_report import StudyDocument, study_markdown, study_tables
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.tracking.tracker import STUDY, SYSTEM, Tracker
 from sojourn.models.lifetime import AgeGain
+from studies.results import main, results_pages, trace_pages, write_results
 
 FOUND = {
     "trace": "small", "data_hash": "0123456789abcdef", "code_version": "0.1", "n_past": 700, "n_test": 300,
@@ -88,7 +86,8 @@ def test_why_a_family_was_chosen_is_said_on_the_page_and_on_the_terminal() -> No
 
 
 def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Callable[[Path], Path],
-                                                                tmp_path: Path) -> None:
+                                                                tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     new_store(tmp_path)
     tracker = Tracker(RetrainConfig(store=tmp_path).mlflow_uri, tmp_path / "artifacts")
     for trace, n_test, status in (("a", 1, "FINISHED"), ("a", 2, "FINISHED"), ("a", 3, "FAILED"), ("b", 4, "FINISHED")):
@@ -96,8 +95,8 @@ def test_the_page_shows_the_latest_finished_study_of_each_trace(new_store: Calla
         tracker.log_text(run, json.dumps({**FOUND, "trace": trace, "n_test": n_test}), f"{SYSTEM}/{STUDY}.json")
         tracker.end(run, status)
     page = tmp_path / "results.md"
-    result = CliRunner().invoke(app, ["lab", "results", str(page), "--store", str(tmp_path)])
-    assert result.exit_code == 0, result.output
+    monkeypatch.setattr("sys.argv", ["results", str(page), "--store", str(tmp_path)])
+    main()
     text = page.read_text()
     assert text.index("[a](results/a.md)") < text.index("[b](results/b.md)")
     assert "2 after it" in (tmp_path / "results" / "a.md").read_text()
@@ -167,12 +166,6 @@ def test_an_index_that_is_no_markdown_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"file must end in \.md, got 'results'"):
         write_results(tmp_path / "results", [FOUND], ())
     assert not list(tmp_path.iterdir())
-
-
-def test_a_store_without_studies_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["lab", "results", str(tmp_path / "results.md"), "--store", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "sojourn lab evaluate" in result.stderr
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_what_is_compared_with_or_running_stays(made: Made, store: Path, four: T
     with four.run("cut off", {"kind": COMPARISON, "trace": "t", "comparison": "c"}) as failed:
         four.end(failed, "FAILED")
     going = {each.run.run_id for each in clean(store, four, ONE).items if each.run is not None}
-    assert runs[2] not in going and running not in going  # the latest that finished is read by `sojourn lab results`
+    assert runs[2] not in going and running not in going  # the latest that finished is read by `studies results`
     assert {runs[0], runs[1]} <= going
     assert len(four.comparisons()) == 1
     assert _held(four, store) == {1: True, 2: True, 3: False, 4: True}
