@@ -4,6 +4,7 @@ May import: `workloads`. It imports no model: a `LifetimeSource` wraps one.
 """
 
 from sojourn.simulator.predictions.sources import (
+    TOTAL_MAX_S,
     Curves,
     Held,
     LifetimeSource,
@@ -16,5 +17,6 @@ from sojourn.simulator.predictions.sources import (
 )
 
 __all__ = [
-    "Curves", "Held", "LifetimeSource", "LongAsShort", "NoisyOracle", "OneShot", "Oracle", "asked_curves", "one_step",
+    "TOTAL_MAX_S", "Curves", "Held", "LifetimeSource", "LongAsShort", "NoisyOracle", "OneShot", "Oracle",
+    "asked_curves", "one_step",
 ]  # fmt: skip

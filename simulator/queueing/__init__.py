@@ -3,18 +3,27 @@
 May import: `predictions` and what it may import.
 """
 
-from sojourn.simulator.queueing.jobs import QueueJobs, last_two, queue_jobs, requested
+from sojourn.simulator.queueing.jobs import LastTwo, QueueJobs, last_two, queue_jobs, requested
 from sojourn.simulator.queueing.measures import (
     bounded_slowdown,
     compare_queues,
     measures_by_class,
     queue_measures,
 )
-from sojourn.simulator.queueing.replay import BACKFILLING, ORDERS, QueueRules, RunTimes, Schedule, replay_queue
+from sojourn.simulator.queueing.replay import (
+    BACKFILLING,
+    ORDERS,
+    Learner,
+    LearningSource,
+    QueueRules,
+    RunTimes,
+    Schedule,
+    replay_queue,
+)
 from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at, start_times
 
 __all__ = [
-    "BACKFILLING", "ORDERS", "QUANTILES", "QueueJobs", "QueueNow", "QueueRules", "RunTimes", "Schedule",
-    "bounded_slowdown", "compare_queues", "last_two", "measures_by_class", "queue_at", "queue_jobs", "queue_measures",
-    "replay_queue", "requested", "start_times",
+    "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow",
+    "QueueRules", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "last_two", "measures_by_class",
+    "queue_at", "queue_jobs", "queue_measures", "replay_queue", "requested", "start_times",
 ]  # fmt: skip

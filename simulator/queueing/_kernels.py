@@ -40,7 +40,8 @@ class Jobs(NamedTuple):
 
 class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
-    pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start."""
+    pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
+    jobs in order of start."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -49,6 +50,7 @@ class State(NamedTuple):
     change_s: np.ndarray
     step: np.ndarray
     turn: np.ndarray
+    started: np.ndarray
     running: np.ndarray
     primary: np.ndarray
     second: np.ndarray
@@ -144,6 +146,7 @@ def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
 def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> None:
     s.start_s[j] = begun_s
     s.turn[j] = s.numbers[N_STARTED]
+    s.started[s.numbers[N_STARTED]] = j
     s.step[j] = jobs.first[j]
     predict(jobs, s, j, now)
     n = s.numbers[N_RUNNING]
@@ -347,8 +350,9 @@ def has_second(rules: Rules) -> bool:
 
 
 @inner
-def serve(jobs: Jobs, s: State, rules: Rules, at: int) -> None:
-    """Until every job has started; those from `at` on are still to be submitted. A pass runs at DUE at the latest."""
+def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
+    """Until every job has started, or until_s, when nothing is done yet; the next job to be submitted. Those from `at`
+    on are still to be. A pass runs at DUE at the latest."""
     n, numbers = len(jobs.submission_s), s.numbers
     order, second_order, backfilling, depth, guard_s = rules
     is_moving = order in (WFP3, UNICEF) or guard_s < NEVER
@@ -357,6 +361,8 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int) -> None:
         now = min(numbers[NEXT_END], numbers[DUE])
         if at < n:
             now = min(now, jobs.submission_s[at])
+        if now >= until_s:
+            break
         numbers[DUE] = NEVER
         while at < n and jobs.submission_s[at] == now:
             submit(jobs, s, rules, at, now)
@@ -382,12 +388,14 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int) -> None:
             numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
             if has_second(rules):
                 drop_started(s, s.second, n_waiting)
+    return at
 
 
 @kept_kernel
-def replay_queue(jobs: Jobs, s: State, rules: Rules) -> None:
-    """Fills start_s, and reservation_s: the first time at which a job was promised to start; -1 = never promised."""
-    serve(jobs, s, rules, 0)
+def replay_queue(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
+    """Fills start_s, and reservation_s: the first time at which a job was promised to start; -1 = never promised. The
+    rest: as `serve`, which it goes on with."""
+    return serve(jobs, s, rules, at, until_s)
 
 
 @kept_kernel
@@ -411,6 +419,6 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
                 start(drawn, s, j, now, begun_s[j])
             else:
                 submit(drawn, s, rules, j, now)
-        serve(drawn, s, rules, n)
+        serve(drawn, s, rules, n, NEVER)
         for j in range(n):
             start_s[draw, j] = s.start_s[j]

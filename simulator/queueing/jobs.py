@@ -189,6 +189,59 @@ def last_two(jobs: QueueJobs) -> Held:
     return Held(jobs.request_ids, _corrected(predicted_s, jobs.limit_s))
 
 
+class LastTwo:
+    """The same in the loop, a LearningSource: jobs end when the replay ends them.
+
+    before: jobs whose history is known when the replay begins, if they had ended in the log by its first submission.
+    owner: of both, the same numbers.
+
+    >>> from sojourn.simulator.queueing import QueueRules, replay_queue
+    >>> jobs = QueueJobs(np.array([0, 0, 50]), np.array([10, 30, 99]), np.array([500, 500, 500]), np.array([1, 1, 1]),
+    ...                  1, owner=np.array([7, 7, 7]))
+    >>> replay_queue(jobs, QueueRules(), LastTwo()).start_s.tolist()
+    [0, 10, 50]
+    """
+
+    def __init__(self, before: QueueJobs | None = None) -> None:
+        self._before = before
+
+    def begin(self, jobs: QueueJobs) -> LastTwoLearner:
+        """One replay's own history."""
+        learner = LastTwoLearner(jobs)
+        if self._before is not None and len(jobs):
+            ended_s, runs = np.asarray(self._before.recorded_end_s), self._before.run_s.tolist()
+            owners = np.asarray(self._before.owner).tolist()
+            for row in np.lexsort((np.arange(len(ended_s)), ended_s)).tolist():
+                if ended_s[row] <= jobs.submission_s[0]:
+                    learner.learn(owners[row], runs[row])
+        return learner
+
+
+class LastTwoLearner:
+    """What `LastTwo` knows in one replay: the last two run times of each owner."""
+
+    def __init__(self, jobs: QueueJobs) -> None:
+        self._owners, self._runs = np.asarray(jobs.owner).tolist(), jobs.run_s.tolist()
+        self._limits = jobs.limit_s.tolist()
+        self._latest: dict[int, tuple[int, int]] = {}
+
+    def learn(self, owner: int, run_s: int) -> None:
+        """A job of the owner ended."""
+        self._latest[owner] = (run_s, self._latest.get(owner, (run_s, 0))[0])
+
+    def submitted(self, row: int, now_s: int) -> tuple[list[int], list[int]]:
+        limit_s, latest = self._limits[row], self._latest.get(self._owners[row])
+        mean_s = limit_s if latest is None or self._owners[row] < 0 else sum(latest) // 2
+        curve = _corrected(np.array([min(max(mean_s, 1), limit_s)]), np.array([limit_s]))
+        return curve.uptime_s.tolist(), curve.total_s.tolist()
+
+    def started(self, row: int, now_s: int) -> None:
+        pass
+
+    def ended(self, row: int, now_s: int) -> None:
+        self.learn(self._owners[row], self._runs[row])
+
+
 def _means_of_last_two(jobs: QueueJobs) -> np.ndarray:
     """int64 (n,): the limit for jobs without an owner, or whose owner has no ended job."""
     predicted, owner, ended_s = jobs.limit_s.copy(), np.asarray(jobs.owner), np.asarray(jobs.recorded_end_s)

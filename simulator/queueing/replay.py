@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from types import MappingProxyType
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sojourn.simulator.predictions import Curves, LifetimeSource
+from sojourn.simulator.predictions import TOTAL_MAX_S, Curves, LifetimeSource
 from sojourn.simulator.queueing import _kernels as kernels
 from sojourn.simulator.queueing.jobs import QueueJobs
 from sojourn.simulator.whole_numbers import check_setting
@@ -81,7 +83,33 @@ class Schedule:
         return np.asarray(self.start_s + self.jobs.run_s)
 
 
-RunTimes = LifetimeSource | tuple[LifetimeSource, LifetimeSource]
+class Learner(Protocol):
+    """Predicts the run times of one replay, and learns of its starts and ends. Rows: of the jobs."""
+
+    def submitted(self, row: int, now_s: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Uptimes, rising from 0, and the predicted total run time from each of them on; seconds, as in `Curves`."""
+        ...
+
+    def started(self, row: int, now_s: int) -> None:
+        """The job begins to run. Calls come in order of time; at one second ends first, then submissions, then starts.
+        """
+        ...
+
+    def ended(self, row: int, now_s: int) -> None:
+        """The job has run to its end."""
+        ...
+
+
+@runtime_checkable
+class LearningSource(Protocol):
+    """A predictor in the loop: it learns of an end when the replay ends the job, and not when the log did."""
+
+    def begin(self, jobs: QueueJobs) -> Learner:
+        """What predicts one replay of the jobs, with the history of before it."""
+        ...
+
+
+RunTimes = LifetimeSource | tuple[LifetimeSource, LifetimeSource] | LearningSource
 """What predicts run times. Of a pair, the first is for orders, plans and reservations; a job is backfilled if it would
 end by the reservation were its run time the second one's first prediction. If that is the quantile p of a learnt
 distribution, the chance that it ends by then is at least p."""
@@ -94,16 +122,74 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
     docs/simulator/queueing.md. A prediction is at least 1 s and at most the job's limit. A running job's is the
     source's curve at its uptime, so it is never outlived. No prediction ends a job.
 
-    source: its curves for all of `jobs.requests()` are asked once: history as it was recorded.
+    source: a LifetimeSource is asked once for all of `jobs.requests()`: history as it was recorded. A LearningSource is
+    asked for each job at its submission, and learns from the replay: simulated history.
 
     >>> from sojourn.simulator.queueing import requested
     >>> jobs = QueueJobs(np.array([0, 1, 2]), np.array([10, 10, 5]), np.array([10, 10, 8]), np.array([3, 4, 1]), 4)
     >>> replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist()
     [0, 10, 2]
     """
-    ready, state = compiled_jobs(jobs, source), blank_state(len(jobs), jobs.n_processors, rules)
-    kernels.replay_queue(ready, state, compiled_rules(rules))
+    state = blank_state(len(jobs), jobs.n_processors, rules)
+    if isinstance(source, LearningSource):
+        _replay_learning(jobs, compiled_rules(rules), state, source.begin(jobs))
+    else:
+        kernels.replay_queue(compiled_jobs(jobs, source), state, compiled_rules(rules), 0, kernels.NEVER)
     return Schedule(jobs, rules, state.start_s, state.reservation_s)
+
+
+def _replay_learning(jobs: QueueJobs, rules: kernels.Rules, state: kernels.State, learner: Learner) -> None:
+    """The loop stops before each second of submissions, when the learner hears what happened since."""
+    n = len(jobs)
+    planned_s, first, last = np.ones(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    uptime_s, total_s = np.zeros((2, 4 * n + 16), np.int64)
+    times_s, firsts = np.unique(jobs.submission_s, return_index=True)
+    stops = [*firsts[1:].tolist(), n] if n else []
+    ends: list[tuple[int, int]] = []
+    at = n_heard = n_points = 0
+    for now, begin, end in zip(times_s.tolist(), firsts.tolist(), stops, strict=True):
+        ready = kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, planned_s, first, last,
+                             uptime_s, total_s)
+        at = kernels.replay_queue(ready, state, rules, at, now)
+        for row in state.started[n_heard:int(state.numbers[kernels.N_STARTED])].tolist():
+            start_s = int(state.start_s[row])
+            _tell_ends(learner, ends, start_s)
+            learner.started(row, start_s)
+            heappush(ends, (start_s + int(jobs.run_s[row]), row))
+            n_heard += 1
+        _tell_ends(learner, ends, now)
+        for row in range(begin, end):
+            uptimes, totals = learner.submitted(row, now)
+            _check_curve(uptimes, totals, jobs.request_ids[row])
+            end_point = n_points + len(uptimes)
+            while end_point > len(uptime_s):
+                uptime_s, total_s = (np.concatenate([part, np.zeros_like(part)]) for part in (uptime_s, total_s))
+            uptime_s[n_points:end_point], total_s[n_points:end_point] = uptimes, totals
+            first[row], last[row], planned_s[row] = n_points, end_point - 1, min(max(totals[0], 1), jobs.limit_s[row])
+            n_points = end_point
+    ready = kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, planned_s, first, last,
+                         uptime_s, total_s)
+    kernels.replay_queue(ready, state, rules, at, kernels.NEVER)
+
+
+def _check_curve(uptimes: Sequence[int], totals: Sequence[int], name: object) -> None:
+    """ValueError that names the job unless the numbers keep the rules of `Curves`."""
+    n = len(uptimes)
+    is_good = n > 0 and n == len(totals) and uptimes[0] == 0 and all(
+        type(uptime) is int and type(total) is int and 0 <= total <= TOTAL_MAX_S
+        for uptime, total in zip(uptimes, totals, strict=True)) and all(
+        uptimes[k] < uptimes[k + 1] <= totals[k] for k in range(n - 1))
+    if not is_good:
+        try:
+            Curves(np.array([0, n]), np.array(uptimes), np.array(totals))
+        except ValueError as error:
+            raise ValueError(f"a curve must keep the rules of Curves, that of job {name} does not: {error}") from None
+
+
+def _tell_ends(learner: Learner, ends: list[tuple[int, int]], until_s: int) -> None:
+    while ends and ends[0][0] <= until_s:
+        end_s, row = heappop(ends)
+        learner.ended(row, end_s)
 
 
 def compiled_rules(rules: QueueRules) -> kernels.Rules:
@@ -119,13 +205,13 @@ def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
     has_profile = rules.backfilling not in ("none", "easy")
-    t, profile = np.full((6, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
+    t, profile = np.full((7, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, keys = np.empty((2, n), np.int64), np.empty((2, n))
-    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), np.empty(n_most, np.int64), listed[0],
-                         listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
+    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], np.empty(n_most, np.int64),
+                         listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
 
 
-def compiled_jobs(jobs: QueueJobs, source: RunTimes) -> kernels.Jobs:
+def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource, LifetimeSource]) -> kernels.Jobs:
     """The jobs, with the source's predictions, as the loop reads them."""
     plan, fit = source if isinstance(source, tuple) else (source, None)
     curves, planned_s = _asked(jobs, plan)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,8 @@ from sojourn.simulator import Curves, Held, NoisyOracle, Oracle, one_step
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.queueing import (
     ORDERS,
+    LastTwo,
+    LearningSource,
     QueueJobs,
     QueueRules,
     RunTimes,
@@ -66,6 +70,7 @@ def source_of(kind: str, jobs: QueueJobs, seed: int) -> RunTimes:
 
 def check_twin(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> None:
     schedule = replay_queue(jobs, rules, source)
+    assert not isinstance(source, LearningSource)
     plan, fit = (source if isinstance(source, tuple) else (source, source))
     curves, fit_curves = (each.curves(jobs.requests()) for each in (plan, fit))
     fit_s = [fit_curves.total_at(row, 0) for row in range(len(jobs))]
@@ -188,3 +193,77 @@ class Constant:
 
     def curves(self, requests: object) -> Curves:
         return self._curves
+
+
+@dataclass
+class Heard:
+    """A learner that hears everything, and predicts as it was told to."""
+
+    jobs: QueueJobs
+    answer: tuple[Sequence[int], Sequence[int]] | None = None
+    calls: list[tuple[int, str, int]] = field(default_factory=list)
+
+    def begin(self, jobs: QueueJobs) -> Heard:
+        return self
+
+    def submitted(self, row: int, now_s: int) -> tuple[Sequence[int], Sequence[int]]:
+        self.calls.append((now_s, "submitted", row))
+        return self.answer or ([0], [int(self.jobs.limit_s[row])])
+
+    def started(self, row: int, now_s: int) -> None:
+        self.calls.append((now_s, "started", row))
+
+    def ended(self, row: int, now_s: int) -> None:
+        self.calls.append((now_s, "ended", row))
+
+
+@settings(max_examples=200)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS))
+def test_a_learner_hears_all_that_came_before_the_last_submission_in_order(jobs: QueueJobs, order: str,
+                                                                           backfilling: str) -> None:
+    rules, heard = QueueRules(order, "sjf", backfilling), Heard(jobs)
+    schedule = replay_queue(jobs, rules, heard)
+    assert schedule.start_s.tolist() == replay_queue(jobs, rules, requested(jobs)).start_s.tolist()
+    rank = {"ended": 0, "submitted": 1, "started": 2}
+    assert [(now_s, rank[what]) for now_s, what, _ in heard.calls] == sorted(
+        (now_s, rank[what]) for now_s, what, _ in heard.calls)
+    last_s = int(jobs.submission_s[-1])
+    assert set(heard.calls) == {
+        *((int(jobs.submission_s[row]), "submitted", row) for row in range(len(jobs))),
+        *((int(at_s), "started", row) for row, at_s in enumerate(schedule.start_s.tolist()) if at_s < last_s),
+        *((int(at_s), "ended", row) for row, at_s in enumerate(schedule.end_s.tolist()) if at_s <= last_s)}
+    assert len(heard.calls) == len(set(heard.calls))
+
+
+@settings(max_examples=300)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS))
+def test_simulated_history_is_the_recorded_one_of_its_own_schedule(jobs: QueueJobs, order: str, second: str,
+                                                                   backfilling: str) -> None:
+    """Had the log been as the replay made it, its recorded history would give the same predictions."""
+    rules = QueueRules(order, second, backfilling)
+    schedule = replay_queue(jobs, rules, LastTwo())
+    as_replayed = replace(jobs, recorded_end_s=schedule.end_s)
+    again = replay_queue(as_replayed, rules, last_two(as_replayed))
+    assert schedule.start_s.tolist() == again.start_s.tolist()
+    assert schedule.reservation_s.tolist() == again.reservation_s.tolist()
+
+
+def test_history_of_before_the_replay_is_what_had_ended_by_then() -> None:
+    everything = replace(jobs_of([(0, 10, 90, 1), (1, 30, 70, 1), (49, 5, 95, 1)], 4, [0, 0, 0]),
+                         recorded_end_s=np.array([10, 60, 70]))  # the second one ends after 50
+    later = everything.take(np.array([False, False, True]))
+    learner = LastTwo(everything.take(np.array([True, True, False]))).begin(later)
+    assert learner.submitted(0, 50)[1][0] == 10
+    assert LastTwo().begin(later).submitted(0, 50)[1][0] == 100
+
+
+@pytest.mark.parametrize(("answer", "message"), [
+    (([0], [float("nan")]), "total_s must be whole seconds, got nan"),
+    (([0, 5], [4, 9]), "total_s must be at least the next uptime_s 5, got 4"),
+    (([1], [4]), "uptime_s must be 0 at the start of a curve, got 1"),
+    (([], []), "offsets must rise strictly"),
+])
+def test_a_learner_with_a_bad_curve_is_refused_with_the_job(answer: tuple[list[int], list[int]], message: str) -> None:
+    jobs = replace(jobs_of([(0, 10, 0, 3), (1, 10, 0, 4)], 4), request_ids=pd.Index(["a", "b"]))
+    with pytest.raises(ValueError, match=f"that of job a does not: {message}"):
+        replay_queue(jobs, QueueRules(), Heard(jobs, answer))
