@@ -11,10 +11,12 @@ reads a store but a bundle's folder."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,14 +27,14 @@ from sojourn.features.split import Examples, Split, known_at
 from sojourn.features.synthetic import LifetimeMixtures
 from sojourn.features.trace import Trace
 from sojourn.flows.placement.workloads import WorkloadSpec, positions_of
-from sojourn.models.bundle_writer import table_of
+from sojourn.models.bundle_writer import table_of, write_bundle
 from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime import LIFETIME_MODELS, EventLog, FitSettings, fit_refresh
 from sojourn.models.served_curves import ServedCurves
-from sojourn.serving import load_bundle
+from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import RefreshModel
-from sojourn.serving.inputs import Encoder
+from sojourn.serving.inputs import Encoder, HistoryState
 from sojourn.simulator import Curves, Held, LifetimeSource, LongAsShort, NoisyOracle, Oracle, Workload
 from sojourn.simulator.queueing import QueueJobs
 from sojourn.simulator.workloads import owner_numbers
@@ -428,3 +430,76 @@ def queue_source(jobs: QueueJobs, request_ids: pd.Series, table: CurveTable, qua
     if (place < 0).any():
         raise ValueError(f"every job must have a curve, got none for job {jobs.request_ids[int(np.argmin(place))]}")
     return Held(jobs.request_ids, outlived_curves(table.take(place), jobs.limit_s, quantile, ages_s))
+
+
+class LiveRunTimes:
+    """A LearningSource of jobs: a served model in the queue's loop, which admits each job at its submission.
+
+    It learns of starts and ends as the replay makes them, so a queue that another order makes gives it other histories.
+    """
+
+    def __init__(self, bundle: str | Path, requests: pd.DataFrame, quantile: float | None = None,
+                 ages_s: Sequence[int] = ()) -> None:
+        """bundle: a folder; its history is that of before the replay. requests: with `request_id` and the columns that
+        the model reads, of all jobs. quantile, ages_s: as `outlived_curves`.
+        """
+        self._bundle, self._quantile, self._ages_s = bundle, quantile, tuple(map(float, ages_s))
+        columns = [name for name in load_bundle(bundle).schema.encoder.columns() if name in requests]
+        named = requests[columns].astype(object)
+        self._requests, self._place = named.where(named.notna(), None), pd.Index(requests["request_id"])
+
+    def begin(self, jobs: QueueJobs) -> _LiveLearner:
+        """A predictor with the bundle's history, for one replay; ValueError names a job that has no request."""
+        place = self._place.get_indexer(pd.Index(jobs.request_ids))
+        if (place < 0).any():
+            name = jobs.request_ids[int(np.argmax(place < 0))]
+            raise ValueError(f"every job must have a request, got none for job {name}")
+        return _LiveLearner(Predictor.load(self._bundle), self._requests.iloc[place].to_dict("records"),
+                            jobs.limit_s.tolist(), self._quantile, self._ages_s)
+
+
+@dataclass(slots=True)
+class _LiveLearner:
+    predictor: Predictor
+    requests: list[dict[str, Any]]
+    limits_s: list[int]
+    quantile: float | None
+    ages_s: tuple[float, ...]
+    vms: dict[int, Lifetime] = field(default_factory=dict)
+
+    def submitted(self, row: int, now_s: int) -> tuple[list[int], list[int]]:
+        vm = self.vms[row] = self.predictor.admit(self.requests[row], now_s)
+        limit_s, uptime_s, ages_s = float(self.limits_s[row]), 0.0, iter((*self.ages_s, math.inf))
+        uptimes: list[int] = []
+        totals: list[int] = []
+        age_s = next(ages_s)
+        while uptime_s < limit_s and len(uptimes) < N_ASKED_MAX:
+            left_s = vm.remaining(uptime_s) if self.quantile is None else vm.quantile(self.quantile, uptime_s)
+            total_s = min(uptime_s + max(float(round(left_s)), 1.0), limit_s)
+            uptimes.append(int(uptime_s))
+            totals.append(int(total_s))
+            while age_s <= uptime_s:
+                age_s = next(ages_s)
+            uptime_s = min(total_s, age_s)
+        return uptimes, totals
+
+    def started(self, row: int, now_s: int) -> None:
+        self.vms[row] = self.predictor.started(self.vms[row], now_s)
+
+    def ended(self, row: int, now_s: int) -> None:
+        self.predictor.ended(self.vms.pop(row), now_s)
+
+
+def learnt_bundle(folder: Path, predictor: PredictorSpec, known: Learning, n_threads: int) -> Path:
+    """A family's bundle, learnt as `fitted_tables` does, written to a folder. Its history has what had ended when the
+    later part began; what still ran then is not in it, since a queue's replay begins empty."""
+    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=known.rows.names,
+                           log=EventLog.of(known.rows, known.encoder.history))
+    split = known.split
+    exported = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings).export()
+    if exported is None:
+        raise ValueError(f"predictor must be a family that can be served, got {predictor.kind}")
+    trace, history = known.trace, HistoryState(known.encoder.history)
+    has_ended = trace.is_event() & (trace.end_s() <= split.test_from_s)
+    build_rows(trace.select(has_ended), known.encoder, history)
+    return write_bundle(folder, predictor.kind, exported, known.encoder, history, {})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -11,15 +13,21 @@ import pytest
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.readers import read_trace
 from sojourn.features.split import split_by_time
+from sojourn.features.trace import Trace
 from sojourn.flows.placement.predictors import (
     N_ASKED_MAX,
     Learning,
+    LiveRunTimes,
     fitted_tables,
+    learnt_bundle,
     outlived_curves,
     parse_predictor,
     queue_source,
 )
+from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import HazardTable, PointTable
+from sojourn.serving import load_bundle
+from sojourn.serving.answers import CurveBuilder
 from sojourn.simulator.queueing import (
     QueueJobs,
     QueueRules,
@@ -103,3 +111,49 @@ def test_a_family_learnt_on_the_earlier_part_predicts_every_later_job() -> None:
     source = queue_source(jobs, ids, table, 0.5)
     found = compare_queues(jobs, [QueueRules()], {"requested": requested(jobs), "km": source})
     assert found["mean_slowdown"].between(1, 2).all()
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Learning, Path]:
+    """A log, and a small model learnt on its earlier part."""
+    trace = read_trace("swf", NASA)[0]
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+    known = Learning(trace, "", encoder, rows, split_by_time(rows, 0.1), 0)
+    with mock.patch("sojourn.models.lifetime.hazard.N_PERIODS_MAX", 40_000):
+        return known, learnt_bundle(tmp_path_factory.mktemp("learnt") / "bundle", parse_predictor("hazard"), known, 1)
+
+
+@pytest.mark.parametrize(("quantile", "ages_s"), [(0.5, ()), (None, (600, 3_600))])
+def test_a_served_model_in_the_loop_predicts_as_if_the_log_had_been_as_replayed(
+    quantile: float | None, ages_s: tuple[int, ...], learnt: tuple[Learning, Path],
+) -> None:
+    known, folder = learnt
+    trace, from_s = known.trace, known.split.test_from_s
+    jobs = queue_jobs(trace).take(queue_jobs(trace).submission_s >= from_s)
+    jobs = replace(jobs, size=np.minimum(4 * jobs.size, 128))  # jobs of this log hardly wait
+    rules = QueueRules("sjf", "sjf")
+    schedule = replay_queue(jobs, rules, LiveRunTimes(folder, trace.requests, quantile, ages_s))
+    assert (schedule.wait_s > 0).mean() > 0.1
+
+    place = pd.Index(trace.requests["request_id"]).get_indexer(jobs.request_ids)
+    times_s = trace.requests[["arrival_s", "departure_s"]].to_numpy()
+    is_kept = trace.is_event() & (trace.end_s() <= from_s)
+    times_s[place] = np.column_stack([schedule.start_s, schedule.end_s])
+    is_kept[place] = True
+    requests = trace.requests.assign(arrival_s=times_s[:, 0], departure_s=times_s[:, 1])[is_kept]
+    as_replayed = Trace(requests, int(schedule.end_s.max()) + 1, trace.roles, meta=trace.meta)
+    again, bundle = build_rows(as_replayed, known.encoder), load_bundle(folder)
+    table = table_of(bundle.schema, CurveBuilder(bundle.schema, bundle.model).forest, again.features)
+    source = queue_source(jobs, as_replayed.requests["request_id"].iloc[again.idx_request], table, quantile, ages_s)
+    assert replay_queue(jobs, rules, source).start_s.tolist() == schedule.start_s.tolist()
+    recorded = queue_source(jobs, trace.requests["request_id"].iloc[known.rows.idx_request],
+                            table_of(bundle.schema, CurveBuilder(bundle.schema, bundle.model).forest,
+                                     known.rows.features), quantile, ages_s)
+    assert replay_queue(jobs, rules, recorded).start_s.tolist() != schedule.start_s.tolist()
+
+
+def test_a_job_that_the_served_model_has_no_request_of_is_named(learnt: tuple[Learning, Path]) -> None:
+    jobs, requests = queue_jobs(learnt[0].trace), learnt[0].trace.requests
+    with pytest.raises(ValueError, match=f"every job must have a request, got none for job {jobs.request_ids[0]}"):
+        replay_queue(jobs, QueueRules(), LiveRunTimes(learnt[1], requests.iloc[5_000:]))
