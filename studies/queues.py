@@ -1,12 +1,14 @@
 """Queues on logs of the Parallel Workloads Archive: published figures beside ours, and what run times are worth.
 
     python -m studies queues golden LOG ...
-    python -m studies queues later LOG ... [--family NAME] [--chance P ...] [--out FILE.csv]
+    python -m studies queues later LOG ... [--family NAME] [--chance P ...] [--history recorded] [--out FILE.csv]
     python -m studies queues speed LOG ...
     python -m studies queues eta LOG ... [--family NAME] [--moments N] [--draws M]
 
 golden: the whole log, EASY. later: a family is learnt on the earlier half of the jobs, and the later half is replayed,
-begun empty, its first week not counted; history as recorded. speed: jobs per second. eta: when the jobs that wait at N
+begun empty, its first week not counted. History is simulated: what predicts learns of an end when the replay ends the
+job; or as recorded, with more ways to ask a curve. --processors: of a log that does not say it.
+speed: jobs per second. eta: when the jobs that wait at N
 moments of that later half will start, against when they start in its replay by the limits; figures are of the last two
 thirds of the moments, or of the first ("past"). corrected: each quantile times a factor that is right on these.
 """
@@ -14,6 +16,7 @@ thirds of the moments, or of the first ("past"). corrected: each quantile times 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -24,13 +27,21 @@ import pandas as pd
 
 from sojourn.features.creation import build_rows, default_encoder
 from sojourn.features.readers import read_trace
-from sojourn.flows.placement.predictors import Learning, fitted_tables, parse_predictor, queue_source
+from sojourn.flows.placement.predictors import (
+    Learning,
+    LiveRunTimes,
+    fitted_tables,
+    learnt_bundle,
+    parse_predictor,
+    queue_source,
+)
 from sojourn.flows.placement.workloads import positions_of
 from sojourn.flows.retrain.train import windows
 from sojourn.models.curve_table import CurveTable, drawn_left
 from sojourn.simulator import Oracle
 from sojourn.simulator.queueing import (
     QUANTILES,
+    LastTwo,
     QueueJobs,
     QueueNow,
     QueueRules,
@@ -59,8 +70,10 @@ NONE = ((float("nan"), float("nan")),) * 4
 LATER_SHARE = 0.5
 ETA_RULES, ALIKE = (QueueRules(), QueueRules(backfill_order="sjf")), (0.0, 0.5, 0.9, 0.99)
 N_RECENT, MINUTE_S = 100, 60
+DAY_S = 86_400
 RULES = (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"),
-         QueueRules("fcfs", "sjf", "depth:100"), QueueRules(backfilling="conservative"))
+         QueueRules("wfp3", "saf", guard_s=2 * DAY_S), QueueRules("fcfs", "sjf", "depth:100"),
+         QueueRules(backfilling="conservative"))
 SHOWN = ("source", "mean_slowdown", "slowdown_ratio", "slowdown_ratio_low", "slowdown_ratio_high", "mean_wait_s",
          "p95_wait_s", "max_wait_s", "utilisation_pct", "broken_pct")
 
@@ -82,21 +95,40 @@ def golden(logs: Sequence[Path]) -> None:
         print(f"| {name} | {len(jobs):,} | {load:.3f} | {' | '.join(cells)} |", flush=True)
 
 
-def learnt_on_earlier(log: Path, family: str) -> tuple[QueueJobs, QueueJobs, pd.Series, CurveTable]:
-    """All jobs, those of the later half, and a family's curves, learnt on the earlier half, with their ids."""
+def halves(log: Path, n_processors: int | None = None) -> tuple[Learning, QueueJobs, QueueJobs]:
+    """What a family is learnt from, all jobs, and those of the later half."""
     trace = read_trace("swf", log)[0]
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = windows(rows, LATER_SHARE, 0.15)
-    known = Learning(trace, "", encoder, rows, split, 0)
-    everything = queue_jobs(trace)
+    everything = queue_jobs(trace, n_processors=n_processors)
+    return (Learning(trace, "", encoder, rows, split, 0), everything,
+            everything.take(everything.submission_s >= split.test_from_s))
+
+
+def learnt_on_earlier(log: Path, family: str,
+                      n_processors: int | None = None) -> tuple[QueueJobs, QueueJobs, pd.Series, CurveTable]:
+    """All jobs, those of the later half, and a family's curves, learnt on the earlier half, with their ids."""
+    known, everything, jobs = halves(log, n_processors)
     ids, table, _ = fitted_tables(parse_predictor(family), known, 1)
-    return everything, everything.take(everything.submission_s >= split.test_from_s), ids, table
+    return everything, jobs, ids, table
 
 
-def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJobs, dict[str, RunTimes]]:
-    """The jobs of the later half, and every source of their run times."""
-    everything, jobs, ids, table = learnt_on_earlier(log, family)
+def in_the_loop(log: Path, family: str, n_processors: int | None,
+                folder: Path) -> tuple[QueueJobs, dict[str, RunTimes]]:
+    """The jobs of the later half, and sources that learn from the replay itself."""
+    known, everything, jobs = halves(log, n_processors)
+    bundle = learnt_bundle(folder / log.name, parse_predictor(family), known, 2)
+    requests, before = known.trace.requests, everything.take(everything.submission_s < known.split.test_from_s)
+    return jobs, {"requested": requested(jobs), "last-two": LastTwo(before),
+                  f"{family} median": LiveRunTimes(bundle, requests, 0.5),
+                  f"{family} mean": LiveRunTimes(bundle, requests), "oracle": Oracle(jobs)}
+
+
+def as_recorded(log: Path, family: str, n_processors: int | None,
+                chances: Sequence[float]) -> tuple[QueueJobs, dict[str, RunTimes]]:
+    """The jobs of the later half, and every source of their run times, with the log's own history."""
+    everything, jobs, ids, table = learnt_on_earlier(log, family, n_processors)
     sources: dict[str, RunTimes] = {"requested": requested(jobs), "last-two": last_two(everything)}
     ages_s = [int(age) for age in table.held_uptimes() if age > 0]
     median = queue_source(jobs, ids, table, 0.5)
@@ -108,15 +140,17 @@ def later_half(log: Path, family: str, chances: Sequence[float]) -> tuple[QueueJ
     return jobs, sources | {"oracle": Oracle(jobs)}
 
 
-def later(logs: Sequence[Path], family: str, chances: Sequence[float], out: Path | None) -> None:
+def later(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> None:
     """Prints a table for each log and rules."""
-    tables = []
+    tables, out = [], asked.out
     for log in logs:
-        jobs, sources = later_half(log, family, chances)
+        jobs, sources = (as_recorded(log, asked.family, asked.processors, asked.chance) if asked.history == "recorded"
+                         else in_the_loop(log, asked.family, asked.processors, folder))
         table = compare_queues(jobs, RULES, sources)
         tables.append(table.assign(log=log.name.split(".swf")[0]))
         print(f"\n{log.name}: {len(jobs):,} jobs, {dict(jobs.counts)}")
-        for rule, own in table.groupby(["order", "backfill_order", "backfilling"], sort=False):
+        by = ["order", "backfill_order", "backfilling", "guard_s"]
+        for rule, own in table.groupby(by, sort=False, dropna=False):
             print(f"{rule}\n{own[list(SHOWN)].round(3).to_string(index=False)}", flush=True)
         if out is not None:
             pd.concat(tables).to_csv(out, index=False)
@@ -205,9 +239,12 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=1_000)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--history", choices=("simulated", "recorded"), default="simulated")
+    parser.add_argument("--processors", type=int)
     asked = parser.parse_args()
     if asked.part == "later":
-        later(asked.logs, asked.family, asked.chance, asked.out)
+        with tempfile.TemporaryDirectory() as folder:
+            later(asked.logs, asked, Path(folder))
     elif asked.part == "eta":
         eta(asked.logs, asked.family, asked.moments, asked.draws)
     else:

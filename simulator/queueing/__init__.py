@@ -7,6 +7,7 @@ from sojourn.simulator.queueing.jobs import LastTwo, QueueJobs, last_two, queue_
 from sojourn.simulator.queueing.measures import (
     bounded_slowdown,
     compare_queues,
+    compare_schedules,
     measures_by_class,
     queue_measures,
 )
@@ -24,6 +25,6 @@ from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at
 
 __all__ = [
     "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow",
-    "QueueRules", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "last_two", "measures_by_class",
-    "queue_at", "queue_jobs", "queue_measures", "replay_queue", "requested", "start_times",
+    "QueueRules", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "last_two",
+    "measures_by_class", "queue_at", "queue_jobs", "queue_measures", "replay_queue", "requested", "start_times",
 ]  # fmt: skip

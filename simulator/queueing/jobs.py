@@ -19,6 +19,7 @@ GRACE_S = 60
 """A run that is this much longer than its limit raises the limit: logs are that inexact. A longer one is cut."""
 CORRECTIONS_S = np.array([60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000])
 """What is added to the uptime of a job each time that it outlives its prediction (Tsafrir et al. 2007, section 3.2)."""
+_CORRECTIONS = tuple(CORRECTIONS_S.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +233,12 @@ class LastTwoLearner:
     def submitted(self, row: int, now_s: int) -> tuple[list[int], list[int]]:
         limit_s, latest = self._limits[row], self._latest.get(self._owners[row])
         mean_s = limit_s if latest is None or self._owners[row] < 0 else sum(latest) // 2
-        curve = _corrected(np.array([min(max(mean_s, 1), limit_s)]), np.array([limit_s]))
-        return curve.uptime_s.tolist(), curve.total_s.tolist()
+        uptimes, totals = [0], [min(max(mean_s, 1), limit_s)]  # as `_corrected`
+        for step_s in (*_CORRECTIONS, limit_s):
+            if totals[-1] < limit_s:
+                uptimes.append(totals[-1])
+                totals.append(min(totals[-1] + step_s, limit_s))
+        return uptimes, totals
 
     def started(self, row: int, now_s: int) -> None:
         pass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,8 @@ from sojourn.simulator.whole_numbers import check_setting
 LEAST_RUN_S = 10
 """Runs below this count as so long in a bounded slowdown (Feitelson 2001)."""
 WEEK_S = 7 * 86_400
+LATER_S = 60
+"""An owner whose mean wait grows by more waits longer than before."""
 SIZES = {"1": 1, "2 to 8": 8, "9 to 64": 64, "above 64": np.inf}
 """The largest size of each class, processors."""
 LENGTHS_S = {"to 10 min": 600, "to 1 h": 3_600, "to 6 h": 21_600, "above 6 h": np.inf}
@@ -118,23 +122,48 @@ def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mappin
     """
     if not rules or not sources:
         raise ValueError(f"rules and sources must not be empty, got {len(rules)} and {len(sources)}")
-    rows = counted(jobs, warmup_s)
-    _, week = np.unique((jobs.submission_s[rows] - jobs.submission_s[:1].sum()) // WEEK_S, return_inverse=True)
-    n_weeks = int(week.max(initial=-1)) + 1
-    draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
-        if n_weeks > 1 else np.zeros((0, n_weeks))
-    n_of_week = np.bincount(week, minlength=n_weeks)
-    found, baseline = [], None
-    for rule in rules:
-        for name, source in sources.items():
-            schedule = replay_queue(jobs, rule, source)
-            sums = np.stack([np.bincount(week, values[rows], n_weeks)
-                             for values in (bounded_slowdown(schedule), schedule.wait_s)])
-            baseline = sums if baseline is None else baseline
-            found.append({"order": rule.order, "backfill_order": rule.backfill_order, "backfilling": rule.backfilling,
-                          "guard_s": rule.guard_s, "source": name, **queue_measures(schedule, warmup_s),
-                          **_against(sums, baseline, n_of_week, draws if sums is not baseline else draws[:0])})
+    return compare_schedules(((name, replay_queue(jobs, rule, source)) for rule in rules
+                              for name, source in sources.items()),
+                             warmup_s=warmup_s, n_resamples=n_resamples, seed=seed)
+
+
+def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: int = WEEK_S, n_resamples: int = 2_000,
+                      seed: int = 0) -> pd.DataFrame:
+    """The table of `compare_queues`, of schedules of the same jobs, each with the name of its source; one at a time."""
+    found: list[dict[str, Any]] = []
+    first: _Week | None = None
+    for name, schedule in schedules:
+        own = _Week.of(schedule, warmup_s)
+        first = first or own
+        n_weeks = len(first.n)
+        draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
+            if n_weeks > 1 and own is not first else np.zeros((0, n_weeks))
+        rule = schedule.rules
+        found.append({"order": rule.order, "backfill_order": rule.backfill_order, "backfilling": rule.backfilling,
+                      "guard_s": rule.guard_s, "source": name, **queue_measures(schedule, warmup_s),
+                      **_against(own.sums, first.sums, first.n, draws),
+                      "later_owners_pct": 100.0 * float((own.owners_s > first.owners_s + LATER_S).mean())
+                      if len(own.owners_s) else float("nan")})
     return pd.DataFrame(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Week:
+    """Sums by week, float64 (2, n_weeks), of bounded slowdowns and waits of the counted jobs; jobs by week; mean waits
+    of the owners, seconds."""
+
+    sums: np.ndarray
+    n: np.ndarray
+    owners_s: np.ndarray
+
+    @classmethod
+    def of(cls, schedule: Schedule, warmup_s: int) -> _Week:
+        jobs, rows = schedule.jobs, counted(schedule.jobs, warmup_s)
+        _, week = np.unique((jobs.submission_s[rows] - jobs.submission_s[:1].sum()) // WEEK_S, return_inverse=True)
+        sums = [np.bincount(week, values[rows]) for values in (bounded_slowdown(schedule), schedule.wait_s)]
+        owner = np.asarray(jobs.owner)[rows]
+        waits_s = pd.Series(schedule.wait_s[rows])[owner >= 0].groupby(owner[owner >= 0]).mean()
+        return cls(np.stack(sums), np.bincount(week), waits_s.to_numpy())
 
 
 def _against(sums: np.ndarray, baseline: np.ndarray, n_of_week: np.ndarray, draws: np.ndarray) -> dict[str, float]:

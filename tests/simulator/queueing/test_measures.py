@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,3 +103,17 @@ def test_one_week_has_no_interval() -> None:
     assert table["slowdown_ratio_low"].isna().all()
     with pytest.raises(ValueError, match="rules and sources must not be empty, got 0 and 0"):
         compare_queues(jobs, [], {})
+
+
+def test_owners_who_wait_longer_are_counted() -> None:
+    # One processor. Shortest first, owner 2 passes owner 1.
+    jobs = QueueJobs(np.array([0, 1, 2]), np.array([100, 100, 1]), np.array([100, 100, 1]), np.ones(3, int), 1,
+                     np.array([0, 1, 2]))
+    table = compare_queues(jobs, [QueueRules(), QueueRules("sjf", "sjf")], {"requested": requested(jobs)}, warmup_s=0)
+    # of the three only owner 1 waits longer, by 1 s: too little to count; with a longer job by 200 s it counts
+    assert table["later_owners_pct"].tolist() == [0.0, 0.0]
+    jobs = replace(jobs, run_s=np.array([100, 400, 200]), limit_s=np.array([100, 400, 200]))
+    table = compare_queues(jobs, [QueueRules(), QueueRules("sjf", "sjf")], {"requested": requested(jobs)}, warmup_s=0)
+    assert table["later_owners_pct"].tolist() == [0.0, pytest.approx(100 / 3)]
+    nobody = replace(jobs, owner=None)
+    assert compare_queues(nobody, [QueueRules()], {"a": requested(nobody)})["later_owners_pct"].isna().all()
