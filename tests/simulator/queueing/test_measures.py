@@ -112,7 +112,7 @@ def test_owners_who_wait_longer_are_counted() -> None:
     table = compare_queues(jobs, [QueueRules(), QueueRules("sjf", "sjf")], {"requested": requested(jobs)}, warmup_s=0)
     # of the three only owner 1 waits longer, by 1 s: too little to count; with a longer job by 200 s it counts
     assert table["later_owners_pct"].tolist() == [0.0, 0.0]
-    jobs = replace(jobs, run_s=np.array([100, 400, 200]), limit_s=np.array([100, 400, 200]))
+    jobs = replace(jobs, run_s=np.array([100, 400, 200]), limit_s=np.array([100, 400, 200]), recorded_end_s=None)
     table = compare_queues(jobs, [QueueRules(), QueueRules("sjf", "sjf")], {"requested": requested(jobs)}, warmup_s=0)
     assert table["later_owners_pct"].tolist() == [0.0, pytest.approx(100 / 3)]
     nobody = replace(jobs, owner=None)
