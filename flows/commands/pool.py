@@ -11,7 +11,7 @@ import typer
 
 from sojourn.flows.admission.settings import AdmitConfig
 from sojourn.flows.commands.options import CELL_FAILED, Flags, Json, StoreFolder, keeps, plain_errors, print_json, takes
-from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.settings import QUEUE, CompareConfig
 from sojourn.flows.settings.other_jobs import EtaConfig, PlanConfig, RectifyConfig
 from sojourn.flows.settings.store import StoreSettings, load_settings
 
@@ -28,7 +28,8 @@ def gain(
 ) -> None:
     """Say how many hosts a policy that knows lifetimes would leave empty on a trace, with perfect or predicted ones.
 
-    Replays policies x predictors x loads x seeds in pairs against best-fit. Finished replays are not run again.
+    Replays policies x predictors x loads x seeds in pairs against best-fit. Finished replays are not run again. With
+    `--preset queue` it says how many hours of waiting a batch system's users would save.
     """
     settings = load_settings(CompareConfig, **flags)
     from sojourn.flows.workers.flow import check_before_work
@@ -40,6 +41,14 @@ def gain(
     from sojourn.flows.versions.promotion import open_store
 
     settings = with_kept_trace(settings)
+    if settings.preset == QUEUE:
+        from sojourn.flows.compare.queues import run_queue_gain
+
+        with leaving_stdout(is_json):
+            waiting = run_queue_gain(settings, open_store(settings))
+        if is_json:
+            print_json(waiting)
+        return
     cells = settings.cells()  # refuses what can't be replayed before a store is made
     with leaving_stdout(is_json):
         with stage("open the store"):

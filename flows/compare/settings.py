@@ -25,6 +25,8 @@ _OF_PRESET = ("policies", "predictors", "rectifiers", "loads", "seeds", "starts"
 _MOST_SEEDS = 10_000
 OF_PAST = "best-of-past"
 """The preset that chooses before it replays."""
+QUEUE = "queue"
+"""The preset of a batch system's queue, which has no hosts."""
 _RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
 
 
@@ -61,6 +63,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
         "two and five live migrations a day that free hosts, under any policy",
         ("nilas", "nilas-expected", "joint-fit", "joint-exact", "dapp"), ("oracle", "noise:1"),
         rectifiers=("pdre:2", "value:2", "pdre:5", "value:5")),
+    QUEUE: Preset(
+        "parallel jobs that wait for processors: hours of waiting that another order and predicted run times save",
+        (), ("hazard",)),
 })
 """By name."""
 

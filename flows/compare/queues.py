@@ -1,0 +1,271 @@
+"""`sojourn gain --preset queue`: hours of waiting that an order of the queue and predicted run times save where
+parallel jobs wait for processors. What to take is chosen on the log's past; the later part is replayed with it.
+
+Predictors are in the loop: they learn of an end when the replay ends the job."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from rich.markup import escape
+
+from sojourn.features.creation import build_rows, default_encoder
+from sojourn.features.trace import Trace
+from sojourn.flows.compare.settings import CompareConfig
+from sojourn.flows.compare.tables import log_sections
+from sojourn.flows.console import console, stage
+from sojourn.flows.placement.predictors import Learning, LiveRunTimes, PredictorSpec, learnt_bundle, parse_predictor
+from sojourn.flows.placement.workloads import known_by
+from sojourn.flows.reports.section import Section, section_page
+from sojourn.flows.retrain.features import Features, stored_features
+from sojourn.flows.retrain.ingest import ingested_trace
+from sojourn.flows.retrain.train import windows
+from sojourn.flows.tracking.tracker import Tracker
+from sojourn.publishing import whole_file
+from sojourn.simulator import Oracle
+from sojourn.simulator.measures import interval_text
+from sojourn.simulator.queueing import (
+    LastTwo,
+    QueueJobs,
+    QueueRules,
+    RunTimes,
+    Schedule,
+    compare_schedules,
+    measures_by_class,
+    queue_jobs,
+    replay_queue,
+    requested,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3_600
+BASELINE, SHORTEST = QueueRules(), QueueRules(backfill_order="sjf")
+CANDIDATES = (SHORTEST, QueueRules(backfill_order="saf"), QueueRules("wfp3", "saf"),
+              QueueRules("wfp3", "saf", guard_s=2 * DAY_S), QueueRules("wfp3", "sjf", guard_s=2 * DAY_S),
+              QueueRules("sjf", "sjf", guard_s=2 * DAY_S))
+"""What is tried on the past, each with every source of run times that can be deployed."""
+LONGEST_SHARE = 1.1
+"""What is chosen has a longest wait of at most this share of the baseline's on the past."""
+LIMITS, LAST_TWO, PERFECT = "limits", "last two", "perfect"
+LEGEND = ("Wait: mean, 95th percentile, longest (lower = better). Slowdown: mean of (wait + run) / run, runs below "
+          "10 s count as 10 s, at least 1 (lower = better). Saved: mean wait below the first row's, with its 95 % "
+          "interval over weeks (higher = better). Later: users whose mean wait is more than a minute longer than in "
+          "the first row. Run times: limits, as the users gave them; last two, the mean of the user's last two; of a "
+          "model, the median given the run so far. Predictors learn of an end when the replay ends the job.")
+_CHOSEN = "chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The later part of a log as a queue. jobs: of it. sources: what predicts run times and can be deployed, by name;
+    it was learnt on what came before."""
+
+    jobs: QueueJobs
+    sources: Mapping[str, RunTimes]
+
+    @property
+    def warmup_s(self) -> int:
+        """A replay begins with an empty machine: so long is not counted."""
+        return min(WEEK_S, int(self.jobs.submission_s[-1] - self.jobs.submission_s[0]) // 4)
+
+
+def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[float, float], folder: Path, *,
+               n_processors: int | None = None, features: Features | None = None, seed: int = 0) -> Part:
+    """The later part of a trace that has submissions. shares: of its requests, the later part, and of the earlier part
+    what chooses a model's size. folder: for the models. n_processors: default: the log's MaxProcs, else the most that
+    ran at once. features: of the trace, if they were made."""
+    encoder = default_encoder(trace) if features is None else features.encoder
+    rows = build_rows(trace, encoder) if features is None else features.rows
+    split = windows(rows, *shares)
+    known = Learning(trace, "", encoder, rows, split, seed)
+    everything = queue_jobs(trace, n_processors=n_processors or _processors(trace))
+    is_later = everything.submission_s >= split.test_from_s
+    jobs = everything.take(is_later)
+    if len(jobs) == 0:
+        raise ValueError("trace must have jobs that ended in its later part, got none")
+    sources: dict[str, RunTimes] = {LIMITS: requested(jobs), LAST_TWO: LastTwo(everything.take(~is_later))}
+    for family in families:
+        bundle = learnt_bundle(folder / family.kind, family, known, 2)
+        sources[family.name] = LiveRunTimes(bundle, trace.requests, 0.5)
+    return Part(jobs, sources)
+
+
+def _processors(trace: Trace) -> int | None:
+    """The most processors in use at once, of a log that does not say how many there are; None if it does."""
+    if str(trace.meta.get("header", {}).get("MaxProcs", "")).split(" ")[0].isdecimal():
+        return None
+    is_run = trace.is_event() & trace.is_start_known()
+    size = np.ceil(trace.requests["cpu_cores"].to_numpy(np.float64)[is_run])
+    time_s = np.concatenate([trace.end_s()[is_run], trace.start_s()[is_run]])
+    change = np.concatenate([-size, size])[np.argsort(time_s, kind="stable")]  # ends first
+    return int(max(np.cumsum(change).max(initial=0.0), size.max(initial=1.0)))
+
+
+def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
+    """The rules and the source with the least mean slowdown among those whose longest wait is at most LONGEST_SHARE of
+    the baseline's; the baseline if none is better. The table: all that were tried, the baseline first."""
+    pairs = [(BASELINE, LIMITS), *((rules, name) for rules in CANDIDATES for name in part.sources)]
+
+    def schedules() -> Iterator[tuple[str, Schedule]]:
+        for done, (rules, name) in enumerate(pairs):
+            progress(done, len(pairs))
+            yield name, replay_queue(part.jobs, rules, part.sources[name])
+
+    table = compare_schedules(schedules(), warmup_s=part.warmup_s)
+    is_fair = table["max_wait_s"] <= LONGEST_SHARE * table["max_wait_s"].iloc[0]
+    best = int(table["mean_slowdown"].where(is_fair, np.inf).argmin())
+    return (*pairs[best], table)
+
+
+def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
+    """Choose on the past, replay the later part, print, draw and log; returns `answers` and `rows`."""
+    families = [parse_predictor(text) for text in config.predictors]
+    unfit = [one.name for one in families if not one.is_learnt or one.kind == "bundle" or one.is_one_shot
+             or one.is_refreshed]
+    if unfit:
+        raise ValueError(f"predictor must be a lifetime family with preset queue, got {unfit[0]!r}")
+    spec = config.trace_specs()[config.seeds[0]]
+    with stage("ingest"):
+        features = stored_features(spec.store, ingested_trace(spec.store, spec.source, spec.data_hash))
+    shares = (spec.test_share, spec.valid_share)
+    with tempfile.TemporaryDirectory() as folder:
+        with stage("learn"):
+            later = queue_part(features.trace, families, shares, Path(folder) / "later", features=features)
+            known = known_by(features.trace, int(later.jobs.submission_s[0]))
+            past = queue_part(known, families, shares, Path(folder) / "past", n_processors=later.jobs.n_processors)
+        with stage("choose on the past") as report:
+            rules, name, tried = choose(past, report)
+        pairs = dict.fromkeys([(BASELINE, LIMITS), (SHORTEST, LIMITS), *((rules, each) for each in later.sources)])
+        sources: dict[str, RunTimes] = {**later.sources, PERFECT: Oracle(later.jobs)}
+        schedules: list[tuple[str, Schedule]] = []
+        with stage("replay") as report:
+            for done, (each, source) in enumerate([*pairs, (rules, PERFECT)]):
+                report(done, len(pairs) + 1)
+                schedules.append((source, replay_queue(later.jobs, each, sources[source])))
+    table = compare_schedules(schedules, warmup_s=later.warmup_s)
+    table[_CHOSEN] = [source == name and schedule.rules == rules for source, schedule in schedules]
+    answers = answers_of(spec.name, later.jobs, table, tried)
+    section = section_of(spec.name, later, table)
+    for line in answers:
+        console.print()
+        console.print(escape(line))
+    console.print()
+    console.print(section)
+    shown = [(0, *schedules[0]), *((1, *one) for one, is_it in zip(schedules, table[_CHOSEN], strict=True) if is_it)]
+    figure = waits_figure([(f"{words_of(one.rules)}, {source}", one) for _, source, one in shown], later.warmup_s)
+    if config.picture is not None:
+        with whole_file(config.picture) as temporary:
+            figure.savefig(temporary, format="png", dpi=110)
+        console.print(f"picture  {config.picture}", soft_wrap=True)
+    if config.page is not None:
+        from sojourn.flows.reports.section import pngs
+
+        with whole_file(config.page) as temporary:
+            temporary.write_text(section_page(f"Waiting on {spec.name}", " ".join(answers), [section],
+                                              pngs({"waits": figure})))
+        table.to_csv(config.page.with_name(f"{config.page.stem}-queues.csv"), index=False)
+        console.print(f"page     {config.page}", soft_wrap=True)
+    with stage("log"):
+        log_sections(tracker, config.preset, config.model_dump(mode="json"), spec, [section],
+                     {"queues": table, "past": tried}, {"waits": figure}, about="hours of waiting")
+    return {"answers": answers, "rows": json.loads(table.to_json(orient="records", double_precision=15))}
+
+
+def words_of(rules: QueueRules) -> str:
+    """The orders, and the guard, as in tables.
+
+    >>> words_of(QueueRules()), words_of(QueueRules("wfp3", "saf", guard_s=172_800))
+    ('fcfs', 'wfp3, saf, guard 2 d')
+    """
+    parts = list(dict.fromkeys((rules.order, rules.backfill_order)))
+    return ", ".join([*parts, *([] if rules.guard_s is None else [f"guard {rules.guard_s / DAY_S:g} d"])])
+
+
+def _rules_of(row: Mapping[Any, Any] | pd.Series[Any]) -> QueueRules:
+    guard_s = None if pd.isna(row["guard_s"]) else int(row["guard_s"])
+    return QueueRules(row["order"], row["backfill_order"], row["backfilling"], guard_s)
+
+
+def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
+    """Sentences. table: of the later part, the baseline first, and which row is `chosen`. tried: of the past."""
+    first, found = table.iloc[0], table[table[_CHOSEN]].iloc[0]
+    same = [_rules_of(row) == _rules_of(found) and row["source"] == found["source"] for _, row in tried.iterrows()]
+    past, before = tried[same].iloc[0], tried.iloc[0]
+    hours = {key: f"{row['mean_wait_s'] / HOUR_S:.2f} h" for key, row in (("first", first), ("found", found))}
+    days = (jobs.submission_s[-1] - jobs.submission_s[0]) / DAY_S
+    head = (f"{name}, the last {len(jobs):,} jobs ({days:,.0f} days) on {jobs.n_processors:,} processors: first come, "
+            f"first served with EASY backfilling by the users' limits, a job waits {hours['first']}")
+    if first["mean_wait_s"] < 1.0:
+        return [f"{head}: hardly any job waits, so there is nothing to save."]
+    if found.name == 0:
+        return [f"{head}. On the past none of {len(tried) - 1} others was better without longer waits: keep it."]
+    saved = interval_text(found["saved_wait_s_low"] / HOUR_S, found["saved_wait_s_high"] / HOUR_S)
+    lines = [f"{head}; in the order {words_of(_rules_of(found))}, by {found['source']}, {hours['found']}, "
+             f"{found['saved_wait_s'] / HOUR_S:.2f} h less [{saved}]. The mean slowdown is "
+             f"{found['mean_slowdown']:.1f} in place of {first['mean_slowdown']:.1f}, the longest wait "
+             f"{found['max_wait_s'] / DAY_S:.1f} days in place of {first['max_wait_s'] / DAY_S:.1f}; "
+             f"{found['later_owners_pct']:.0f} % of the users wait longer than before.",
+             f"It was chosen on the past, of {len(tried) - 1}: there the slowdown was {past['mean_slowdown']:.1f} in "
+             f"place of {before['mean_slowdown']:.1f}."]
+    if not found["saved_wait_s_low"] > 0.0:
+        lines[0] += " The interval holds 0: the hours saved may be chance."
+    if not past["slowdown_ratio_high"] < 1.0:
+        lines[1] += " Its gain there is not proven."
+    return lines
+
+
+def section_of(name: str, part: Part, table: pd.DataFrame) -> Section:
+    """The table for the terminal and the page."""
+    rows = []
+    for row in table.to_dict("records"):
+        saved = "-" if pd.isna(row["saved_wait_s_low"]) else interval_text(row["saved_wait_s_low"] / HOUR_S,
+                                                                           row["saved_wait_s_high"] / HOUR_S, 2, " ")
+        later = row["later_owners_pct"]
+        rows.append((words_of(_rules_of(row)) + " *" * bool(row[_CHOSEN]), str(row["source"]),
+                     *(f"{row[key] / HOUR_S:,.2f}" for key in ("mean_wait_s", "p95_wait_s")),
+                     f"{row['max_wait_s'] / DAY_S:,.1f}", f"{row['mean_slowdown']:,.1f}",
+                     f"{row['saved_wait_s'] / HOUR_S:+.2f}", saved, "-" if pd.isna(later) else f"{later:.0f}"))
+    left = ", ".join(f"{rule}: {n:,}" for rule, n in part.jobs.counts.items() if n)
+    caption = (f"{name}: {int(table['n_jobs'].iloc[0]):,} jobs of the later part are counted, after "
+               f"{part.warmup_s / DAY_S:.1f} days of warm-up. * = chosen on the past."
+               f"{f' In the log: {left}.' if left else ''}")
+    titles = ("order", "run times", "wait h", "p95 h", "longest d", "slow- down", "saved h", "95 %", "later %")
+    return Section("Waiting", caption, titles, tuple(rows), 2, LEGEND)
+
+
+def waits_figure(schedules: Sequence[tuple[str, Schedule]], warmup_s: int) -> Figure:
+    """Mean wait by size of job, and processors that waiting jobs ask for over time; the first one is the baseline."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    sizes, over_time = figure.subplots(1, 2, width_ratios=(2, 3))
+    for k, (label, schedule) in enumerate(schedules):
+        colour, jobs = ("#8c8c8c", "#1b7f79")[min(k, 1)], schedule.jobs
+        by_size = measures_by_class(schedule, warmup_s).loc["size"]
+        place = np.arange(len(by_size)) + (k - (len(schedules) - 1) / 2) * 0.4
+        sizes.bar(place, by_size["mean_wait_s"] / HOUR_S, 0.36, color=colour)
+        sizes.set_xticks(np.arange(len(by_size)), by_size.index.tolist(), fontsize=8)
+        time_s = np.concatenate([jobs.submission_s, schedule.start_s])
+        order = np.argsort(time_s, kind="stable")
+        queued = np.cumsum(np.concatenate([jobs.size, -jobs.size])[order])
+        edges = np.linspace(time_s.min(), time_s.max() + 1, 201)
+        levels = np.append(0, queued)[np.searchsorted(time_s[order], edges[:-1], side="right")]
+        over_time.step((edges[:-1] - edges[0]) / DAY_S, levels / jobs.n_processors, where="post", color=colour, lw=1.0,
+                       label=label)
+    sizes.set_xlabel("processors of the job")
+    sizes.set_ylabel("mean wait, h (lower = better)")
+    over_time.set_xlabel("days")
+    over_time.set_ylabel("waiting jobs' processors,\nas a multiple of the machine")
+    over_time.legend(frameon=False, fontsize=8)
+    for axes in (sizes, over_time):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
