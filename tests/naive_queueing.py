@@ -114,10 +114,12 @@ class NaiveQueue:
             free, reservation = free + job.size, job.predicted_end_s
         extra = free - head.size
         head.promised_s = reservation if head.promised_s is None else head.promised_s
+        is_late = self.rules.guard_s is not None and now - head.submission_s > self.rules.guard_s
+        extra = 0 if is_late else extra
         for job in second:
             if job is head or job.start_s >= 0 or job.size > self.free():
                 continue
-            if now + job.fit_s <= reservation:
+            if now + (job.limit_s if is_late else job.fit_s) <= reservation:
                 self.start(job, now)
             elif job.size <= extra:
                 extra -= job.size

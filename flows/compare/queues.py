@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3_600
 BASELINE, SHORTEST = QueueRules(), QueueRules(backfill_order="sjf")
-CANDIDATES = (SHORTEST, QueueRules(backfill_order="saf"), QueueRules("wfp3", "saf"),
-              QueueRules("wfp3", "saf", guard_s=2 * DAY_S), QueueRules("wfp3", "sjf", guard_s=2 * DAY_S),
+CANDIDATES = (SHORTEST, QueueRules("wfp3", "saf"), QueueRules("wfp3", "saf", guard_s=DAY_S),
+              QueueRules("wfp3", "saf", guard_s=2 * DAY_S), QueueRules("sjf", "sjf", guard_s=DAY_S),
               QueueRules("sjf", "sjf", guard_s=2 * DAY_S))
 """What is tried on the past, each with every source of run times that can be deployed."""
 LONGEST_SHARE = 1.1

@@ -187,8 +187,9 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
 
 
 @inner
-def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
-    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it."""
+def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, guard_s: int, now: np.int64) -> None:
+    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. One that
+    has waited longer than the guard is passed only by jobs whose limit ends by the reservation."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n and jobs.size[s.primary[at]] <= numbers[FREE]:
         start(jobs, s, s.primary[at], now, now)
@@ -204,6 +205,9 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
             break
     if s.reservation_s[head] < 0:
         s.reservation_s[head] = reservation
+    fit_s = jobs.fit_s
+    if now - jobs.submission_s[head] > guard_s:
+        fit_s, extra = jobs.limit_s, 0
     for i in range(n):
         if numbers[FREE] == 0:
             break
@@ -211,7 +215,7 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
         size = jobs.size[j]
         if size > numbers[FREE] or s.start_s[j] >= 0 or j == head:
             continue
-        is_early = now + jobs.fit_s[j] <= reservation
+        is_early = now + fit_s[j] <= reservation
         if is_early or size <= extra:
             start(jobs, s, j, now, now)
             if not is_early:
@@ -383,7 +387,7 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
         elif backfilling == DEPTH:
             pass_depth(jobs, s, listed, depth, now)
         else:
-            pass_easy(jobs, s, listed, backfilling == EASY, now)
+            pass_easy(jobs, s, listed, backfilling == EASY, guard_s, now)
         if numbers[N_STARTED] > n_before:
             numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
             if has_second(rules):

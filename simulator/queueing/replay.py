@@ -38,7 +38,8 @@ class QueueRules:
     backfilling: `none`; `easy`: the first job that does not fit has a reservation; `conservative`: every waiting job
     has one, made at its submission, which only moves earlier while predictions hold; `depth:K`: the first K that do
     not fit have one, made anew at each pass, as Slurm's backfill plugin does.
-    guard_s: a job that has waited longer comes first, in order of submission; None = no guard.
+    guard_s: a job that has waited longer comes first, in order of submission, and with EASY it is passed only by jobs
+    whose limit, not prediction, ends by its reservation; None = no guard.
 
     >>> QueueRules("wfp3", "saf", "depth:10")
     QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None)
