@@ -26,6 +26,7 @@ class Job:
     predicted_end_s: int = 0
     reserved_s: int | None = None
     promised_s: int | None = None
+    guard_s: float = math.inf
 
 
 class NaiveQueue:
@@ -52,12 +53,21 @@ class NaiveQueue:
                 if job.start_s + job.run_s <= now:
                     self.running.remove(job)
                     self.is_freed |= now < job.predicted_end_s
+            if self.waiting or (coming and coming[0].submission_s == now):
+                self.predict(now)
             while coming and coming[0].submission_s == now:
+                coming[0].guard_s = self.guard_of(now)
                 self.waiting.append(coming.pop(0))
             if self.waiting:
-                self.predict(now)
                 self.serve(now)
         return self.jobs
+
+    def guard_of(self, now: int) -> float:
+        if self.rules.guard_s is None:
+            return math.inf
+        work = sum(job.planned_s * job.size for job in self.waiting)
+        work += sum((job.predicted_end_s - now) * job.size for job in self.running)
+        return max(self.rules.guard_s, int(self.rules.guard_share * (work / self.n_processors)))
 
     def predict(self, now: int) -> None:
         for job in self.running:
@@ -79,7 +89,7 @@ class NaiveQueue:
     def ordered(self, order: str, now: int) -> list[Job]:
         def key(job: Job) -> tuple[bool, float, int]:
             wait, p, n = now - job.submission_s, float(job.planned_s), float(job.size)
-            if self.rules.guard_s is not None and wait > self.rules.guard_s:
+            if wait > job.guard_s:
                 return (False, 0.0, job.row)
             after = max(job.submission_s - self.jobs[0].submission_s, 1)
             score = {
@@ -114,7 +124,7 @@ class NaiveQueue:
             free, reservation = free + job.size, job.predicted_end_s
         extra = free - head.size
         head.promised_s = reservation if head.promised_s is None else head.promised_s
-        is_late = self.rules.guard_s is not None and now - head.submission_s > self.rules.guard_s
+        is_late = now - head.submission_s > head.guard_s
         extra = 0 if is_late else extra
         for job in second:
             if job is head or job.start_s >= 0 or job.size > self.free():

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3_600
 BASELINE, SHORTEST = QueueRules(), QueueRules(backfill_order="sjf")
-CANDIDATES = (SHORTEST, QueueRules("wfp3", "saf"), QueueRules("wfp3", "saf", guard_s=DAY_S),
-              QueueRules("wfp3", "saf", guard_s=2 * DAY_S), QueueRules("sjf", "sjf", guard_s=DAY_S),
-              QueueRules("sjf", "sjf", guard_s=2 * DAY_S))
+CANDIDATES = (SHORTEST, QueueRules("wfp3", "saf"),
+              *(QueueRules(order, second, guard_s=days * DAY_S, guard_share=1.0)
+                for order, second in (("wfp3", "saf"), ("sjf", "sjf")) for days in (1, 2)))
 """What is tried on the past, each with every source of run times that can be deployed."""
 LONGEST_SHARE = 1.1
 """What is chosen has a longest wait of at most this share of the baseline's on the past."""
@@ -192,7 +192,7 @@ def words_of(rules: QueueRules) -> str:
 
 def _rules_of(row: Mapping[Any, Any] | pd.Series[Any]) -> QueueRules:
     guard_s = None if pd.isna(row["guard_s"]) else int(row["guard_s"])
-    return QueueRules(row["order"], row["backfill_order"], row["backfilling"], guard_s)
+    return QueueRules(row["order"], row["backfill_order"], row["backfilling"], guard_s, float(row["guard_share"]))
 
 
 def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFrame) -> list[str]:

@@ -41,7 +41,7 @@ class Jobs(NamedTuple):
 class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
-    jobs in order of start."""
+    jobs in order of start. guard_s: a job that has waited longer comes first."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -51,6 +51,7 @@ class State(NamedTuple):
     step: np.ndarray
     turn: np.ndarray
     started: np.ndarray
+    guard_s: np.ndarray
     running: np.ndarray
     primary: np.ndarray
     second: np.ndarray
@@ -62,20 +63,22 @@ class State(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s: NEVER = none."""
+    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s: NEVER = none.
+    guard_share: of the work before a job."""
 
     order: int
     second_order: int
     backfilling: int
     depth: int
     guard_s: int
+    guard_share: float
 
 
 @inner
-def key_of(jobs: Jobs, order: int, guard_s: int, j: int, now: np.int64) -> float:
+def key_of(jobs: Jobs, s: State, order: int, j: int, now: np.int64) -> float:
     """Smaller = earlier."""
     wait, planned, size = now - jobs.submission_s[j], float(jobs.planned_s[j]), float(jobs.size[j])
-    if wait > guard_s:
+    if wait > s.guard_s[j]:
         return -math.inf
     if order == SJF:
         return planned
@@ -105,11 +108,10 @@ def sift(listed: np.ndarray, key: np.ndarray, turn: np.ndarray, at: int) -> None
 
 
 @inner
-def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: int, guard_s: int,
-              now: np.int64) -> None:
+def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: int, now: np.int64) -> None:
     """Keys of now; the list is nearly in order."""
     for i in range(s.numbers[N_WAITING]):
-        key[listed[i]] = key_of(jobs, order, guard_s, listed[i], now)
+        key[listed[i]] = key_of(jobs, s, order, listed[i], now)
     for i in range(1, s.numbers[N_WAITING]):
         sift(listed, key, s.turn, i)
 
@@ -187,9 +189,9 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
 
 
 @inner
-def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, guard_s: int, now: np.int64) -> None:
-    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. One that
-    has waited longer than the guard is passed only by jobs whose limit ends by the reservation."""
+def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
+    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. One
+    that has waited longer than its guard is passed only by jobs whose limit ends by the reservation."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n and jobs.size[s.primary[at]] <= numbers[FREE]:
         start(jobs, s, s.primary[at], now, now)
@@ -206,7 +208,7 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, gu
     if s.reservation_s[head] < 0:
         s.reservation_s[head] = reservation
     fit_s = jobs.fit_s
-    if now - jobs.submission_s[head] > guard_s:
+    if now - jobs.submission_s[head] > s.guard_s[head]:
         fit_s, extra = jobs.limit_s, 0
     for i in range(n):
         if numbers[FREE] == 0:
@@ -337,12 +339,30 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
 
 
 @inner
+def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
+    """That of a job submitted now: guard_share times the time in which the machine could do what waits and runs, by
+    predicted run times; at least guard_s."""
+    if rules.guard_share <= 0.0 or rules.guard_s >= NEVER:
+        return np.int64(rules.guard_s)
+    numbers = s.numbers
+    work, n_processors = np.int64(0), numbers[FREE]
+    for i in range(numbers[N_WAITING]):
+        work += jobs.planned_s[s.primary[i]] * jobs.size[s.primary[i]]
+    for i in range(numbers[N_RUNNING]):
+        j = s.running[i]
+        work += (s.predicted_end_s[j] - now) * jobs.size[j]
+        n_processors += jobs.size[j]
+    return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work / n_processors)))
+
+
+@inner
 def submit(jobs: Jobs, s: State, rules: Rules, j: int, now: np.int64) -> None:
     last = s.numbers[N_WAITING]
-    s.primary[last], s.primary_key[j] = j, key_of(jobs, rules.order, rules.guard_s, j, now)
+    s.guard_s[j] = guard_of(jobs, s, rules, now)
+    s.primary[last], s.primary_key[j] = j, key_of(jobs, s, rules.order, j, now)
     sift(s.primary, s.primary_key, s.turn, last)
     if has_second(rules):
-        s.second[last], s.second_key[j] = j, key_of(jobs, rules.second_order, rules.guard_s, j, now)
+        s.second[last], s.second_key[j] = j, key_of(jobs, s, rules.second_order, j, now)
         sift(s.second, s.second_key, s.turn, last)
     s.numbers[N_WAITING] = last + 1
 
@@ -358,7 +378,7 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
     """Until every job has started, or until_s, when nothing is done yet; the next job to be submitted. Those from `at`
     on are still to be. A pass runs at DUE at the latest."""
     n, numbers = len(jobs.submission_s), s.numbers
-    order, second_order, backfilling, depth, guard_s = rules
+    order, second_order, backfilling, depth, guard_s, _ = rules
     is_moving = order in (WFP3, UNICEF) or guard_s < NEVER
     is_second_moving = second_order in (WFP3, UNICEF) or guard_s < NEVER
     while at < n or numbers[N_WAITING] > 0:
@@ -368,26 +388,27 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
         if now >= until_s:
             break
         numbers[DUE] = NEVER
+        is_joined = at < n and jobs.submission_s[at] == now
+        if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0 or is_joined:
+            end_and_predict(jobs, s, now)
         while at < n and jobs.submission_s[at] == now:
             submit(jobs, s, rules, at, now)
             at += 1
-        if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0:
-            end_and_predict(jobs, s, now)
         n_waiting = numbers[N_WAITING]
         if n_waiting == 0:
             continue
         numbers[N_PASSES] += 1
         if is_moving:
-            sort_anew(jobs, s, s.primary, s.primary_key, order, guard_s, now)
+            sort_anew(jobs, s, s.primary, s.primary_key, order, now)
         if has_second(rules) and is_second_moving:
-            sort_anew(jobs, s, s.second, s.second_key, second_order, guard_s, now)
+            sort_anew(jobs, s, s.second, s.second_key, second_order, now)
         listed, n_before = s.second if has_second(rules) else s.primary, numbers[N_STARTED]
         if backfilling == CONSERVATIVE:
             pass_conservative(jobs, s, now)
         elif backfilling == DEPTH:
             pass_depth(jobs, s, listed, depth, now)
         else:
-            pass_easy(jobs, s, listed, backfilling == EASY, guard_s, now)
+            pass_easy(jobs, s, listed, backfilling == EASY, now)
         if numbers[N_STARTED] > n_before:
             numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
             if has_second(rules):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -105,11 +105,11 @@ def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mappin
                    warmup_s: int = WEEK_S, n_resamples: int = 2_000, seed: int = 0) -> pd.DataFrame:
     """Each rule with each source on the same jobs: a row each, the first one is the baseline.
 
-    Columns: `order`, `backfill_order`, `backfilling`, `guard_s`, `source`, those of `queue_measures`, and against the
-    first row `slowdown_ratio` (mean bounded slowdown over the first row's, lower = better) and `saved_wait_s` (mean
-    wait below the first row's, higher = better), each with `_low` and `_high`: a 95 % interval. Weeks of submission
-    are drawn again with replacement, the same for both rows of a pair; NaN with fewer than two weeks, and in the
-    first row.
+    Columns: those of the rules, `source`, those of `queue_measures`, and against the first row `slowdown_ratio` (mean
+    bounded slowdown over the first row's, lower = better) and `saved_wait_s` (mean wait below the first row's, higher
+    = better), each with `_low` and `_high`: a 95 % interval. Weeks of submission are drawn again with replacement, the
+    same for both rows of a pair; NaN with fewer than two weeks, and in the first row. `later_owners_pct`: owners whose
+    mean wait is more than a minute longer than in the first row, lower = better; NaN without owners.
 
     warmup_s: jobs of the first so many seconds are replayed and not counted.
 
@@ -138,9 +138,7 @@ def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: in
         n_weeks = len(first.n)
         draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
             if n_weeks > 1 and own is not first else np.zeros((0, n_weeks))
-        rule = schedule.rules
-        found.append({"order": rule.order, "backfill_order": rule.backfill_order, "backfilling": rule.backfilling,
-                      "guard_s": rule.guard_s, "source": name, **queue_measures(schedule, warmup_s),
+        found.append({**asdict(schedule.rules), "source": name, **queue_measures(schedule, warmup_s),
                       **_against(own.sums, first.sums, first.n, draws),
                       "later_owners_pct": 100.0 * float((own.owners_s > first.owners_s + LATER_S).mean())
                       if len(own.owners_s) else float("nan")})

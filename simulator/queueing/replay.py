@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,16 +40,19 @@ class QueueRules:
     has one, made at its submission, which only moves earlier while predictions hold; `depth:K`: the first K that do
     not fit have one, made anew at each pass, as Slurm's backfill plugin does.
     guard_s: a job that has waited longer comes first, in order of submission, and with EASY it is passed only by jobs
-    whose limit, not prediction, ends by its reservation; None = no guard.
+    whose limit, not prediction, ends by its reservation; None = no guard. guard_share: 0 or more; a job's guard is at
+    least so much of the time in which the machine could do, by predicted run times, what ran and waited at its
+    submission, so that a long queue is not served by submission alone.
 
     >>> QueueRules("wfp3", "saf", "depth:10")
-    QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None)
+    QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None, guard_share=0.0)
     """
 
     order: str = "fcfs"
     backfill_order: str = "fcfs"
     backfilling: str = "easy"
     guard_s: int | None = None
+    guard_share: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("order", "backfill_order"):
@@ -59,6 +63,9 @@ class QueueRules:
                              f"{self.backfilling!r}")
         if self.guard_s is not None:
             check_setting(self.guard_s, 0, "guard_s")
+        if not 0.0 <= self.guard_share < math.inf or (self.guard_share > 0.0 and self.guard_s is None):
+            raise ValueError("guard_share must be finite and at least 0, and with guard_s if it is above 0, got "
+                             f"{self.guard_share!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +204,7 @@ def compiled_rules(rules: QueueRules) -> kernels.Rules:
     """The rules as the loop reads them."""
     kind, _, depth = rules.backfilling.partition(":")
     return kernels.Rules(ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind], int(depth or 0),
-                         kernels.NEVER if rules.guard_s is None else int(rules.guard_s))
+                         kernels.NEVER if rules.guard_s is None else int(rules.guard_s), float(rules.guard_share))
 
 
 def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
@@ -206,9 +213,9 @@ def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
     has_profile = rules.backfilling not in ("none", "easy")
-    t, profile = np.full((7, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
+    t, profile = np.full((8, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, keys = np.empty((2, n), np.int64), np.empty((2, n))
-    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], np.empty(n_most, np.int64),
+    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], np.empty(n_most, np.int64),
                          listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
 
 

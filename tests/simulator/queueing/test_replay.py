@@ -82,11 +82,11 @@ def check_twin(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> None:
 
 @settings(max_examples=400)
 @given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS),
-       st.sampled_from([None, 0, 5, 60]), st.sampled_from(["requested", "oracle", "last-two", "made", "two"]),
-       st.integers(0, 99))
+       st.sampled_from([(None, 0.0), (0, 0.0), (5, 0.0), (60, 0.0), (0, 0.5), (5, 1.0)]),
+       st.sampled_from(["requested", "oracle", "last-two", "made", "two"]), st.integers(0, 99))
 def test_the_compiled_queue_is_its_slow_twin(jobs: QueueJobs, order: str, second: str, backfilling: str,
-                                             guard_s: int | None, kind: str, seed: int) -> None:
-    check_twin(jobs, QueueRules(order, second, backfilling, guard_s), source_of(kind, jobs, seed))
+                                             guard: tuple[int | None, float], kind: str, seed: int) -> None:
+    check_twin(jobs, QueueRules(order, second, backfilling, *guard), source_of(kind, jobs, seed))
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_two_thousand_drawn_queues_are_their_slow_twins() -> None:
                         rng.choice([0, 3, 100], n).tolist(), rng.integers(1, n_processors + 1, n).tolist(),
                         strict=True))
         jobs = jobs_of(rows, n_processors, rng.integers(-1, 4, n).tolist())
-        rules = QueueRules(str(rng.choice(orders)), str(rng.choice(orders)), str(rng.choice(BACKFILLINGS)),
-                           [None, 0, 20][int(rng.integers(3))])
+        guard = [(None, 0.0), (0, 0.0), (20, 0.0), (5, 0.7)][int(rng.integers(4))]
+        rules = QueueRules(str(rng.choice(orders)), str(rng.choice(orders)), str(rng.choice(BACKFILLINGS)), *guard)
         check_twin(jobs, rules, source_of(kinds[number % len(kinds)], jobs, number))
 
 
@@ -141,6 +141,14 @@ def test_a_job_that_has_waited_longer_than_the_guard_comes_first() -> None:
     assert replay_queue(jobs, guarded, Oracle(jobs)).start_s[1] == 51
 
 
+def test_a_guard_that_is_a_share_of_the_work_before_lets_a_long_queue_be_ordered() -> None:
+    # One processor. At 1 job 1 (100 s) comes behind 50 s of work, at 2 job 2 (10 s) behind 49 + 100. Shortest first,
+    # job 2 is next at 51. With a guard of 40 s job 1, which has waited 50 s, is; with one of all the work before, not.
+    jobs = jobs_of([(0, 51, 0, 1), (1, 100, 0, 1), (1, 10, 0, 1)], 1)
+    for guard, starts in (((None,), [0, 61, 51]), ((40,), [0, 51, 151]), ((40, 1.0), [0, 61, 51])):
+        assert replay_queue(jobs, QueueRules("sjf", "sjf", "easy", *guard), requested(jobs)).start_s.tolist() == starts
+
+
 def test_conservative_reservations_only_move_earlier_while_predictions_hold() -> None:
     rng = np.random.default_rng(3)
     rows = list(zip(rng.integers(0, 9, 300).tolist(), rng.integers(1, 60, 300).tolist(),
@@ -176,6 +184,13 @@ def test_a_prediction_never_ends_a_job_and_never_exceeds_the_limit() -> None:
 ])
 def test_rules_that_do_not_exist_are_refused(rules: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
+        QueueRules(**rules)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rules", [{"guard_share": -0.5, "guard_s": 5}, {"guard_share": float("nan"), "guard_s": 5},
+                                   {"guard_share": 1.0}])
+def test_a_share_of_a_guard_needs_a_guard(rules: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="guard_share must be finite and at least 0, and with guard_s"):
         QueueRules(**rules)  # type: ignore[arg-type]
 
 
