@@ -41,6 +41,7 @@ class NaiveQueue:
             job.fit_s = min(max(fit_s[job.row], 1), job.limit_s)
         self.waiting: list[Job] = []
         self.running: list[Job] = []
+        self.ended: list[Job] = []
         self.is_freed = self.is_grown = False
 
     def replay(self) -> list[Job]:
@@ -52,6 +53,7 @@ class NaiveQueue:
             for job in list(self.running):
                 if job.start_s + job.run_s <= now:
                     self.running.remove(job)
+                    self.ended.append(job)
                     self.is_freed |= now < job.predicted_end_s
             if self.waiting or (coming and coming[0].submission_s == now):
                 self.predict(now)
@@ -67,7 +69,10 @@ class NaiveQueue:
             return math.inf
         work = sum(job.planned_s * job.size for job in self.waiting)
         work += sum((job.predicted_end_s - now) * job.size for job in self.running)
-        return max(self.rules.guard_s, int(self.rules.guard_share * (work / self.n_processors)))
+        ran, planned = (sum(each * job.size for each, job in zip(times, self.ended, strict=True)) for times in (
+            [job.run_s for job in self.ended], [job.planned_s for job in self.ended]))
+        longer = ran / planned if planned else 1.0
+        return max(self.rules.guard_s, int(self.rules.guard_share * (work / self.n_processors * longer)))
 
     def predict(self, now: int) -> None:
         for job in self.running:

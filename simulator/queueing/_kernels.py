@@ -17,9 +17,10 @@ from sojourn.simulator.jit import inlined, inner, kept_kernel
 FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
-FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, N_NUMBERS = range(11)
+(FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, RAN, PLANNED,
+ N_NUMBERS) = range(13)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
-prediction fell; a prediction rose."""
+prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted."""
 
 
 class Jobs(NamedTuple):
@@ -169,6 +170,8 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
         if end <= now:
             s.numbers[FREE] += jobs.size[j]
+            s.numbers[RAN] += jobs.run_s[j] * jobs.size[j]
+            s.numbers[PLANNED] += jobs.planned_s[j] * jobs.size[j]
             if end < before:
                 s.numbers[IS_FREED] = 1
             continue
@@ -340,8 +343,8 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
 
 @inner
 def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
-    """That of a job submitted now: guard_share times the time in which the machine could do what waits and runs, by
-    predicted run times; at least guard_s."""
+    """That of a job submitted now: guard_share times the time in which the machine could do what waits and runs; at
+    least guard_s. Run times are the predicted ones, times how much longer than predicted was what has ended."""
     if rules.guard_share <= 0.0 or rules.guard_s >= NEVER:
         return np.int64(rules.guard_s)
     numbers = s.numbers
@@ -352,7 +355,8 @@ def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
         j = s.running[i]
         work += (s.predicted_end_s[j] - now) * jobs.size[j]
         n_processors += jobs.size[j]
-    return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work / n_processors)))
+    longer = numbers[RAN] / numbers[PLANNED] if numbers[PLANNED] > 0 else 1.0
+    return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work / n_processors * longer)))
 
 
 @inner

@@ -1,0 +1,111 @@
+"""`sojourn gain --preset queue`: what it chooses, from what, and what it says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from made_jobs import swf_log
+from sojourn.features.readers import read_trace
+from sojourn.features.trace import Trace
+from sojourn.flows.cli import app
+from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, choose, queue_part
+from sojourn.flows.placement.predictors import parse_predictor
+from sojourn.flows.placement.workloads import known_by
+from sojourn.simulator.queueing import QueueJobs, requested
+
+DAY_S = 86_400
+
+
+def unheard(*_: object) -> None:
+    """No progress."""
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return read_trace("swf", swf_log(tmp_path_factory.mktemp("log") / "jobs.swf", 1_200, days=14))[0]
+
+
+def test_it_says_hours_saved_and_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = swf_log(tmp_path / "jobs.swf", 1_200, days=14)
+    Path("jobs.swf.gz").write_bytes(gzip.compress(b"; MaxProcs: 9\n" + log.read_bytes(), mtime=0))
+    done = CliRunner().invoke(app, ["gain", "jobs.swf.gz", "--preset", "queue", "--predictor", "km", "--json",
+                                    "--page", "page.html", "--picture", "picture.png"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    rows = pd.DataFrame(found["rows"])
+    assert (rows["order"].iloc[0], rows["source"].iloc[0], rows["saved_wait_s"].iloc[0]) == ("fcfs", "limits", 0.0)
+    assert rows["chosen"].sum() == 1 and {"limits", "last two", "km", "perfect"} <= set(rows["source"])
+    assert "jobs.swf.gz, the last" in found["answers"][0] and " h" in found["answers"][0]
+    assert "chosen on the past" in " ".join(found["answers"])
+    assert Path("picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "Waiting on jobs.swf.gz" in Path("page.html").read_text()
+    assert len(pd.read_csv("page-queues.csv")) == len(rows)
+
+
+@pytest.mark.parametrize("predictor", ["oracle", "one-shot:km", "noise:1"])
+def test_only_families_that_are_learnt_have_a_place_in_a_queue(predictor: str, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    swf_log(tmp_path / "jobs.swf", 300, days=4)
+    done = CliRunner().invoke(app, ["gain", "jobs.swf", "--preset", "queue", "--predictor", predictor])
+    assert done.exit_code == 2
+    assert f"predictor must be a lifetime family with preset queue, got '{predictor}'" in done.stderr
+
+
+def test_the_choice_does_not_see_the_later_part(trace: Trace, tmp_path: Path) -> None:
+    """Other run times after the cut leave what was tried on the past as it was, to the last digit."""
+    cut_s = int(trace.requests["submit_s"].quantile(0.7))
+    is_later = (trace.requests["submit_s"] >= cut_s).to_numpy()
+    other = trace.requests.copy()
+    run_s = (other["departure_s"] - other["arrival_s"]).to_numpy()
+    other["departure_s"] = other["arrival_s"] + np.where(is_later, np.maximum(run_s[::-1], 1), run_s)
+    tables = []
+    for number, requests in enumerate((trace.requests, other)):
+        known = known_by(Trace(requests, trace.horizon_s, trace.roles, meta=trace.meta), cut_s)
+        part = queue_part(known, [parse_predictor("km")], (0.3, 0.15), tmp_path / str(number), n_processors=13)
+        assert part.jobs.submission_s.max() < cut_s
+        tables.append(choose(part, unheard))
+    assert tables[0][:2] == tables[1][:2]
+    pd.testing.assert_frame_equal(tables[0][2], tables[1][2])
+
+
+def drawn_part(load: float, seed: int) -> Part:
+    """Jobs whose limits say nothing."""
+    rng = np.random.default_rng(seed)
+    n, processors = 1_500, 16
+    run_s = np.maximum(rng.lognormal(8.0, 1.0, n).astype(np.int64), 1)
+    size = rng.integers(1, 5, n)
+    submission_s = np.sort(rng.integers(0, int((run_s * size).sum() / (load * processors)), n))
+    jobs = QueueJobs(submission_s, run_s, np.full(n, run_s.max()), size, processors, rng.integers(0, 20, n))
+    return Part(jobs, {LIMITS: requested(jobs)})
+
+
+def test_what_is_chosen_keeps_the_longest_wait() -> None:
+    for seed in range(3):
+        rules, name, tried = choose(drawn_part(0.9, seed), unheard)
+        own = tried[(tried["order"] == rules.order) & (tried["source"] == name) & (
+            tried["guard_s"].fillna(-1) == (-1 if rules.guard_s is None else rules.guard_s))]
+        assert (own["max_wait_s"] <= LONGEST_SHARE * tried["max_wait_s"].iloc[0]).any()
+
+
+def test_an_idle_machine_keeps_what_it_has() -> None:
+    rules, name, tried = choose(drawn_part(0.02, 0), unheard)
+    assert (rules, name) == (BASELINE, LIMITS) and tried["mean_wait_s"].iloc[0] < 60
+
+
+def test_a_log_without_its_machine_has_the_processors_that_ran_at_once(trace: Trace, tmp_path: Path) -> None:
+    plain = Trace(trace.requests, trace.horizon_s, trace.roles, meta={"submit_column": "submit_s"})
+    part = queue_part(plain, [], (0.3, 0.15), tmp_path)
+    requests = trace.requests[trace.is_event()]
+    times = requests["arrival_s"].to_numpy()
+    running = [(requests["cpu_cores"][(requests["arrival_s"] <= at) & (requests["departure_s"] > at)]).sum()
+               for at in times.tolist()]
+    assert part.jobs.n_processors == max(running)
