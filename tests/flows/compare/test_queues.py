@@ -35,7 +35,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 def test_it_says_hours_saved_and_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = swf_log(tmp_path / "jobs.swf", 1_200, days=14)
-    Path("jobs.swf.gz").write_bytes(gzip.compress(b"; MaxProcs: 9\n" + log.read_bytes(), mtime=0))
+    Path("jobs.swf.gz").write_bytes(gzip.compress(b"; MaxProcs: 13\n" + log.read_bytes(), mtime=0))
     done = CliRunner().invoke(app, ["gain", "jobs.swf.gz", "--preset", "queue", "--predictor", "km", "--json",
                                     "--page", "page.html", "--picture", "picture.png"])
     assert done.exit_code == 0, done.output
