@@ -42,6 +42,7 @@ class NaiveQueue:
         self.waiting: list[Job] = []
         self.running: list[Job] = []
         self.ended: list[Job] = []
+        self.waited = self.worked = self.since = 0
         self.is_freed = self.is_grown = False
 
     def replay(self) -> list[Job]:
@@ -50,6 +51,10 @@ class NaiveQueue:
             times = [job.submission_s for job in coming[:1]] + [job.start_s + job.run_s for job in self.running]
             times += [job.reserved_s for job in self.waiting if job.reserved_s is not None]
             now = min(times)
+            if self.waiting:
+                self.waited += now - self.since
+                self.worked += (now - self.since) * sum(job.size for job in self.running)
+            self.since = now
             for job in list(self.running):
                 if job.start_s + job.run_s <= now:
                     self.running.remove(job)
@@ -72,7 +77,8 @@ class NaiveQueue:
         ran, planned = (sum(each * job.size for each, job in zip(times, self.ended, strict=True)) for times in (
             [job.run_s for job in self.ended], [job.planned_s for job in self.ended]))
         longer = ran / planned if planned else 1.0
-        return max(self.rules.guard_s, int(self.rules.guard_share * (work / self.n_processors * longer)))
+        working = self.worked / self.waited if self.worked else self.n_processors
+        return max(self.rules.guard_s, int(self.rules.guard_share * (work * longer / working)))
 
     def predict(self, now: int) -> None:
         for job in self.running:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3_600
 BASELINE, SHORTEST = QueueRules(), QueueRules(backfill_order="sjf")
 CANDIDATES = (SHORTEST, QueueRules("wfp3", "saf"),
-              *(QueueRules(order, second, guard_s=days * DAY_S, guard_share=1.0)
+              *(QueueRules(order, second, guard_s=days * DAY_S, guard_share=0.5)
                 for order, second in (("wfp3", "saf"), ("sjf", "sjf")) for days in (1, 2)))
 """What is tried on the past, each with every source of run times that can be deployed."""
 LONGEST_SHARE = 1.1

@@ -454,7 +454,9 @@ class LiveRunTimes:
         if (place < 0).any():
             name = jobs.request_ids[int(np.argmax(place < 0))]
             raise ValueError(f"every job must have a request, got none for job {name}")
-        return _LiveLearner(Predictor.load(self._bundle), self._requests.iloc[place].to_dict("records"),
+        columns = [str(name) for name in self._requests]
+        rows = self._requests.iloc[place].itertuples(index=False, name=None)
+        return _LiveLearner(Predictor.load(self._bundle), [dict(zip(columns, row, strict=True)) for row in rows],
                             jobs.limit_s.tolist(), self._quantile, self._ages_s)
 
 

@@ -18,9 +18,10 @@ FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
 (FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, RAN, PLANNED,
- N_NUMBERS) = range(13)
+ BUSY, SINCE, WAITED, WORKED, N_NUMBERS) = range(17)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
-prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted."""
+prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted. BUSY: processors, since
+SINCE. WAITED, WORKED: seconds in which jobs waited, and busy processor-seconds in them."""
 
 
 class Jobs(NamedTuple):
@@ -158,6 +159,7 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
+    s.numbers[BUSY] += jobs.size[j]
     s.numbers[NEXT_END] = min(s.numbers[NEXT_END], begun_s + jobs.run_s[j])
 
 
@@ -170,6 +172,7 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
         if end <= now:
             s.numbers[FREE] += jobs.size[j]
+            s.numbers[BUSY] -= jobs.size[j]
             s.numbers[RAN] += jobs.run_s[j] * jobs.size[j]
             s.numbers[PLANNED] += jobs.planned_s[j] * jobs.size[j]
             if end < before:
@@ -343,20 +346,19 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
 
 @inner
 def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
-    """That of a job submitted now: guard_share times the time in which the machine could do what waits and runs; at
-    least guard_s. Run times are the predicted ones, times how much longer than predicted was what has ended."""
+    """That of a job submitted now: guard_share times the time in which the machine would do what waits and runs; at
+    least guard_s. Run times are the predicted ones, times how much longer than predicted was what has ended, and the
+    machine works as it did while jobs waited."""
     if rules.guard_share <= 0.0 or rules.guard_s >= NEVER:
         return np.int64(rules.guard_s)
-    numbers = s.numbers
-    work, n_processors = np.int64(0), numbers[FREE]
+    numbers, work = s.numbers, np.int64(0)
     for i in range(numbers[N_WAITING]):
         work += jobs.planned_s[s.primary[i]] * jobs.size[s.primary[i]]
     for i in range(numbers[N_RUNNING]):
-        j = s.running[i]
-        work += (s.predicted_end_s[j] - now) * jobs.size[j]
-        n_processors += jobs.size[j]
+        work += (s.predicted_end_s[s.running[i]] - now) * jobs.size[s.running[i]]
     longer = numbers[RAN] / numbers[PLANNED] if numbers[PLANNED] > 0 else 1.0
-    return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work / n_processors * longer)))
+    n_working = numbers[WORKED] / numbers[WAITED] if numbers[WORKED] > 0 else float(numbers[FREE] + numbers[BUSY])
+    return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work * longer / n_working)))
 
 
 @inner
@@ -392,6 +394,10 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
         if now >= until_s:
             break
         numbers[DUE] = NEVER
+        if numbers[N_WAITING] > 0:
+            numbers[WAITED] += now - numbers[SINCE]
+            numbers[WORKED] += numbers[BUSY] * (now - numbers[SINCE])
+        numbers[SINCE] = now
         is_joined = at < n and jobs.submission_s[at] == now
         if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0 or is_joined:
             end_and_predict(jobs, s, now)

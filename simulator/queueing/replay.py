@@ -41,8 +41,9 @@ class QueueRules:
     not fit have one, made anew at each pass, as Slurm's backfill plugin does.
     guard_s: a job that has waited longer comes first, in order of submission, and with EASY it is passed only by jobs
     whose limit, not prediction, ends by its reservation; None = no guard. guard_share: 0 or more; a job's guard is at
-    least so much of the time in which the machine could do what ran and waited at its submission, so that a long queue
-    is not served by submission alone. Run times are then predicted ones times how much longer what has ended was.
+    least so much of the time in which the machine would do what ran and waited at its submission, so that a long queue
+    is not served by submission alone. Run times are then predicted ones times how much longer what has ended was, and
+    the machine is as busy as it was while jobs waited.
 
     >>> QueueRules("wfp3", "saf", "depth:10")
     QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None, guard_share=0.0)
