@@ -129,14 +129,17 @@ class NaiveQueue:
         if not primary or not is_backfilling:
             return
         head, free, reservation = primary[0], self.free(), 0
-        for job in sorted(self.running, key=lambda each: (each.predicted_end_s, each.turn)):
+        is_late = now - head.submission_s > head.guard_s
+
+        def end(job: Job) -> int:
+            return job.start_s + job.limit_s if is_late else job.predicted_end_s
+
+        for job in sorted(self.running, key=lambda each: (end(each), each.turn)):
             if free >= head.size:
                 break
-            free, reservation = free + job.size, job.predicted_end_s
+            free, reservation = free + job.size, end(job)
         extra = free - head.size
         head.promised_s = reservation if head.promised_s is None else head.promised_s
-        is_late = now - head.submission_s > head.guard_s
-        extra = 0 if is_late else extra
         for job in second:
             if job is head or job.start_s >= 0 or job.size > self.free():
                 continue

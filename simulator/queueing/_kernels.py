@@ -18,10 +18,11 @@ FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
 (FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, RAN, PLANNED,
- BUSY, SINCE, WAITED, WORKED, N_NUMBERS) = range(17)
+ BUSY, SINCE, WAITED, WORKED, IS_GUARDED, N_NUMBERS) = range(18)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
-prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted. BUSY: processors, since
-SINCE. WAITED, WORKED: seconds in which jobs waited, and busy processor-seconds in them."""
+prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted.
+BUSY: processors, since SINCE. WAITED, WORKED: seconds in which jobs waited, and busy processor-seconds in them.
+IS_GUARDED: whether there is a guard."""
 
 
 class Jobs(NamedTuple):
@@ -43,7 +44,8 @@ class Jobs(NamedTuple):
 class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
-    jobs in order of start. guard_s: a job that has waited longer comes first."""
+    jobs in order of start. guard_s: a job that has waited longer comes first. by_limit: with a guard, the running ones
+    in order of (limit_end_s, start)."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -54,7 +56,9 @@ class State(NamedTuple):
     turn: np.ndarray
     started: np.ndarray
     guard_s: np.ndarray
+    limit_end_s: np.ndarray
     running: np.ndarray
+    by_limit: np.ndarray
     primary: np.ndarray
     second: np.ndarray
     primary_key: np.ndarray
@@ -156,6 +160,9 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     n = s.numbers[N_RUNNING]
     s.running[n] = j
     sift(s.running, s.predicted_end_s, s.turn, n)
+    if s.numbers[IS_GUARDED] == 1:
+        s.by_limit[n], s.limit_end_s[j] = j, begun_s + jobs.limit_s[j]
+        sift(s.by_limit, s.limit_end_s, s.turn, n)
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
@@ -167,6 +174,13 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
 def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
     """Jobs whose run is over leave; predictions that change by now are made anew."""
     to, is_moved, next_end = 0, False, np.int64(NEVER)
+    if s.numbers[IS_GUARDED] == 1:
+        for i in range(s.numbers[N_RUNNING]):
+            j = s.by_limit[i]
+            if s.start_s[j] + jobs.run_s[j] > now:
+                s.by_limit[to] = j
+                to += 1
+        to = 0
     for i in range(s.numbers[N_RUNNING]):
         j = s.running[i]
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
@@ -196,8 +210,8 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
 
 @inner
 def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
-    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. One
-    that has waited longer than its guard is passed only by jobs whose limit ends by the reservation."""
+    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. If it
+    has waited longer than its guard, all run times are the limits."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n and jobs.size[s.primary[at]] <= numbers[FREE]:
         start(jobs, s, s.primary[at], now, now)
@@ -206,16 +220,17 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
         return
     head = s.primary[at]
     reservation, extra = np.int64(NEVER), numbers[FREE] - jobs.size[head]
+    is_late = now - jobs.submission_s[head] > s.guard_s[head]
+    ends_s, running, fit_s = s.predicted_end_s, s.running, jobs.fit_s
+    if is_late:
+        ends_s, running, fit_s = s.limit_end_s, s.by_limit, jobs.limit_s
     for i in range(numbers[N_RUNNING]):
-        extra += jobs.size[s.running[i]]
+        extra += jobs.size[running[i]]
         if extra >= 0:
-            reservation = s.predicted_end_s[s.running[i]]
+            reservation = ends_s[running[i]]
             break
     if s.reservation_s[head] < 0:
         s.reservation_s[head] = reservation
-    fit_s = jobs.fit_s
-    if now - jobs.submission_s[head] > s.guard_s[head]:
-        fit_s, extra = jobs.limit_s, 0
     for i in range(n):
         if numbers[FREE] == 0:
             break
@@ -445,8 +460,10 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
                      jobs.last, jobs.uptime_s, jobs.total_s)
+        is_guarded = numbers[IS_GUARDED]
         for k in range(N_NUMBERS):
             numbers[k] = 0
+        numbers[IS_GUARDED] = is_guarded
         numbers[FREE], numbers[NEXT_END], numbers[DUE] = n_processors, NEVER, now
         for j in range(n):
             s.turn[j], s.start_s[j], s.reserved_s[j], s.reservation_s[j] = j, -1, -1, -1

@@ -39,11 +39,11 @@ class QueueRules:
     backfilling: `none`; `easy`: the first job that does not fit has a reservation; `conservative`: every waiting job
     has one, made at its submission, which only moves earlier while predictions hold; `depth:K`: the first K that do
     not fit have one, made anew at each pass, as Slurm's backfill plugin does.
-    guard_s: a job that has waited longer comes first, in order of submission, and with EASY it is passed only by jobs
-    whose limit, not prediction, ends by its reservation; None = no guard. guard_share: 0 or more; a job's guard is at
-    least so much of the time in which the machine would do what ran and waited at its submission, so that a long queue
-    is not served by submission alone. Run times are then predicted ones times how much longer what has ended was, and
-    the machine is as busy as it was while jobs waited.
+    guard_s: a job that has waited longer comes first, in order of submission, and with EASY run times are the limits
+    while it is at the head; None = no guard. guard_share: 0 or more; a job's guard is at least so much of the time in
+    which the machine would do what ran and waited at its submission, so that a long queue is not served by submission
+    alone. Run times are then predicted ones times how much longer what has ended was, and the machine is as busy as it
+    was while jobs waited.
 
     >>> QueueRules("wfp3", "saf", "depth:10")
     QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None, guard_share=0.0)
@@ -213,11 +213,12 @@ def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
     n_most = min(n, n_processors)
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
+    numbers[kernels.IS_GUARDED] = rules.guard_s is not None
     has_profile = rules.backfilling not in ("none", "easy")
-    t, profile = np.full((8, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
-    listed, keys = np.empty((2, n), np.int64), np.empty((2, n))
-    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], np.empty(n_most, np.int64),
-                         listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
+    t, profile = np.full((9, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
+    listed, running, keys = np.empty((2, n), np.int64), np.empty((2, n_most), np.int64), np.empty((2, n))
+    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], t[8], running[0],
+                         running[1], listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
 
 
 def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource, LifetimeSource]) -> kernels.Jobs:
