@@ -53,7 +53,7 @@ CANDIDATES = (SHORTEST, QueueRules("wfp3", "saf"),
               *(QueueRules(order, second, guard_s=days * DAY_S, guard_share=0.5)
                 for order, second in (("wfp3", "saf"), ("sjf", "sjf")) for days in (1, 2)))
 """What is tried on the past, each with every source of run times that can be deployed."""
-LONGEST_SHARE = 1.1
+LONGEST_SHARE = 1.15
 """What is chosen has a longest wait of at most this share of the baseline's on the past."""
 LIMITS, LAST_TWO, PERFECT = "limits", "last two", "perfect"
 LEGEND = ("Wait: mean, 95th percentile, longest (lower = better). Slowdown: mean of (wait + run) / run, runs below "
