@@ -139,7 +139,8 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
     shares = (spec.test_share, spec.valid_share)
     with tempfile.TemporaryDirectory() as folder:
         with stage("learn"):
-            later = queue_part(features.trace, families, shares, Path(folder) / "later", features=features)
+            later = queue_part(features.trace, families, shares, Path(folder) / "later", features=features,
+                               n_processors=config.processors)
             known = known_by(features.trace, int(later.jobs.submission_s[0]))
             past = queue_part(known, families, shares, Path(folder) / "past", n_processors=later.jobs.n_processors)
         with stage("choose on the past") as report:

@@ -102,6 +102,8 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
     warm if a predictor is learnt, else cold."""
     price_per_host_hour: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     """Price of one host for an hour, in any currency: gains are also said in money."""
+    processors: int | None = Field(None, ge=1, le=2**31)
+    """With preset queue: processors of the machine. Default: as the log says, else the most that ran at once."""
     page: Path | None = None
     """HTML page to write, with its tables as CSV beside it."""
     picture: Path | None = None

@@ -35,15 +35,15 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 def test_it_says_hours_saved_and_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = swf_log(tmp_path / "jobs.swf", 1_200, days=14)
-    Path("jobs.swf.gz").write_bytes(gzip.compress(b"; MaxProcs: 13\n" + log.read_bytes(), mtime=0))
+    Path("jobs.swf.gz").write_bytes(gzip.compress(b"; MaxProcs: 99\n" + log.read_bytes(), mtime=0))
     done = CliRunner().invoke(app, ["gain", "jobs.swf.gz", "--preset", "queue", "--predictor", "km", "--json",
-                                    "--page", "page.html", "--picture", "picture.png"])
+                                    "--processors", "13", "--page", "page.html", "--picture", "picture.png"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     rows = pd.DataFrame(found["rows"])
     assert (rows["order"].iloc[0], rows["source"].iloc[0], rows["saved_wait_s"].iloc[0]) == ("fcfs", "limits", 0.0)
     assert rows["chosen"].sum() == 1 and {"limits", "last two", "km", "perfect"} <= set(rows["source"])
-    assert "jobs.swf.gz, the last" in found["answers"][0] and " h" in found["answers"][0]
+    assert "jobs.swf.gz, the last" in found["answers"][0] and "on 13 processors" in found["answers"][0]
     assert "chosen on the past" in " ".join(found["answers"])
     assert Path("picture.png").read_bytes().startswith(b"\x89PNG")
     assert "Waiting on jobs.swf.gz" in Path("page.html").read_text()
