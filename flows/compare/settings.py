@@ -27,6 +27,8 @@ OF_PAST = "best-of-past"
 """The preset that chooses before it replays."""
 QUEUE = "queue"
 """The preset of a batch system's queue, which has no hosts."""
+_OF_HOSTS = ("policies", "rectifiers", "loads", "seeds", "n_seeds", "starts", "recipe", "host_cpu_cores",
+             "host_mem_gib", "price_per_host_hour", "dask")
 _RECALLS = tuple(f"recall:{share:g}" for share in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0))
 
 
@@ -112,6 +114,13 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
     @model_validator(mode="before")
     @classmethod
     def _of_preset(cls, given: dict[str, Any]) -> dict[str, Any]:
+        is_queue = given.get("preset") == QUEUE
+        unread = [name for name in _OF_HOSTS if given.get(name) is not None] if is_queue else []
+        if unread:
+            raise ValueError(f"{unread[0]} must not be given with preset {QUEUE}, which has no hosts, got "
+                             f"{given[unread[0]]!r}")
+        if given.get("processors") is not None and not is_queue:
+            raise ValueError(f"processors must be given with preset {QUEUE} only, got {given['processors']!r}")
         given = cls._counted(given)
         if given.get("preset") is None:
             return given

@@ -106,7 +106,7 @@ class QueueJobs:
 
 def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | None = None,
                limits: str = "kept") -> QueueJobs:
-    """The jobs of a trace that has a submission a request (`meta["submit_column"]`), such as an SWF log's.
+    """The jobs of a trace that has submissions (`submit_s`, or `meta["submit_column"]`), such as an SWF log's.
 
     A job's size is `cpu_cores` (of SWF logs as allocated, else requested), its limit `requested_s`.
     Left out, and counted: jobs that ran for 0 s, whose end or start is not known, that are wider than the machine.
@@ -125,9 +125,9 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     """
     if limits not in ("kept", "raised"):
         raise ValueError(f"limits must be one of kept, raised, got {limits!r}")
-    submit = trace.meta.get("submit_column")
+    submit = trace.meta.get("submit_column", "submit_s" if "submit_s" in trace.requests else None)
     if submit is None:
-        raise ValueError("trace must have a column of submissions (meta's submit_column), got none")
+        raise ValueError("trace must have a column of submissions (submit_s, or meta's submit_column), got none")
     most = str(trace.meta.get("header", {}).get("MaxProcs", "")).split(" ")[0]
     if n_processors is None and not most.isdecimal():
         raise ValueError(f"n_processors must be given if the log has no MaxProcs, got {most!r} in its header")

@@ -18,7 +18,7 @@ from sojourn.flows.cli import app
 from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, choose, queue_part
 from sojourn.flows.placement.predictors import parse_predictor
 from sojourn.flows.placement.workloads import known_by
-from sojourn.simulator.queueing import QueueJobs, requested
+from sojourn.simulator.queueing import QueueJobs, queue_jobs, requested
 
 DAY_S = 86_400
 
@@ -58,6 +58,26 @@ def test_only_families_that_are_learnt_have_a_place_in_a_queue(predictor: str, t
     done = CliRunner().invoke(app, ["gain", "jobs.swf", "--preset", "queue", "--predictor", predictor])
     assert done.exit_code == 2
     assert f"predictor must be a lifetime family with preset queue, got '{predictor}'" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("--preset", "queue", "--policy", "lava"), "policies must not be given with preset queue, which has no hosts"),
+    (("--preset", "queue", "--n-seeds", "3"), "n_seeds must not be given with preset queue"),
+    (("--processors", "8"), "processors must be given with preset queue only, got"),
+])
+def test_options_that_would_not_be_read_are_refused(words: tuple[str, ...], message: str, tmp_path: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["gain", *words])
+    assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert message in done.stderr
+
+
+def test_a_table_with_submissions_is_a_queue_too(trace: Trace) -> None:
+    plain = Trace(trace.requests, trace.horizon_s, trace.roles)
+    assert len(queue_jobs(plain, n_processors=13)) == len(queue_jobs(trace, n_processors=13)) > 1_000
+    with pytest.raises(ValueError, match="trace must have a column of submissions"):
+        queue_jobs(Trace(trace.requests.drop(columns="submit_s"), trace.horizon_s), n_processors=13)
 
 
 def test_the_choice_does_not_see_the_later_part(trace: Trace, tmp_path: Path) -> None:
