@@ -24,6 +24,7 @@ from sojourn.serving import Predictor
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).resolve().parents[3]
 SECRET, DECODED = "s3cret%21word", "s3cret!word"
 NAME = "sojourn-lifetime"
 FOUND = {
@@ -54,13 +55,14 @@ def uri(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
         yield f"http://me:{SECRET}@127.0.0.1:{port}"
 
 
-def _sojourn(root: Path, folder: str, uri: str, *arguments: str) -> str:
+def _sojourn(root: Path, folder: str, uri: str, *arguments: str,
+             code: str = "from sojourn.flows.cli import app; app()") -> str:
     """What a command prints that runs in a folder of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "SOJOURN_"))}
     found = subprocess.run(
-        [sys.executable, "-c", "from sojourn.flows.cli import app; app()", *arguments], cwd=root / folder, text=True,
-        env={**environment, "HOME": str(root / "home"), "SOJOURN_TRACKING_URI": uri, "SOJOURN_N_DRAWS": "20",
-             "SOJOURN_FAMILIES": '["hazard"]'}, capture_output=True, timeout=600, check=False)
+        [sys.executable, "-c", code, *arguments], cwd=root / folder, text=True,
+        env={**environment, "HOME": str(root / "home"), "PYTHONPATH": str(ROOT), "SOJOURN_TRACKING_URI": uri,
+             "SOJOURN_N_DRAWS": "20", "SOJOURN_FAMILIES": '["hazard"]'}, capture_output=True, timeout=600, check=False)
     assert found.returncode in (0, CHALLENGER), found.stderr
     assert SECRET not in found.stdout + found.stderr
     assert DECODED not in found.stdout + found.stderr
@@ -91,7 +93,7 @@ def test_a_server_keeps_runs_and_artifacts_and_no_password(root: Path, uri: str)
     assert "version 1" in _sojourn(root, "other", uri, "model", "pull", f"models:/{NAME}@{CHAMPION}", "served")
     life = Predictor.load(root / "other" / "served").predict({"cpu_cores": 4, "mem_gib": 16}, 1_706_486_400)
     assert life.remaining(0) > 0.0
-    _sojourn(root, "other", uri, "lab", "results", "results.md")
+    _sojourn(root, "other", uri, "results.md", code="from studies.results import main; main()")
     assert "| km" in (root / "other" / "results" / "small.md").read_text()
 
     kept |= _bytes_of(root)
