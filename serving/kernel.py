@@ -39,8 +39,8 @@ def in_blocks(n: int, fill: Callable[[slice], object]) -> None:
     >>> filled
     [1, 2, 3]
     """
-    n_threads = min(os.cpu_count() or 1, n // _BLOCK_ROWS)
-    if n_threads <= 1:
+    n_threads = 1 if n < 2 * _BLOCK_ROWS else min(os.cpu_count() or 1, n // _BLOCK_ROWS)  # one row asks nothing
+    if n_threads == 1:
         fill(slice(0, n))
         return
     from concurrent.futures import ThreadPoolExecutor

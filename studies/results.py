@@ -220,10 +220,14 @@ def main() -> None:
     given = parser.parse_args()
     studies: dict[str, StudyDocument] = {}
     comparisons: dict[tuple[str, str], ComparisonDocument] = {}
-    for folder in given.store or [load_config().store]:
+    stores = given.store or [load_config().store]
+    for folder in stores:
         tracker = read_store(load_config(store=folder))
         studies |= {found["trace"]: found for found in tracker.studies()}
         comparisons |= {(found["trace"], found["name"]): found for found in tracker.comparisons()}
+    if not studies and not comparisons:
+        raise ValueError("the store must hold a study or a comparison (run `sojourn lab evaluate` or `sojourn gain` "
+                         f"first), got none in {', '.join(map(str, stores))!r}")
     for written in write_results(given.file, list(studies.values()), list(comparisons.values())):
         print(f"written  {written}")
 

@@ -23,7 +23,7 @@ from sojourn.flows.compare.tables import log_sections
 from sojourn.flows.console import console, stage
 from sojourn.flows.placement.predictors import Learning, LiveRunTimes, PredictorSpec, learnt_bundle, parse_predictor
 from sojourn.flows.placement.workloads import known_by
-from sojourn.flows.reports.section import Section, section_page
+from sojourn.flows.reports.section import Section, pngs, section_page
 from sojourn.flows.retrain.features import Features, stored_features
 from sojourn.flows.retrain.ingest import ingested_trace
 from sojourn.flows.retrain.train import windows
@@ -42,6 +42,7 @@ from sojourn.simulator.queueing import (
     queue_jobs,
     replay_queue,
     requested,
+    says_processors,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[fl
 
 def _processors(trace: Trace) -> int | None:
     """The most processors in use at once, of a log that does not say how many there are; None if it does."""
-    if str(trace.meta.get("header", {}).get("MaxProcs", "")).split(" ")[0].isdecimal():
+    if says_processors(trace):
         return None
     is_run = trace.is_event() & trace.is_start_known()
     size = np.ceil(trace.requests["cpu_cores"].to_numpy(np.float64)[is_run])
@@ -168,8 +169,6 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
             figure.savefig(temporary, format="png", dpi=110)
         console.print(f"picture  {config.picture}", soft_wrap=True)
     if config.page is not None:
-        from sojourn.flows.reports.section import pngs
-
         with whole_file(config.page) as temporary:
             temporary.write_text(section_page(f"Waiting on {spec.name}", " ".join(answers), [section],
                                               pngs({"waits": figure})))

@@ -29,7 +29,7 @@ from sojourn.features.trace import Trace
 from sojourn.flows.placement.workloads import WorkloadSpec, positions_of
 from sojourn.models.bundle_writer import table_of, write_bundle
 from sojourn.models.curve_table import CurveTable, HazardTable
-from sojourn.models.lifetime import LIFETIME_MODELS, EventLog, FitSettings, fit_refresh
+from sojourn.models.lifetime import LIFETIME_MODELS, EventLog, FitSettings, LifetimeModel, fit_refresh
 from sojourn.models.served_curves import ServedCurves
 from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
@@ -275,11 +275,16 @@ def fitted_tables(predictor: PredictorSpec, known: Learning,
 _Made = tuple[FeatureRows, CurveTable, tuple[Anew, ...]]
 
 
+def _fitted(predictor: PredictorSpec, known: Learning, n_threads: int) -> tuple[LifetimeModel, FitSettings]:
+    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=known.rows.names,
+                           log=EventLog.of(known.rows, known.encoder.history))
+    split = known.split
+    return LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings), settings
+
+
 def _of_family(predictor: PredictorSpec, known: Learning, n_threads: int) -> _Made:
     rows, split = known.rows, known.split
-    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=rows.names,
-                           log=EventLog.of(rows, known.encoder.history))
-    model = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings)
+    model, settings = _fitted(predictor, known, n_threads)
     asked = _asked(rows, split)
     if not predictor.is_refreshed:
         return rows, model.curve_table(asked), ()
@@ -495,13 +500,10 @@ class _LiveLearner:
 def learnt_bundle(folder: Path, predictor: PredictorSpec, known: Learning, n_threads: int) -> Path:
     """A family's bundle, learnt as `fitted_tables` does, written to a folder. Its history has what had ended when the
     later part began; what still ran then is not in it, since a queue's replay begins empty."""
-    settings = FitSettings(backoff_keys(known.encoder), n_threads, known.seed, names=known.rows.names,
-                           log=EventLog.of(known.rows, known.encoder.history))
-    split = known.split
-    exported = LIFETIME_MODELS[predictor.kind]().fit(split.train, split.valid, split.past, settings).export()
+    exported = _fitted(predictor, known, n_threads)[0].export()
     if exported is None:
         raise ValueError(f"predictor must be a family that can be served, got {predictor.kind}")
     trace, history = known.trace, HistoryState(known.encoder.history)
-    has_ended = trace.is_event() & (trace.end_s() <= split.test_from_s)
+    has_ended = trace.is_event() & (trace.end_s() <= known.split.test_from_s)
     build_rows(trace.select(has_ended), known.encoder, history)
     return write_bundle(folder, predictor.kind, exported, known.encoder, history, {})

@@ -3,7 +3,7 @@
 May import: `predictions` and what it may import.
 """
 
-from sojourn.simulator.queueing.jobs import LastTwo, QueueJobs, last_two, queue_jobs, requested
+from sojourn.simulator.queueing.jobs import LastTwo, QueueJobs, last_two, queue_jobs, requested, says_processors
 from sojourn.simulator.queueing.measures import (
     bounded_slowdown,
     compare_queues,
@@ -26,5 +26,6 @@ from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at
 __all__ = [
     "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow",
     "QueueRules", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "last_two",
-    "measures_by_class", "queue_at", "queue_jobs", "queue_measures", "replay_queue", "requested", "start_times",
+    "measures_by_class", "queue_at", "queue_jobs", "queue_measures", "replay_queue", "requested", "says_processors",
+    "start_times",
 ]  # fmt: skip

@@ -18,10 +18,10 @@ FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
 (FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, RAN, PLANNED,
- BUSY, SINCE, WAITED, WORKED, IS_GUARDED, N_NUMBERS) = range(18)
+ PROCESSORS, SINCE, WAITED, WORKED, IS_GUARDED, N_NUMBERS) = range(18)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
 prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted.
-BUSY: processors, since SINCE. WAITED, WORKED: seconds in which jobs waited, and busy processor-seconds in them.
+PROCESSORS: of the machine. WAITED, WORKED: until SINCE, seconds in which jobs waited, and busy processor-seconds then.
 IS_GUARDED: whether there is a guard."""
 
 
@@ -166,7 +166,6 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
-    s.numbers[BUSY] += jobs.size[j]
     s.numbers[NEXT_END] = min(s.numbers[NEXT_END], begun_s + jobs.run_s[j])
 
 
@@ -186,7 +185,6 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
         if end <= now:
             s.numbers[FREE] += jobs.size[j]
-            s.numbers[BUSY] -= jobs.size[j]
             s.numbers[RAN] += jobs.run_s[j] * jobs.size[j]
             s.numbers[PLANNED] += jobs.planned_s[j] * jobs.size[j]
             if end < before:
@@ -372,7 +370,7 @@ def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
     for i in range(numbers[N_RUNNING]):
         work += (s.predicted_end_s[s.running[i]] - now) * jobs.size[s.running[i]]
     longer = numbers[RAN] / numbers[PLANNED] if numbers[PLANNED] > 0 else 1.0
-    n_working = numbers[WORKED] / numbers[WAITED] if numbers[WORKED] > 0 else float(numbers[FREE] + numbers[BUSY])
+    n_working = numbers[WORKED] / numbers[WAITED] if numbers[WORKED] > 0 else float(numbers[PROCESSORS])
     return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work * longer / n_working)))
 
 
@@ -411,7 +409,7 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
         numbers[DUE] = NEVER
         if numbers[N_WAITING] > 0:
             numbers[WAITED] += now - numbers[SINCE]
-            numbers[WORKED] += numbers[BUSY] * (now - numbers[SINCE])
+            numbers[WORKED] += (numbers[PROCESSORS] - numbers[FREE]) * (now - numbers[SINCE])
         numbers[SINCE] = now
         is_joined = at < n and jobs.submission_s[at] == now
         if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0 or is_joined:
@@ -456,14 +454,13 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     begun_s: (n,), rising, of the jobs that run, which come first; -1 = waits.
     """
     n, numbers = len(begun_s), s.numbers
-    n_processors = numbers[FREE]
+    n_processors, is_guarded = numbers[FREE], numbers[IS_GUARDED]
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
                      jobs.last, jobs.uptime_s, jobs.total_s)
-        is_guarded = numbers[IS_GUARDED]
         for k in range(N_NUMBERS):
             numbers[k] = 0
-        numbers[IS_GUARDED] = is_guarded
+        numbers[IS_GUARDED], numbers[PROCESSORS], numbers[SINCE] = is_guarded, n_processors, now
         numbers[FREE], numbers[NEXT_END], numbers[DUE] = n_processors, NEVER, now
         for j in range(n):
             s.turn[j], s.start_s[j], s.reserved_s[j], s.reservation_s[j] = j, -1, -1, -1

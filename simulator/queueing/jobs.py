@@ -128,7 +128,7 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     submit = trace.meta.get("submit_column", "submit_s" if "submit_s" in trace.requests else None)
     if submit is None:
         raise ValueError("trace must have a column of submissions (submit_s, or meta's submit_column), got none")
-    most = str(trace.meta.get("header", {}).get("MaxProcs", "")).split(" ")[0]
+    most = _max_procs(trace)
     if n_processors is None and not most.isdecimal():
         raise ValueError(f"n_processors must be given if the log has no MaxProcs, got {most!r} in its header")
     processors = int(most) if n_processors is None else n_processors
@@ -161,6 +161,15 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     return QueueJobs(submission_s[kept], np.minimum(run_s, limit_s), limit_s, np.maximum(np.ceil(size[kept]), 1),
                      processors, codes, requests["departure_s"].iloc[kept].to_numpy(np.int64),
                      pd.Index(ids.iloc[kept]), counts)
+
+
+def _max_procs(trace: Trace) -> str:
+    return str(trace.meta.get("header", {}).get("MaxProcs", "")).split(" ")[0]
+
+
+def says_processors(trace: Trace) -> bool:
+    """Whether the log says how many processors its machine has."""
+    return _max_procs(trace).isdecimal()
 
 
 def requested(jobs: QueueJobs) -> Held:

@@ -132,14 +132,15 @@ def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: in
     """The table of `compare_queues`, of schedules of the same jobs, each with the name of its source; one at a time."""
     found: list[dict[str, Any]] = []
     first: _Week | None = None
+    draws: np.ndarray = np.zeros((0, 0))
     for name, schedule in schedules:
         own = _Week.of(schedule, warmup_s)
-        first = first or own
-        n_weeks = len(first.n)
-        draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
-            if n_weeks > 1 and own is not first else np.zeros((0, n_weeks))
+        if first is None:
+            first, n_weeks = own, len(own.n)
+            draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
+                if n_weeks > 1 else np.zeros((0, n_weeks))
         found.append({**asdict(schedule.rules), "source": name, **queue_measures(schedule, warmup_s),
-                      **_against(own.sums, first.sums, first.n, draws),
+                      **_against(own.sums, first.sums, first.n, draws if own is not first else draws[:0]),
                       "later_owners_pct": 100.0 * float((own.owners_s > first.owners_s + LATER_S).mean())
                       if len(own.owners_s) else float("nan")})
     return pd.DataFrame(found)

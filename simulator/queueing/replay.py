@@ -213,7 +213,7 @@ def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
     n_most = min(n, n_processors)
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
-    numbers[kernels.IS_GUARDED] = rules.guard_s is not None
+    numbers[[kernels.IS_GUARDED, kernels.PROCESSORS]] = rules.guard_s is not None, n_processors
     has_profile = rules.backfilling not in ("none", "easy")
     t, profile = np.full((9, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, running, keys = np.empty((2, n), np.int64), np.empty((2, n_most), np.int64), np.empty((2, n))

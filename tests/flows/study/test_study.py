@@ -168,6 +168,15 @@ def test_an_index_that_is_no_markdown_file_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_store_without_studies_is_named(new_store: Callable[[Path], Path], tmp_path: Path,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "results.md"
+    monkeypatch.setattr("sys.argv", ["results", str(page), "--store", str(new_store(tmp_path / "store"))])
+    with pytest.raises(ValueError, match=r"the store must hold a study or a comparison \(run `sojourn lab evaluate`"):
+        main()
+    assert not page.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server")
 def test_a_study_leaves_out_what_the_trace_cannot_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
