@@ -27,7 +27,8 @@ import importlib, sys, types
 {prepare}
 from sojourn.models._kernels import hazards_of
 scores = np.array([[-1.0, 0.5]])
-compiled = hazards_of(scores, np.array([0.0, 0.25]))
+compiled = np.empty_like(scores)
+hazards_of(scores, np.array([0.0, 0.25]), compiled)
 plain = [[formulas.interval_hazard(-1.0, 0.0), formulas.interval_hazard(0.5, 0.25)]]
 assert compiled.tolist() == plain, (compiled.tolist(), plain)
 print(compiled[0, 0], sum(hazards_of.stats.cache_hits.values()))
