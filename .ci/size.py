@@ -2,7 +2,8 @@
 
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
 product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
-families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines.
+families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
+and limits, and a week's schedule as a picture, by 290 lines.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 361)
-    yield Figure("product lines", n_lines(product), 80_350)
+    yield Figure("product lines", n_lines(product), 80_640)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 20_060 if part == "flows" else None)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sojourn.simulator.predictions import Curves
 from sojourn.simulator.queueing import QueueJobs, QueueRules, Schedule
 
@@ -27,6 +29,8 @@ class Job:
     reserved_s: int | None = None
     promised_s: int | None = None
     guard_s: float = math.inf
+    priority: int = 0
+    queue: int = 0
 
 
 class NaiveQueue:
@@ -36,7 +40,9 @@ class NaiveQueue:
         self.rules, self.curves, self.n_processors, self.n_started = rules, curves, jobs.n_processors, 0
         columns = (jobs.submission_s.tolist(), jobs.run_s.tolist(), jobs.limit_s.tolist(), jobs.size.tolist())
         self.jobs = [Job(row, *numbers) for row, numbers in enumerate(zip(*columns, strict=True))]
+        self.queue_processors = jobs.queue_processors or (jobs.n_processors,)
         for job in self.jobs:
+            job.priority, job.queue = int(np.asarray(jobs.priority)[job.row]), int(np.asarray(jobs.queue)[job.row])
             job.planned_s = min(max(curves.total_at(job.row, 0), 1), job.limit_s)
             job.fit_s = min(max(fit_s[job.row], 1), job.limit_s)
         self.waiting: list[Job] = []
@@ -90,6 +96,12 @@ class NaiveQueue:
     def free(self) -> int:
         return self.n_processors - sum(job.size for job in self.running)
 
+    def is_held(self, job: Job) -> bool:
+        """Whether its queue may not use so many processors more."""
+        used = sum(other.size for other in self.running if other.queue == job.queue)
+        most = self.queue_processors[job.queue]
+        return most < self.n_processors and job.size > most - used
+
     def start(self, job: Job, now: int) -> None:
         self.waiting.remove(job)
         job.start_s, job.turn, job.reserved_s = now, self.n_started, None
@@ -98,10 +110,10 @@ class NaiveQueue:
         self.running.append(job)
 
     def ordered(self, order: str, now: int) -> list[Job]:
-        def key(job: Job) -> tuple[bool, float, int]:
+        def key(job: Job) -> tuple[float, float, int]:
             wait, p, n = now - job.submission_s, float(job.planned_s), float(job.size)
             if wait > job.guard_s:
-                return (False, 0.0, job.row)
+                return (-math.inf, 0.0, job.row)
             after = max(job.submission_s - self.jobs[0].submission_s, 1)
             score = {
                 "fcfs": 0.0, "sjf": p, "saf": p * n,
@@ -109,7 +121,7 @@ class NaiveQueue:
                 "unicef": -(wait / (math.log2(max(n, 2.0)) * p)),
                 "f1": math.log10(p) * n + 870.0 * math.log10(after),
             }[order]
-            return (True, score, job.row)
+            return (-job.priority, score, job.row)
 
         return sorted(self.waiting, key=key)
 
@@ -124,8 +136,10 @@ class NaiveQueue:
 
     def serve_easy(self, now: int, *, is_backfilling: bool) -> None:
         primary, second = (self.ordered(order, now) for order in (self.rules.order, self.rules.backfill_order))
-        while primary and primary[0].size <= self.free():
-            self.start(primary.pop(0), now)
+        while primary and (self.is_held(primary[0]) or primary[0].size <= self.free()):
+            job = primary.pop(0)
+            if not self.is_held(job):
+                self.start(job, now)
         if not primary or not is_backfilling:
             return
         head, free, reservation = primary[0], self.free(), 0
@@ -141,7 +155,7 @@ class NaiveQueue:
         extra = free - head.size
         head.promised_s = reservation if head.promised_s is None else head.promised_s
         for job in second:
-            if job is head or job.start_s >= 0 or job.size > self.free():
+            if job is head or job.start_s >= 0 or job.size > self.free() or self.is_held(job):
                 continue
             if now + (job.limit_s if is_late else job.fit_s) <= reservation:
                 self.start(job, now)
@@ -189,6 +203,8 @@ class NaiveQueue:
         for job in primary:
             if len(reserved) == depth:
                 break
+            if self.is_held(job):
+                continue
             at = self.earliest(job, now, plans)
             if at == now:
                 self.start(job, now)
@@ -197,7 +213,7 @@ class NaiveQueue:
             plans.append((at, at + job.planned_s, job.size))
             job.promised_s = at if job.promised_s is None else job.promised_s
         for job in second:
-            if job.start_s < 0 and job not in reserved and job.size <= self.free() \
+            if job.start_s < 0 and job not in reserved and job.size <= self.free() and not self.is_held(job) \
                     and self.is_room(job.size, now, now + job.fit_s, plans):
                 self.start(job, now)
 

@@ -25,6 +25,7 @@ EXAMPLES: Mapping[str, Any] = {
     "rectifiers": ["pdre:5"],
     "test": "jobs-later.swf.gz", "test_reader": "swf", "test_offset_s": 2_419_200,
     "price_per_host_hour": 1.2, "page": "gain.html", "picture": "gain.png", "n_workers": 2, "processors": 1_152,
+    "queues": ["high:2", "debug:3:64"],
 }  # fmt: skip
 """Values for settings that have none."""
 

@@ -21,7 +21,7 @@ from sojourn.flows.settings.store import StoreSettings, load_settings
 @takes(CompareConfig, "trace", "reader", "policies", "predictors", "loads", "host_cpu_cores", "host_mem_gib",
        "price_per_host_hour", "page", "picture", "store", "config",
        rare=("preset", "recipe", "rectifiers", "starts", "seeds", "n_seeds", "n_requests", "horizon_s", "column_map",
-             "map_file", "timezone", "processors", "n_workers", "dask"))
+             "map_file", "timezone", "processors", "queues", "n_workers", "dask"))
 def gain(
     flags: Flags,
     is_json: Json = False,

@@ -39,7 +39,9 @@ from sojourn.simulator.queueing import (
     Schedule,
     compare_schedules,
     measures_by_class,
+    parse_queue,
     queue_jobs,
+    queue_names,
     replay_queue,
     requested,
     says_processors,
@@ -80,15 +82,17 @@ class Part:
 
 
 def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[float, float], folder: Path, *,
-               n_processors: int | None = None, features: Features | None = None, seed: int = 0) -> Part:
+               n_processors: int | None = None, queues: Sequence[str] = (), features: Features | None = None,
+               seed: int = 0) -> Part:
     """The later part of a trace that has submissions. shares: of its requests, the later part, and of the earlier part
     what chooses a model's size. folder: for the models. n_processors: default: the log's MaxProcs, else the most that
-    ran at once. features: of the trace, if they were made."""
+    ran at once. queues: as in the settings, those that the trace has. features: of the trace, if they were made."""
     encoder = default_encoder(trace) if features is None else features.encoder
     rows = build_rows(trace, encoder) if features is None else features.rows
     split = windows(rows, *shares)
     known = Learning(trace, "", encoder, rows, split, seed)
-    everything = queue_jobs(trace, n_processors=n_processors or _processors(trace))
+    everything = queue_jobs(trace, n_processors=n_processors or _processors(trace),
+                            queues=dict(parse_queue(text) for text in queues))
     is_later = everything.submission_s >= split.test_from_s
     jobs = everything.take(is_later)
     if len(jobs) == 0:
@@ -141,9 +145,11 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         with stage("learn"):
             later = queue_part(features.trace, families, shares, Path(folder) / "later", features=features,
-                               n_processors=config.processors)
+                               n_processors=config.processors, queues=config.queues)
             known = known_by(features.trace, int(later.jobs.submission_s[0]))
-            past = queue_part(known, families, shares, Path(folder) / "past", n_processors=later.jobs.n_processors)
+            named = set() if not config.queues else set(queue_names(known.requests).unique())
+            past = queue_part(known, families, shares, Path(folder) / "past", n_processors=later.jobs.n_processors,
+                              queues=[text for text in config.queues if parse_queue(text)[0] in named])
         with stage("choose on the past") as report:
             rules, name, tried = choose(past, report)
         pairs = dict.fromkeys([(BASELINE, LIMITS), (SHORTEST, LIMITS), *((rules, each) for each in later.sources)])

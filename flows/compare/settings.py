@@ -106,6 +106,9 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
     """Price of one host for an hour, in any currency: gains are also said in money."""
     processors: int | None = Field(None, ge=1, le=2**31)
     """With preset queue: processors of the machine. Default: as the log says, else the most that ran at once."""
+    queues: tuple[str, ...] = ()
+    """With preset queue: NAME:PRIORITY or NAME:PRIORITY:PROCESSORS of a queue or partition. Larger priorities
+    are served first, other queues have 0. PROCESSORS: the most that its jobs may use at once."""
     page: Path | None = None
     """HTML page to write, with its tables as CSV beside it."""
     picture: Path | None = None
@@ -119,8 +122,9 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
         if unread:
             raise ValueError(f"{unread[0]} must not be given with preset {QUEUE}, which has no hosts, got "
                              f"{given[unread[0]]!r}")
-        if given.get("processors") is not None and not is_queue:
-            raise ValueError(f"processors must be given with preset {QUEUE} only, got {given['processors']!r}")
+        for name in ("processors", "queues"):
+            if given.get(name) and not is_queue:
+                raise ValueError(f"{name} must be given with preset {QUEUE} only, got {given[name]!r}")
         given = cls._counted(given)
         if given.get("preset") is None:
             return given
@@ -138,6 +142,16 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
         if n_seeds.isdecimal() and 1 <= int(n_seeds) <= _MOST_SEEDS:  # else the field's own rule says what it may be
             given = {**given, "seeds": tuple(range(int(n_seeds)))}
         return given
+
+    @field_validator("queues")
+    @classmethod
+    def _parsed_queues(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from sojourn.simulator.queueing import parse_queue
+
+        names = [parse_queue(text)[0] for text in value]
+        if len(set(names)) < len(names):
+            raise ValueError(f"queues must have different names, got {', '.join(names)}")
+        return value
 
     @field_validator("policies")
     @classmethod

@@ -3,7 +3,17 @@
 May import: `predictions` and what it may import.
 """
 
-from sojourn.simulator.queueing.jobs import LastTwo, QueueJobs, last_two, queue_jobs, requested, says_processors
+from sojourn.simulator.queueing.jobs import (
+    LastTwo,
+    QueueJobs,
+    QueueSetting,
+    last_two,
+    parse_queue,
+    queue_jobs,
+    queue_names,
+    requested,
+    says_processors,
+)
 from sojourn.simulator.queueing.measures import (
     bounded_slowdown,
     compare_queues,
@@ -24,8 +34,8 @@ from sojourn.simulator.queueing.replay import (
 from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at, start_times
 
 __all__ = [
-    "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow",
-    "QueueRules", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "last_two",
-    "measures_by_class", "queue_at", "queue_jobs", "queue_measures", "replay_queue", "requested", "says_processors",
-    "start_times",
+    "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow", "QueueRules",
+    "QueueSetting", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "last_two",
+    "measures_by_class", "parse_queue", "queue_at", "queue_jobs", "queue_measures", "queue_names", "replay_queue",
+    "requested", "says_processors", "start_times",
 ]  # fmt: skip

@@ -27,7 +27,8 @@ IS_GUARDED: whether there is a guard."""
 
 class Jobs(NamedTuple):
     """int64 (n,), in order of submission. planned_s: predicted run time at uptime 0, in 1..limit. fit_s: run time by
-    which a job is backfilled. first, last: its breakpoints in uptime_s and total_s."""
+    which a job is backfilled. first, last: its breakpoints in uptime_s and total_s. rank: of its priority, 0 or more,
+    smaller first. queue: its place in queue_processors, (n_queues,): the most that a queue's jobs may use at once."""
 
     submission_s: np.ndarray
     run_s: np.ndarray
@@ -39,13 +40,16 @@ class Jobs(NamedTuple):
     last: np.ndarray
     uptime_s: np.ndarray
     total_s: np.ndarray
+    rank: np.ndarray
+    queue: np.ndarray
+    queue_processors: np.ndarray
 
 
 class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
     jobs in order of start. guard_s: a job that has waited longer comes first. by_limit: with a guard, the running ones
-    in order of (limit_end_s, start)."""
+    in order of (limit_end_s, start). rank: of a waiting job, -1 = past its guard. queue_free: (n_queues,)."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -65,6 +69,8 @@ class State(NamedTuple):
     second_key: np.ndarray
     time_s: np.ndarray
     room: np.ndarray
+    rank: np.ndarray
+    queue_free: np.ndarray
     numbers: np.ndarray
 
 
@@ -82,10 +88,12 @@ class Rules(NamedTuple):
 
 @inner
 def key_of(jobs: Jobs, s: State, order: int, j: int, now: np.int64) -> float:
-    """Smaller = earlier."""
+    """Smaller = earlier, among jobs of one rank, which is set here."""
     wait, planned, size = now - jobs.submission_s[j], float(jobs.planned_s[j]), float(jobs.size[j])
+    s.rank[j] = jobs.rank[j]
     if wait > s.guard_s[j]:
-        return -math.inf
+        s.rank[j] = -1
+        return 0.0
     if order == SJF:
         return planned
     if order == SAF:
@@ -113,13 +121,27 @@ def sift(listed: np.ndarray, key: np.ndarray, turn: np.ndarray, at: int) -> None
     listed[at] = j
 
 
+@inlined
+def sift_waiting(s: State, listed: np.ndarray, key: np.ndarray, at: int) -> None:
+    """The waiting job at a place goes before those with a larger (rank, key, turn)."""
+    j = listed[at]
+    while at > 0:
+        before = listed[at - 1]
+        if s.rank[before] < s.rank[j] or (s.rank[before] == s.rank[j] and (
+                key[before] < key[j] or (key[before] == key[j] and s.turn[before] < s.turn[j]))):
+            break
+        listed[at] = before
+        at -= 1
+    listed[at] = j
+
+
 @inner
 def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: int, now: np.int64) -> None:
     """Keys of now; the list is nearly in order."""
     for i in range(s.numbers[N_WAITING]):
         key[listed[i]] = key_of(jobs, s, order, listed[i], now)
     for i in range(1, s.numbers[N_WAITING]):
-        sift(listed, key, s.turn, i)
+        sift_waiting(s, listed, key, i)
 
 
 @inner
@@ -166,6 +188,7 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
+    s.queue_free[jobs.queue[j]] -= jobs.size[j]
     s.numbers[NEXT_END] = min(s.numbers[NEXT_END], begun_s + jobs.run_s[j])
 
 
@@ -185,6 +208,7 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
         if end <= now:
             s.numbers[FREE] += jobs.size[j]
+            s.queue_free[jobs.queue[j]] += jobs.size[j]
             s.numbers[RAN] += jobs.run_s[j] * jobs.size[j]
             s.numbers[PLANNED] += jobs.planned_s[j] * jobs.size[j]
             if end < before:
@@ -209,10 +233,14 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
 @inner
 def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
     """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. If it
-    has waited longer than its guard, all run times are the limits."""
+    has waited longer than its guard, all run times are the limits. Jobs of a queue that is full are passed over."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
-    while at < n and jobs.size[s.primary[at]] <= numbers[FREE]:
-        start(jobs, s, s.primary[at], now, now)
+    while at < n:
+        j = s.primary[at]
+        if jobs.size[j] <= s.queue_free[jobs.queue[j]]:
+            if jobs.size[j] > numbers[FREE]:
+                break
+            start(jobs, s, j, now, now)
         at += 1
     if at == n or not is_backfilling:
         return
@@ -234,7 +262,7 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
             break
         j = listed[i]
         size = jobs.size[j]
-        if size > numbers[FREE] or s.start_s[j] >= 0 or j == head:
+        if size > min(numbers[FREE], s.queue_free[jobs.queue[j]]) or s.start_s[j] >= 0 or j == head:
             continue
         is_early = now + fit_s[j] <= reservation
         if is_early or size <= extra:
@@ -336,6 +364,8 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
     while at < n and n_reserved < depth:
         j = s.primary[at]
         at += 1
+        if jobs.size[j] > s.queue_free[jobs.queue[j]]:
+            continue
         time = earliest(s, jobs.size[j], jobs.planned_s[j])
         reserve(s, time, time + jobs.planned_s[j], jobs.size[j])
         if time == now:
@@ -350,7 +380,8 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
             break
         j = listed[i]
         size = jobs.size[j]
-        if size > numbers[FREE] or s.start_s[j] >= 0 or s.reserved_s[j] == numbers[N_PASSES]:
+        if (size > min(numbers[FREE], s.queue_free[jobs.queue[j]]) or s.start_s[j] >= 0
+                or s.reserved_s[j] == numbers[N_PASSES]):
             continue
         if earliest(s, size, jobs.fit_s[j]) == now:
             reserve(s, now, now + jobs.planned_s[j], size)
@@ -379,10 +410,10 @@ def submit(jobs: Jobs, s: State, rules: Rules, j: int, now: np.int64) -> None:
     last = s.numbers[N_WAITING]
     s.guard_s[j] = guard_of(jobs, s, rules, now)
     s.primary[last], s.primary_key[j] = j, key_of(jobs, s, rules.order, j, now)
-    sift(s.primary, s.primary_key, s.turn, last)
+    sift_waiting(s, s.primary, s.primary_key, last)
     if has_second(rules):
         s.second[last], s.second_key[j] = j, key_of(jobs, s, rules.second_order, j, now)
-        sift(s.second, s.second_key, s.turn, last)
+        sift_waiting(s, s.second, s.second_key, last)
     s.numbers[N_WAITING] = last + 1
 
 
@@ -457,7 +488,9 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     n_processors, is_guarded = numbers[FREE], numbers[IS_GUARDED]
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
-                     jobs.last, jobs.uptime_s, jobs.total_s)
+                     jobs.last, jobs.uptime_s, jobs.total_s, jobs.rank, jobs.queue, jobs.queue_processors)
+        for k in range(len(jobs.queue_processors)):
+            s.queue_free[k] = jobs.queue_processors[k]
         for k in range(N_NUMBERS):
             numbers[k] = 0
         numbers[IS_GUARDED], numbers[PROCESSORS], numbers[SINCE] = is_guarded, n_processors, now

@@ -3,8 +3,10 @@ a queue has: requested ones, and the owner's last two."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,9 +19,8 @@ MAX_TIME_S = 2**40
 """Times stay below this, so that their sums, and products with a number of processors, are exact in 64 bits."""
 GRACE_S = 60
 """A run that is this much longer than its limit raises the limit: logs are that inexact. A longer one is cut."""
-CORRECTIONS_S = np.array([60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000])
+CORRECTIONS_S = (60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000)
 """What is added to the uptime of a job each time that it outlives its prediction (Tsafrir et al. 2007, section 3.2)."""
-_CORRECTIONS = tuple(CORRECTIONS_S.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class QueueJobs:
     submission_s: seconds on one clock, never falling. run_s: how long a job runs, at least 1, known at its end.
     limit_s: requested time, at least run_s: a job that would run longer is cut before. size: processors, at least 1.
     owner: numbers from 0; -1 = none. recorded_end_s: when each job ended in the log, at least run_s after its
-    submission; default: as if none had waited. request_ids: unique, for sources and errors; default: the indices.
+    submission; default: as if none had waited. priority: larger is served first, 0 or more; default: 0. queue: numbers
+    from 0, places in queue_processors: the most that the jobs of each queue may use at once; default: one queue, the
+    whole machine. request_ids: unique, for sources and errors; default: the indices.
     n_processors: of the machine; no job is wider. counts: how many jobs were left out or changed, by rule.
 
     Refused with ValueError, which names the first bad job and the rule: all else.
@@ -46,6 +49,9 @@ class QueueJobs:
     n_processors: int
     owner: np.ndarray | None = None
     recorded_end_s: np.ndarray | None = None
+    priority: np.ndarray | None = None
+    queue: np.ndarray | None = None
+    queue_processors: tuple[int, ...] = ()
     request_ids: pd.Index = field(default_factory=lambda: pd.Index([]))
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -57,9 +63,10 @@ class QueueJobs:
             raise ValueError(f"request_ids must be {n} unique ones, got {len(ids)}, {ids.nunique()} of them different")
         object.__setattr__(self, "request_ids", ids)
         for name, least in (("submission_s", 0), ("run_s", 1), ("limit_s", 1), ("size", 1), ("owner", -1),
-                            ("recorded_end_s", 0)):
+                            ("recorded_end_s", 0), ("priority", 0), ("queue", 0)):
             if getattr(self, name) is None:
-                unknown = np.full(n, -1) if name == "owner" else self.submission_s + self.run_s
+                unknown = (self.submission_s + self.run_s if name == "recorded_end_s"
+                           else np.full(n, -1 if name == "owner" else 0))
                 object.__setattr__(self, name, unknown)
             object.__setattr__(self, name, self._whole(name, least, n))
         is_early = self.recorded_end_s < self.submission_s + self.run_s
@@ -68,15 +75,20 @@ class QueueJobs:
         self._refuse(is_early, "submission_s", "at least that of the job before")
         self._refuse(self.limit_s < self.run_s, "limit_s", "at least run_s")
         self._refuse(self.size > self.n_processors, "size", f"at most the machine's {self.n_processors} processors")
+        for most in self.queue_processors:
+            check_setting(most, 1, "queue_processors", 2**31)
+        queue, of_queues = np.asarray(self.queue), np.array(self.queue_processors or (self.n_processors,))
+        self._refuse(queue >= len(of_queues), "queue", "a place in queue_processors")
+        self._refuse(self.size > of_queues[queue], "size", "at most the processors of its queue")
 
     def __len__(self) -> int:
         return len(self.submission_s)
 
     def take(self, rows: np.ndarray) -> QueueJobs:
         """The jobs of a mask, or of rising indices."""
-        owner, ended_s = np.asarray(self.owner)[rows], np.asarray(self.recorded_end_s)[rows]
-        return QueueJobs(self.submission_s[rows], self.run_s[rows], self.limit_s[rows], self.size[rows],
-                         self.n_processors, owner, ended_s, self.request_ids[rows], self.counts)
+        return replace(self, request_ids=self.request_ids[rows], **{
+            name: np.asarray(getattr(self, name))[rows] for name in (
+                "submission_s", "run_s", "limit_s", "size", "owner", "recorded_end_s", "priority", "queue")})
 
     @property
     def total_s(self) -> np.ndarray:
@@ -104,18 +116,40 @@ class QueueJobs:
             raise ValueError(f"{name} must be {rule}, got {value!r} (job {self.request_ids[row]})")
 
 
-def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | None = None,
-               limits: str = "kept") -> QueueJobs:
+class QueueSetting(NamedTuple):
+    """Of a named queue or partition. priority: larger is served first, 0 or more. processors: the most that its jobs
+    may use at once; None = the machine's."""
+
+    priority: int = 0
+    processors: int | None = None
+
+
+def parse_queue(text: str) -> tuple[str, QueueSetting]:
+    """A queue's name and setting, from NAME:PRIORITY or NAME:PRIORITY:PROCESSORS.
+
+    >>> parse_queue("debug:2:64")
+    ('debug', QueueSetting(priority=2, processors=64))
+    """
+    found = re.fullmatch(r"([^:]+):([0-9]{1,9})(?::([1-9][0-9]{0,8}))?", text)
+    if found is None:
+        raise ValueError(f"queue must be NAME:PRIORITY or NAME:PRIORITY:PROCESSORS, got {text!r}")
+    return found[1], QueueSetting(int(found[2]), None if found[3] is None else int(found[3]))
+
+
+def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | None = None, limits: str = "kept",
+               queues: Mapping[str, QueueSetting] | None = None) -> QueueJobs:
     """The jobs of a trace that has submissions (`submit_s`, or `meta["submit_column"]`), such as an SWF log's.
 
     A job's size is `cpu_cores` (of SWF logs as allocated, else requested), its limit `requested_s`.
-    Left out, and counted: jobs that ran for 0 s, whose end or start is not known, that are wider than the machine.
+    Left out, and counted: jobs that ran for 0 s, whose end or start is not known, that are wider than the machine or
+    than their queue may be.
     Changed, and counted: without a limit a job has the log's largest (without any: its largest run time); a run of
     up to GRACE_S more than its limit raises the limit; a longer one is cut at it.
 
     n_processors: of the machine; default: the log's MaxProcs. owner: column of owners; default: `user`, else the
     finest owner of the trace; without any no job has one. limits: "raised" cuts no job: a limit that is missing or
-    below the run time is the run time.
+    below the run time is the run time. queues: settings by the values of the column `queue`, or without
+    one of `partition`; jobs of other queues have priority 0 and no limit of processors.
 
     >>> table = pd.DataFrame({"request_id": [7, 8], "submit_s": [0, 2], "arrival_s": [3, 9], "departure_s": [63, 49],
     ...                       "cpu_cores": [4.0, 2.0], "mem_gib": [0.0, 0.0], "requested_s": [90.0, 30.0]})
@@ -141,7 +175,10 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
                          ("wider than the machine", size > processors)):
         counts[rule] = int((is_out & ~is_left).sum())
         is_left |= is_out
-    kept = np.flatnonzero(~is_left)
+    queue, priority, queue_processors = _queues_of(requests, queues or {}, processors)
+    is_wide = ~is_left & (size > np.array(queue_processors or [processors])[queue])
+    counts["wider than its queue"] = int(is_wide.sum())
+    kept = np.flatnonzero(~is_left & ~is_wide)
     submission_s = requests[submit].to_numpy(np.int64)
     ids = requests["request_id"]
     kept = kept[np.lexsort((ids.to_numpy()[kept], submission_s[kept]))]
@@ -159,8 +196,33 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     column = owner or ("user" if "user" in requests else next(reversed(trace.roles.owners), None))
     codes = None if column is None else pd.factorize(requests[column].iloc[kept])[0]
     return QueueJobs(submission_s[kept], np.minimum(run_s, limit_s), limit_s, np.maximum(np.ceil(size[kept]), 1),
-                     processors, codes, requests["departure_s"].iloc[kept].to_numpy(np.int64),
-                     pd.Index(ids.iloc[kept]), counts)
+                     processors, codes, requests["departure_s"].iloc[kept].to_numpy(np.int64), priority[kept],
+                     queue[kept], queue_processors, pd.Index(ids.iloc[kept]), counts)
+
+
+def queue_names(requests: pd.DataFrame) -> pd.Series:
+    """Of each request, the value of the column `queue`, or without one of `partition`, as text."""
+    column = "queue" if "queue" in requests else "partition"
+    if column not in requests:
+        raise ValueError(f"queues must be given for a trace with a column queue or partition, got {list(requests)}")
+    return requests[column].astype(str)
+
+
+def _queues_of(requests: pd.DataFrame, settings: Mapping[str, QueueSetting],
+               n_processors: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """The queue and the priority of each request, int64 (n,), and the processors of each queue; () = no limits."""
+    if not settings:
+        return (*np.zeros((2, len(requests)), np.int64), ())
+    names = queue_names(requests)
+    unknown = sorted(set(settings) - set(names))
+    if unknown:
+        raise ValueError(f"queues must be of the trace ({', '.join(sorted(set(names))[:9])}), got {unknown[0]!r}")
+    place = names.map({name: 1 + k for k, name in enumerate(settings)}).fillna(0).to_numpy(np.int64)
+    all_settings = [QueueSetting(), *settings.values()]
+    most = tuple(n_processors if each.processors is None else min(each.processors, n_processors)
+                 for each in all_settings)
+    priority = np.array([each.priority for each in all_settings])[place]
+    return (place, priority, most) if min(most) < n_processors else (np.zeros_like(place), priority, ())
 
 
 def _max_procs(trace: Trace) -> str:
@@ -195,8 +257,20 @@ def last_two(jobs: QueueJobs) -> Held:
     >>> [curves.total_at(2, uptime_s) for uptime_s in (0, 20, 80, 380)]
     [20, 80, 380, 500]
     """
-    predicted_s = np.clip(_means_of_last_two(jobs), 1, jobs.limit_s)
-    return Held(jobs.request_ids, _corrected(predicted_s, jobs.limit_s))
+    learner, ended_s, at = LastTwoLearner(jobs), np.asarray(jobs.recorded_end_s), 0
+    order = np.lexsort((np.arange(len(jobs)), ended_s))
+    ends, rows, offsets = [*ended_s[order].tolist(), MAX_TIME_S], order.tolist(), [0]
+    uptimes: list[int] = []
+    totals: list[int] = []
+    for row, now_s in enumerate(jobs.submission_s.tolist()):
+        while ends[at] <= now_s:
+            learner.ended(rows[at], ends[at])
+            at += 1
+        own_uptimes, own_totals = learner.submitted(row, now_s)
+        uptimes += own_uptimes
+        totals += own_totals
+        offsets.append(len(uptimes))
+    return Held(jobs.request_ids, Curves(np.array(offsets), np.array(uptimes, np.int64), np.array(totals, np.int64)))
 
 
 class LastTwo:
@@ -242,8 +316,8 @@ class LastTwoLearner:
     def submitted(self, row: int, now_s: int) -> tuple[list[int], list[int]]:
         limit_s, latest = self._limits[row], self._latest.get(self._owners[row])
         mean_s = limit_s if latest is None or self._owners[row] < 0 else sum(latest) // 2
-        uptimes, totals = [0], [min(max(mean_s, 1), limit_s)]  # as `_corrected`
-        for step_s in (*_CORRECTIONS, limit_s):
+        uptimes, totals = [0], [min(max(mean_s, 1), limit_s)]
+        for step_s in (*CORRECTIONS_S, limit_s):
             if totals[-1] < limit_s:
                 uptimes.append(totals[-1])
                 totals.append(min(totals[-1] + step_s, limit_s))
@@ -254,32 +328,3 @@ class LastTwoLearner:
 
     def ended(self, row: int, now_s: int) -> None:
         self.learn(self._owners[row], self._runs[row])
-
-
-def _means_of_last_two(jobs: QueueJobs) -> np.ndarray:
-    """int64 (n,): the limit for jobs without an owner, or whose owner has no ended job."""
-    predicted, owner, ended_s = jobs.limit_s.copy(), np.asarray(jobs.owner), np.asarray(jobs.recorded_end_s)
-    order = np.lexsort((np.arange(len(jobs)), ended_s))
-    latest: dict[int, tuple[int, int]] = {}
-    at, owners, runs, ends = 0, owner.tolist(), jobs.run_s.tolist(), ended_s.tolist()
-    for row, now in enumerate(jobs.submission_s.tolist()):
-        while at < len(order) and ends[order[at]] <= now:
-            ended = int(order[at])
-            latest[owners[ended]] = (runs[ended], latest.get(owners[ended], (runs[ended], 0))[0])
-            at += 1
-        if owners[row] >= 0 and owners[row] in latest:
-            predicted[row] = sum(latest[owners[row]]) // 2
-    return predicted
-
-
-def _corrected(predicted_s: np.ndarray, limit_s: np.ndarray) -> Curves:
-    """Curves that rise by each of CORRECTIONS_S in turn when they are outlived, up to the limit."""
-    uptimes, totals = [np.zeros_like(predicted_s)], [predicted_s]
-    for step_s in CORRECTIONS_S.tolist():
-        uptimes.append(totals[-1])
-        totals.append(np.minimum(totals[-1] + step_s, limit_s))
-    uptimes.append(totals[-1])
-    totals.append(limit_s)
-    uptime, total = np.stack(uptimes, axis=1), np.stack(totals, axis=1)
-    is_kept = np.concatenate([np.ones((len(predicted_s), 1), bool), np.diff(total, axis=1) > 0], axis=1)
-    return Curves(np.append(0, np.cumsum(is_kept.sum(axis=1))), uptime[is_kept], total[is_kept])

@@ -139,7 +139,10 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
     >>> replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist()
     [0, 10, 2]
     """
-    state = blank_state(len(jobs), jobs.n_processors, rules)
+    if jobs.queue_processors and rules.backfilling == "conservative":
+        raise ValueError("backfilling must not be conservative if queues have limits of processors, got "
+                         f"{jobs.queue_processors}")
+    state = blank_state(jobs, rules)
     if isinstance(source, LearningSource):
         _replay_learning(jobs, compiled_rules(rules), state, source.begin(jobs))
     else:
@@ -156,9 +159,8 @@ def _replay_learning(jobs: QueueJobs, rules: kernels.Rules, state: kernels.State
     stops = [*firsts[1:].tolist(), n] if n else []
     ends: list[tuple[int, int]] = []
     at = n_heard = n_points = 0
+    ready = _joined(jobs, planned_s, planned_s, first, last, uptime_s, total_s)
     for now, begin, end in zip(times_s.tolist(), firsts.tolist(), stops, strict=True):
-        ready = kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, planned_s, first, last,
-                             uptime_s, total_s)
         at = kernels.replay_queue(ready, state, rules, at, now)
         for row in state.started[n_heard:int(state.numbers[kernels.N_STARTED])].tolist():
             start_s = int(state.start_s[row])
@@ -173,11 +175,10 @@ def _replay_learning(jobs: QueueJobs, rules: kernels.Rules, state: kernels.State
             end_point = n_points + len(uptimes)
             while end_point > len(uptime_s):
                 uptime_s, total_s = (np.concatenate([part, np.zeros_like(part)]) for part in (uptime_s, total_s))
+                ready = ready._replace(uptime_s=uptime_s, total_s=total_s)
             uptime_s[n_points:end_point], total_s[n_points:end_point] = uptimes, totals
             first[row], last[row], planned_s[row] = n_points, end_point - 1, min(max(totals[0], 1), jobs.limit_s[row])
             n_points = end_point
-    ready = kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, planned_s, first, last,
-                         uptime_s, total_s)
     kernels.replay_queue(ready, state, rules, at, kernels.NEVER)
 
 
@@ -208,17 +209,19 @@ def compiled_rules(rules: QueueRules) -> kernels.Rules:
                          kernels.NEVER if rules.guard_s is None else int(rules.guard_s), float(rules.guard_share))
 
 
-def blank_state(n: int, n_processors: int, rules: QueueRules) -> kernels.State:
-    """The state of an empty machine before n jobs."""
+def blank_state(jobs: QueueJobs, rules: QueueRules) -> kernels.State:
+    """The state of an empty machine before the jobs."""
+    n, n_processors = len(jobs), jobs.n_processors
     n_most = min(n, n_processors)
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
     numbers[[kernels.IS_GUARDED, kernels.PROCESSORS]] = rules.guard_s is not None, n_processors
     has_profile = rules.backfilling not in ("none", "easy")
-    t, profile = np.full((9, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
+    t, profile = np.full((10, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, running, keys = np.empty((2, n), np.int64), np.empty((2, n_most), np.int64), np.empty((2, n))
     return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], t[8], running[0],
-                         running[1], listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], numbers)
+                         running[1], listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], t[9],
+                         _queue_processors(jobs), numbers)
 
 
 def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource, LifetimeSource]) -> kernels.Jobs:
@@ -227,8 +230,20 @@ def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource
     curves, planned_s = _asked(jobs, plan)
     fit_s = planned_s if fit is None else _asked(jobs, fit)[1]
     curve = curves.curve_of()
-    return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s,
-                        curves.offsets[curve], curves.offsets[curve + 1] - 1, curves.uptime_s, curves.total_s)
+    return _joined(jobs, planned_s, fit_s, curves.offsets[curve], curves.offsets[curve + 1] - 1, curves.uptime_s,
+                   curves.total_s)
+
+
+def _joined(jobs: QueueJobs, planned_s: np.ndarray, fit_s: np.ndarray, first: np.ndarray, last: np.ndarray,
+            uptime_s: np.ndarray, total_s: np.ndarray) -> kernels.Jobs:
+    rank = np.unique(-np.asarray(jobs.priority), return_inverse=True)[1].reshape(-1)
+    return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s, first, last, uptime_s,
+                        total_s, rank, np.asarray(jobs.queue), _queue_processors(jobs))
+
+
+def _queue_processors(jobs: QueueJobs) -> np.ndarray:
+    most = np.array(jobs.queue_processors or [jobs.n_processors], np.int64)
+    return np.where(most < jobs.n_processors, most, kernels.NEVER)
 
 
 def _asked(jobs: QueueJobs, source: LifetimeSource) -> tuple[Curves, np.ndarray]:

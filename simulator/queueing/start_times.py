@@ -114,7 +114,7 @@ def start_times(now: QueueNow, rules: QueueRules, left_s: np.ndarray, plan: Life
                      request_ids=now.request_ids[order])
     ready = compiled_jobs(jobs, plan or requested(jobs))._replace(submission_s=now.submission_s[order])
     run_s = np.minimum(left_s[:, order], now.left_by_limit_s[order]) + now.uptime_s[order]
-    starts, state = np.empty_like(run_s), blank_state(n, now.n_processors, rules)
+    starts, state = np.empty_like(run_s), blank_state(jobs, rules)
     kernels.replay_draws(ready, state, compiled_rules(rules), now.begun_s[order], np.int64(now.now_s),
                          np.ascontiguousarray(run_s), starts)
     found = np.empty_like(starts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,15 @@ import pytest
 
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
-from sojourn.simulator.queueing import QueueJobs, QueueRules, queue_jobs, replay_queue, requested
+from sojourn.simulator.queueing import (
+    QueueJobs,
+    QueueRules,
+    QueueSetting,
+    parse_queue,
+    queue_jobs,
+    replay_queue,
+    requested,
+)
 
 
 def log_of(folder: Path, rows: Sequence[tuple[int, ...]], max_procs: str = "8") -> Trace:
@@ -44,7 +53,8 @@ def test_each_rule_of_cleaning_is_counted(tmp_path: Path) -> None:
     assert jobs.limit_s.tolist() == [90, 90, 200, 130, 200]
     assert np.asarray(jobs.owner).tolist() == [0, 1, 0, 0, 1]
     assert dict(jobs.counts) == {"start or end not known": 0, "ran for 0 s": 1, "wider than the machine": 1,
-                                 "limit missing": 1, "limit raised to the run": 1, "cut at the limit": 1}
+                                 "wider than its queue": 0, "limit missing": 1, "limit raised to the run": 1,
+                                 "cut at the limit": 1}
 
 
 def test_raised_limits_cut_no_job(tmp_path: Path) -> None:
@@ -87,3 +97,35 @@ def test_no_jobs_are_a_queue_too() -> None:
     none = np.zeros(0, np.int64)
     jobs = QueueJobs(none, none, none, none, 4)
     assert replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist() == []
+
+
+def test_queues_of_a_log_have_priorities_and_limits(tmp_path: Path) -> None:
+    trace = log_of(tmp_path, ROWS)
+    trace.requests["partition"] = pd.Categorical(["fast"] * 2 + ["slow"] * (len(trace.requests) - 2))
+    jobs = queue_jobs(trace, queues={"fast": QueueSetting(3, 2), "slow": QueueSetting(1)})
+    in_fast = jobs.request_ids.isin([1, 2])
+    assert np.asarray(jobs.priority).tolist() == np.where(in_fast, 3, 1).tolist()
+    assert jobs.queue_processors[1] == 2 and jobs.counts["wider than its queue"] == 1
+    assert (jobs.size[in_fast] <= 2).all() and (~in_fast).any() and in_fast.any()
+    assert queue_jobs(trace, queues={"fast": QueueSetting(3)}).queue_processors == (), "no limit"
+    taken = jobs.take(in_fast)
+    assert np.asarray(taken.priority).tolist() == [3] * len(taken)
+    with pytest.raises(ValueError, match=r"queues must be of the trace \(fast, slow\), got 'fats'"):
+        queue_jobs(trace, queues={"fats": QueueSetting(1)})
+
+
+@pytest.mark.parametrize("text", ["fast", "fast:", ":3", "fast:-1", "fast:1:0", "fast:1.5", "fast:1:2x", ""])
+def test_a_bad_queue_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=f"queue must be NAME:PRIORITY or NAME:PRIORITY:PROCESSORS, got '{text}'"):
+        parse_queue(text)
+
+
+@pytest.mark.parametrize(("setting", "message"), [
+    ({"queue": np.array([0, 2]), "queue_processors": (4, 2)}, r"queue must be a place in queue_proces.*got 2 \(job 1"),
+    ({"queue": np.array([0, 1]), "queue_processors": (4, 2)}, r"size must be at most the processors of its.*, got 3"),
+    ({"queue_processors": (0,)}, "queue_processors must be"),
+    ({"priority": np.array([0, -1])}, r"priority must be a whole number of at least 0 .*got -1 \(job 1\)"),
+])
+def test_bad_queues_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        QueueJobs(np.array([0, 1]), np.array([5, 5]), np.array([5, 5]), np.array([1, 3]), 4, **setting)

@@ -43,7 +43,25 @@ def made_jobs(draw: st.DrawFn) -> QueueJobs:
     rows = draw(st.lists(st.tuples(st.sampled_from([0, 0, 1, 3, 9]), st.integers(1, 30), st.sampled_from([0, 1, 40]),
                                    size), min_size=1, max_size=24))
     owners = draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
-    return jobs_of(rows, n_processors, owners)
+    return in_queues(jobs_of(rows, n_processors, owners), draw(st.integers(0, 9)))
+
+
+def in_queues(jobs: QueueJobs, seed: int) -> QueueJobs:
+    """Seeds from 1 on: the jobs in queues with priorities; odd ones: with limits of processors, too."""
+    if seed == 0:
+        return jobs
+    rng = np.random.default_rng(seed)
+    queue = rng.integers(0, 3, len(jobs))
+    most = tuple(max(int(jobs.size[queue == k].max(initial=1)), int(rng.integers(1, jobs.n_processors + 1)))
+                 for k in range(3))
+    jobs = replace(jobs, priority=rng.choice([0, 0, 7], len(jobs)))
+    return replace(jobs, queue=queue, queue_processors=most) if seed % 2 else jobs
+
+
+def possible(jobs: QueueJobs, rules: QueueRules) -> QueueRules:
+    """EASY in place of what queues with limits can't have."""
+    is_out = bool(jobs.queue_processors) and rules.backfilling == "conservative"
+    return replace(rules, backfilling="easy") if is_out else rules
 
 
 def made_curves(jobs: QueueJobs, seed: int) -> Held:
@@ -86,7 +104,7 @@ def check_twin(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> None:
        st.sampled_from(["requested", "oracle", "last-two", "made", "two"]), st.integers(0, 99))
 def test_the_compiled_queue_is_its_slow_twin(jobs: QueueJobs, order: str, second: str, backfilling: str,
                                              guard: tuple[int | None, float], kind: str, seed: int) -> None:
-    check_twin(jobs, QueueRules(order, second, backfilling, *guard), source_of(kind, jobs, seed))
+    check_twin(jobs, possible(jobs, QueueRules(order, second, backfilling, *guard)), source_of(kind, jobs, seed))
 
 
 @pytest.mark.slow
@@ -98,10 +116,10 @@ def test_two_thousand_drawn_queues_are_their_slow_twins() -> None:
         rows = list(zip(rng.choice([0, 0, 1, 5], n).tolist(), rng.integers(1, 60, n).tolist(),
                         rng.choice([0, 3, 100], n).tolist(), rng.integers(1, n_processors + 1, n).tolist(),
                         strict=True))
-        jobs = jobs_of(rows, n_processors, rng.integers(-1, 4, n).tolist())
+        jobs = in_queues(jobs_of(rows, n_processors, rng.integers(-1, 4, n).tolist()), number % 5)
         guard = [(None, 0.0), (0, 0.0), (20, 0.0), (5, 0.7)][int(rng.integers(4))]
         rules = QueueRules(str(rng.choice(orders)), str(rng.choice(orders)), str(rng.choice(BACKFILLINGS)), *guard)
-        check_twin(jobs, rules, source_of(kinds[number % len(kinds)], jobs, number))
+        check_twin(jobs, possible(jobs, rules), source_of(kinds[number // 5 % len(kinds)], jobs, number))
 
 
 def test_a_job_is_backfilled_only_if_it_delays_no_reservation() -> None:
@@ -236,7 +254,7 @@ class Heard:
 @given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS))
 def test_a_learner_hears_all_that_came_before_the_last_submission_in_order(jobs: QueueJobs, order: str,
                                                                            backfilling: str) -> None:
-    rules, heard = QueueRules(order, "sjf", backfilling), Heard(jobs)
+    rules, heard = possible(jobs, QueueRules(order, "sjf", backfilling)), Heard(jobs)
     schedule = replay_queue(jobs, rules, heard)
     assert schedule.start_s.tolist() == replay_queue(jobs, rules, requested(jobs)).start_s.tolist()
     rank = {"ended": 0, "submitted": 1, "started": 2}
@@ -255,7 +273,7 @@ def test_a_learner_hears_all_that_came_before_the_last_submission_in_order(jobs:
 def test_simulated_history_is_the_recorded_one_of_its_own_schedule(jobs: QueueJobs, order: str, second: str,
                                                                    backfilling: str) -> None:
     """Had the log been as the replay made it, its recorded history would give the same predictions."""
-    rules = QueueRules(order, second, backfilling)
+    rules = possible(jobs, QueueRules(order, second, backfilling))
     schedule = replay_queue(jobs, rules, LastTwo())
     as_replayed = replace(jobs, recorded_end_s=schedule.end_s)
     again = replay_queue(as_replayed, rules, last_two(as_replayed))
@@ -282,3 +300,24 @@ def test_a_learner_with_a_bad_curve_is_refused_with_the_job(answer: tuple[list[i
     jobs = replace(jobs_of([(0, 10, 0, 3), (1, 10, 0, 4)], 4), request_ids=pd.Index(["a", "b"]))
     with pytest.raises(ValueError, match=f"that of job a does not: {message}"):
         replay_queue(jobs, QueueRules(), Heard(jobs, answer))
+
+
+def test_a_larger_priority_is_served_first_and_the_guard_before_all() -> None:
+    # 1 processor, busy until 10. Of jobs 1 to 3, all of 10 s, the last has the largest priority.
+    jobs = replace(jobs_of([(0, 10, 0, 1), (1, 10, 0, 1), (1, 10, 0, 1), (1, 10, 0, 1)], 1),
+                   priority=np.array([0, 1, 0, 7]))
+    assert replay_queue(jobs, QueueRules(), requested(jobs)).start_s.tolist() == [0, 20, 30, 10]
+    assert replay_queue(jobs, QueueRules("sjf", "sjf"), requested(jobs)).start_s.tolist() == [0, 20, 30, 10]
+    assert replay_queue(jobs, QueueRules(guard_s=5), requested(jobs)).start_s.tolist() == [0, 10, 20, 30]
+
+
+def test_a_job_of_a_full_queue_holds_up_no_other() -> None:
+    # 4 processors; queue 1 may use 2. Job 1 has to wait for job 0 of its queue; jobs 2 and 3 pass, 4 waits for room
+    jobs = replace(jobs_of([(0, 10, 0, 2), (1, 10, 0, 1), (1, 5, 0, 1), (1, 30, 0, 1), (1, 5, 0, 3)], 4),
+                   queue=np.array([1, 1, 0, 0, 0]), queue_processors=(4, 2))
+    for backfilling in ("none", "easy", "depth:2"):
+        schedule = replay_queue(jobs, QueueRules(backfilling=backfilling), requested(jobs))
+        assert schedule.start_s.tolist() == [0, 10, 2, 3, 20], backfilling
+        assert schedule.reservation_s[1] == -1
+    with pytest.raises(ValueError, match=r"backfilling must not be conservative if queues have limits .*got \(4, 2\)"):
+        replay_queue(jobs, QueueRules(backfilling="conservative"), requested(jobs))
