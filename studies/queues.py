@@ -2,12 +2,14 @@
 
     python -m studies queues golden LOG ...
     python -m studies queues later LOG ... [--family NAME] [--chance P ...] [--history recorded] [--out FILE.csv]
+    python -m studies queues arranged LOG ... [--family NAME] [--arrangements N]
     python -m studies queues speed LOG ...
     python -m studies queues eta LOG ... [--family NAME] [--moments N] [--draws M]
 
 golden: the whole log, EASY. later: a family is learnt on the earlier half of the jobs, and the later half is replayed,
 begun empty, its first week not counted. History is simulated: what predicts learns of an end when the replay ends the
 job; or as recorded, with more ways to ask a curve. --processors: of a log that does not say it.
+arranged: the later half with its weeks shuffled within quarters, N times: means over these, with 95 % t-intervals.
 speed: jobs per second. eta: when the jobs that wait at N
 moments of that later half will start, against when they start in its replay by the limits; figures are of the last two
 thirds of the moments, or of the first ("past"). corrected: each quantile times a factor that is right on these.
@@ -19,8 +21,10 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,6 +61,7 @@ from sojourn.simulator.queueing import (
     start_times,
 )
 from sojourn.simulator.queueing.measures import WEEK_S, counted
+from studies.dvla_tables import interval
 
 GOLDEN = {
     "SDSC-BLUE": ((36.58, 7_907), (19.61, 5_916), (32.11, 7_608), (13.32, 5_300)),
@@ -156,6 +161,48 @@ def later(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> None
             pd.concat(tables).to_csv(out, index=False)
 
 
+def shuffled(jobs: QueueJobs, seed: int) -> QueueJobs:
+    """The jobs with their weeks of submission in another order within each quarter of 13 weeks. The last week, which
+    may be a part of one, keeps its place."""
+    week = (jobs.submission_s - jobs.submission_s[0]) // WEEK_S
+    n_whole = int(week[-1])
+    place = np.arange(n_whole + 1)
+    rng = np.random.default_rng(seed)
+    for first in range(0, n_whole, 13):
+        place[first:min(first + 13, n_whole)] = rng.permutation(place[first:min(first + 13, n_whole)])
+    moved_s = (place[week] - week) * WEEK_S
+    order = np.argsort(jobs.submission_s + moved_s, kind="stable")
+    own: dict[str, Any] = {name: np.asarray(getattr(jobs, name))[order] for name in (
+        "run_s", "limit_s", "size", "owner", "priority", "queue")}
+    return replace(jobs, submission_s=(jobs.submission_s + moved_s)[order], request_ids=jobs.request_ids[order],
+                   recorded_end_s=(np.asarray(jobs.recorded_end_s) + moved_s)[order], **own)
+
+
+def arranged(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> None:
+    """Prints a row for each log, order and source: against EASY by limits in the same arrangement."""
+    for log in logs:
+        jobs, sources = in_the_loop(log, asked.family, asked.processors, folder)
+        found: dict[tuple[QueueRules, str], list[tuple[float, ...]]] = {}
+        for seed in range(asked.arrangements):
+            own = shuffled(jobs, seed)
+            sources |= {"requested": requested(own), "oracle": Oracle(own)}
+            first: dict[str, float] = {}
+            for rules in (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf")):
+                for name in ("requested", "last-two", f"{asked.family} median", "oracle"):
+                    figures = queue_measures(replay_queue(own, rules, sources[name]), WEEK_S)
+                    first = first or figures
+                    found.setdefault((rules, name), []).append((
+                        figures["mean_slowdown"] / first["mean_slowdown"],
+                        (first["mean_wait_s"] - figures["mean_wait_s"]) / 3_600,
+                        figures["max_wait_s"] / first["max_wait_s"]))
+        print(f"\n{log.name}: {asked.arrangements} arrangements. Slowdown over EASY's by limits (lower = better), "
+              "hours of waiting saved (higher = better), longest wait over EASY's (lower = better)")
+        for (rules, name), values in found.items():
+            columns = [interval(column) for column in np.array(values).T]
+            print(f"{rules.order:5}{rules.backfill_order:5}{name:16}" + "".join(f"{text:>26}" for text in columns),
+                  flush=True)
+
+
 def recent_waits(schedule: Schedule, now: QueueNow, rows: np.ndarray) -> np.ndarray:
     """The simplest rival: quantiles of the waits of the last N_RECENT jobs of a job's size that started and had waited,
     less what it has waited; (n_waiting, 3)."""
@@ -232,19 +279,20 @@ def speed(logs: Sequence[Path]) -> None:
 def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("golden", "later", "speed", "eta"))
+    parser.add_argument("part", choices=("golden", "later", "arranged", "speed", "eta"))
     parser.add_argument("logs", nargs="+", type=Path)
     parser.add_argument("--family", default="hazard")
     parser.add_argument("--chance", type=float, nargs="*", default=[0.5, 0.7, 0.9])
     parser.add_argument("--moments", type=int, default=1_000)
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--arrangements", type=int, default=6)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--history", choices=("simulated", "recorded"), default="simulated")
     parser.add_argument("--processors", type=int)
     asked = parser.parse_args()
-    if asked.part == "later":
+    if asked.part in ("later", "arranged"):
         with tempfile.TemporaryDirectory() as folder:
-            later(asked.logs, asked, Path(folder))
+            {"later": later, "arranged": arranged}[asked.part](asked.logs, asked, Path(folder))
     elif asked.part == "eta":
         eta(asked.logs, asked.family, asked.moments, asked.draws)
     else:

@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +170,8 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
     console.print()
     console.print(section)
     shown = [(0, *schedules[0]), *((1, *one) for one, is_it in zip(schedules, table[_CHOSEN], strict=True) if is_it)]
-    figure = waits_figure([(f"{words_of(one.rules)}, {source}", one) for _, source, one in shown], later.warmup_s)
+    labelled = [(f"{words_of(one.rules)}, {source}", one) for _, source, one in shown]
+    figure, week = waits_figure(labelled, later.warmup_s), week_figure(labelled, later.warmup_s)
     if config.picture is not None:
         with whole_file(config.picture) as temporary:
             figure.savefig(temporary, format="png", dpi=110)
@@ -177,12 +179,12 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
     if config.page is not None:
         with whole_file(config.page) as temporary:
             temporary.write_text(section_page(f"Waiting on {spec.name}", " ".join(answers), [section],
-                                              pngs({"waits": figure})))
+                                              pngs({"waits": figure, "week": week})))
         table.to_csv(config.page.with_name(f"{config.page.stem}-queues.csv"), index=False)
         console.print(f"page     {config.page}", soft_wrap=True)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), spec, [section],
-                     {"queues": table, "past": tried}, {"waits": figure}, about="hours of waiting")
+                     {"queues": table, "past": tried}, {"waits": figure, "week": week}, about="hours of waiting")
     return {"answers": answers, "rows": json.loads(table.to_json(orient="records", double_precision=15))}
 
 
@@ -275,3 +277,55 @@ def waits_figure(schedules: Sequence[tuple[str, Schedule]], warmup_s: int) -> Fi
     for axes in (sizes, over_time):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def week_figure(schedules: Sequence[tuple[str, Schedule]], warmup_s: int) -> Figure:
+    """The week whose mean wait in the first schedule is nearest to that of all, a panel each: processors over time,
+    jobs coloured by their wait. A job is drawn on the lowest free processors; white is idle."""
+    from matplotlib import colors
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure
+
+    first = schedules[0][1]
+    from_s = int(first.jobs.submission_s[0]) + warmup_s
+    is_counted = first.jobs.submission_s >= from_s
+    week, wait_s = (first.jobs.submission_s[is_counted] - from_s) // WEEK_S, first.wait_s[is_counted]
+    n_jobs = np.bincount(week)
+    means_s = np.bincount(week, wait_s) / np.maximum(n_jobs, 1)
+    begin_s = from_s + WEEK_S * int(np.where(n_jobs > 0, np.abs(means_s - wait_s.mean()), np.inf).argmin())
+    figure = Figure(figsize=(9.0, 2.6 * len(schedules) + 0.8), layout="constrained")
+    norm = colors.BoundaryNorm([0, 1 / 60, 1, 6, 24, 72], 256, extend="max")
+    for axes, (label, schedule) in zip(np.atleast_1d(figure.subplots(len(schedules), 1, sharex=True)), schedules,
+                                       strict=True):
+        jobs, corners, waited_h = schedule.jobs, [], []
+        for row, low, high in placed(schedule, begin_s, begin_s + WEEK_S):
+            left, right = np.clip((np.array([schedule.start_s[row], schedule.end_s[row]]) - begin_s) / DAY_S, 0.0, 7.0)
+            corners.append([(left, low), (right, low), (right, high), (left, high)])
+            waited_h.append(schedule.wait_s[row] / HOUR_S)
+        drawn = PolyCollection(corners, array=np.array(waited_h), cmap="viridis_r", norm=norm, antialiaseds=False)
+        axes.add_collection(drawn)
+        axes.set(xlim=(0.0, 7.0), ylim=(0, jobs.n_processors), ylabel="processors")
+        axes.set_title(label, fontsize=9, loc="left")
+    axes.set_xlabel("days of the week whose mean wait is nearest to that of all weeks")
+    bar = figure.colorbar(drawn, ax=figure.axes, ticks=[0, 1 / 60, 1, 6, 24, 72])
+    bar.set_ticklabels(["0", "1 min", "1 h", "6 h", "1 d", "3 d"])
+    bar.set_label("the job waited (shorter = better)")
+    return figure
+
+
+def placed(schedule: Schedule, begin_s: int, end_s: int) -> list[tuple[int, int, int]]:
+    """Row, first processor and the one after the last, of each part of each job that runs in a span of time. A job
+    takes the lowest processors that are free, in as many parts as these have."""
+    size, found = schedule.jobs.size, []
+    is_free = np.ones(schedule.jobs.n_processors, bool)
+    held: list[tuple[int, int, np.ndarray]] = []
+    runs = np.flatnonzero((schedule.end_s > begin_s) & (schedule.start_s < end_s))
+    for row in runs[np.argsort(schedule.start_s[runs], kind="stable")].tolist():
+        while held and held[0][0] <= schedule.start_s[row]:
+            is_free[heappop(held)[2]] = True
+        taken = np.flatnonzero(is_free)[:size[row]]
+        is_free[taken] = False
+        heappush(held, (int(schedule.end_s[row]), row, taken))
+        for part in np.split(taken, np.flatnonzero(np.diff(taken) > 1) + 1):
+            found.append((row, int(part[0]), int(part[-1]) + 1))
+    return found

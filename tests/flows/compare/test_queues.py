@@ -15,10 +15,10 @@ from made_jobs import swf_log
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
-from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, choose, queue_part
+from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, choose, placed, queue_part
 from sojourn.flows.placement.predictors import parse_predictor
 from sojourn.flows.placement.workloads import known_by
-from sojourn.simulator.queueing import QueueJobs, queue_jobs, requested
+from sojourn.simulator.queueing import QueueJobs, QueueRules, queue_jobs, replay_queue, requested
 
 DAY_S = 86_400
 
@@ -47,6 +47,7 @@ def test_it_says_hours_saved_and_writes_what_it_shows(tmp_path: Path, monkeypatc
     assert "chosen on the past" in " ".join(found["answers"])
     assert Path("picture.png").read_bytes().startswith(b"\x89PNG")
     assert "Waiting on jobs.swf.gz" in Path("page.html").read_text()
+    assert Path("page.html").read_text().count("data:image/png") == 2, "waits, and a week's schedule"
     assert len(pd.read_csv("page-queues.csv")) == len(rows)
 
 
@@ -129,3 +130,24 @@ def test_a_log_without_its_machine_has_the_processors_that_ran_at_once(trace: Tr
     running = [(requests["cpu_cores"][(requests["arrival_s"] <= at) & (requests["departure_s"] > at)]).sum()
                for at in times.tolist()]
     assert part.jobs.n_processors == max(running)
+
+
+def test_a_drawn_week_has_each_job_on_free_processors() -> None:
+    rng = np.random.default_rng(2)
+    n, processors = 300, 9
+    run_s = rng.integers(60, 40_000, n)
+    jobs = QueueJobs(np.sort(rng.integers(0, 12 * DAY_S, n)), run_s, run_s, rng.integers(1, processors, n), processors)
+    schedule = replay_queue(jobs, QueueRules(backfill_order="sjf"), requested(jobs))
+    begin_s, end_s = 2 * DAY_S, 9 * DAY_S
+    parts = placed(schedule, begin_s, end_s)
+    rows = np.array([row for row, _, _ in parts])
+    widths = np.bincount(rows, [high - low for _, low, high in parts], minlength=n)
+    runs = (schedule.end_s > begin_s) & (schedule.start_s < end_s)
+    assert widths.tolist() == np.where(runs, jobs.size, 0).tolist()
+    held: list[tuple[int, int, int]] = []
+    for row, low, high in parts:
+        begun, ended = int(schedule.start_s[row]), int(schedule.end_s[row])
+        for processor in range(low, high):
+            assert not any(other == processor and begun < until and since < ended for other, since, until in held)
+            held.append((processor, begun, ended))
+    assert max(high for _, _, high in parts) <= processors
