@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Job:
     guard_s: float = math.inf
     priority: int = 0
     queue: int = 0
+    held: dict[int, int] = field(default_factory=dict)
 
 
 class NaiveQueue:
@@ -40,6 +41,8 @@ class NaiveQueue:
         self.rules, self.curves, self.n_processors, self.n_started = rules, curves, jobs.n_processors, 0
         columns = (jobs.submission_s.tolist(), jobs.run_s.tolist(), jobs.limit_s.tolist(), jobs.size.tolist())
         self.jobs = [Job(row, *numbers) for row, numbers in enumerate(zip(*columns, strict=True))]
+        self.whole = jobs.host_processors
+        self.hosts = [jobs.host_processors or 0] * (jobs.n_processors // (jobs.host_processors or jobs.n_processors))
         self.queue_processors = jobs.queue_processors or (jobs.n_processors,)
         for job in self.jobs:
             job.priority, job.queue = int(np.asarray(jobs.priority)[job.row]), int(np.asarray(jobs.queue)[job.row])
@@ -65,6 +68,8 @@ class NaiveQueue:
                 if job.start_s + job.run_s <= now:
                     self.running.remove(job)
                     self.ended.append(job)
+                    for host, n in job.held.items():
+                        self.hosts[host] += n
                     self.is_freed |= now < job.predicted_end_s
             if self.waiting or (coming and coming[0].submission_s == now):
                 self.predict(now)
@@ -102,7 +107,27 @@ class NaiveQueue:
         most = self.queue_processors[job.queue]
         return most < self.n_processors and job.size > most - used
 
+    def on_hosts(self, job: Job, hosts: list[int]) -> dict[int, int] | None:
+        """The processors that a job would take of each host; None = it does not fit."""
+        if self.whole is None:
+            return {}
+        n_whole, rest = divmod(job.size, self.whole)
+        empty = [host for host, free in enumerate(hosts) if free == self.whole]
+        held = dict.fromkeys(empty[:n_whole], self.whole)
+        others = sorted((free, host) for host, free in enumerate(hosts) if host not in held and free >= rest)
+        if len(held) < n_whole or (rest and not others):
+            return None
+        return held | ({others[0][1]: rest} if rest else {})
+
+    def is_fit(self, job: Job) -> bool:
+        return job.size <= self.free() and self.on_hosts(job, self.hosts) is not None
+
     def start(self, job: Job, now: int) -> None:
+        held = self.on_hosts(job, self.hosts)
+        assert held is not None
+        job.held = held
+        for host, n in held.items():
+            self.hosts[host] -= n
         self.waiting.remove(job)
         job.start_s, job.turn, job.reserved_s = now, self.n_started, None
         job.predicted_end_s = now + job.planned_s
@@ -136,31 +161,36 @@ class NaiveQueue:
 
     def serve_easy(self, now: int, *, is_backfilling: bool) -> None:
         primary, second = (self.ordered(order, now) for order in (self.rules.order, self.rules.backfill_order))
-        while primary and (self.is_held(primary[0]) or primary[0].size <= self.free()):
+        while primary and (self.is_held(primary[0]) or self.is_fit(primary[0])):
             job = primary.pop(0)
             if not self.is_held(job):
                 self.start(job, now)
         if not primary or not is_backfilling:
             return
-        head, free, reservation = primary[0], self.free(), 0
+        head, free, reservation, hosts = primary[0], self.free(), 0, list(self.hosts)
         is_late = now - head.submission_s > head.guard_s
 
         def end(job: Job) -> int:
             return job.start_s + job.limit_s if is_late else job.predicted_end_s
 
         for job in sorted(self.running, key=lambda each: (end(each), each.turn)):
-            if free >= head.size:
+            if free >= head.size and self.on_hosts(head, hosts) is not None:
                 break
             free, reservation = free + job.size, end(job)
+            for host, n in job.held.items():
+                hosts[host] += n
         extra = free - head.size
         head.promised_s = reservation if head.promised_s is None else head.promised_s
         for job in second:
-            if job is head or job.start_s >= 0 or job.size > self.free() or self.is_held(job):
+            if job is head or job.start_s >= 0 or not self.is_fit(job) or self.is_held(job):
                 continue
+            held = self.on_hosts(job, self.hosts) or {}
+            beside = [free - held.get(host, 0) for host, free in enumerate(hosts)]
             if now + (job.limit_s if is_late else job.fit_s) <= reservation:
                 self.start(job, now)
-            elif job.size <= extra:
+            elif job.size <= extra and self.on_hosts(head, beside) is not None:
                 extra -= job.size
+                hosts = beside
                 self.start(job, now)
 
     def free_at(self, time: int, plans: list[tuple[int, int, int]]) -> int:

@@ -49,7 +49,11 @@ class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
     jobs in order of start. guard_s: a job that has waited longer comes first. by_limit: with a guard, the running ones
-    in order of (limit_end_s, start). rank: of a waiting job, -1 = past its guard. queue_free: (n_queues,)."""
+    in order of (limit_end_s, start). rank: of a waiting job, -1 = past its guard. queue_free: (n_queues,).
+
+    Of a machine of hosts, else empty: host_free, (n_hosts,). levels: how many hosts have 0 to all processors free.
+    later_free, later_levels: the same at a reservation. first_host, next_host: the whole hosts of a job, as a chain, -1
+    = no more. rest_host: that of its other processors, -1 = none. picked: hosts of the next start."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -71,6 +75,14 @@ class State(NamedTuple):
     room: np.ndarray
     rank: np.ndarray
     queue_free: np.ndarray
+    host_free: np.ndarray
+    levels: np.ndarray
+    later_free: np.ndarray
+    later_levels: np.ndarray
+    first_host: np.ndarray
+    next_host: np.ndarray
+    rest_host: np.ndarray
+    picked: np.ndarray
     numbers: np.ndarray
 
 
@@ -135,7 +147,7 @@ def sift_waiting(s: State, listed: np.ndarray, key: np.ndarray, at: int) -> None
     listed[at] = j
 
 
-@inner
+@inlined
 def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: int, now: np.int64) -> None:
     """Keys of now; the list is nearly in order."""
     for i in range(s.numbers[N_WAITING]):
@@ -144,7 +156,7 @@ def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: 
         sift_waiting(s, listed, key, i)
 
 
-@inner
+@inlined
 def drop_started(s: State, listed: np.ndarray, n: int) -> int:
     to = 0
     for i in range(n):
@@ -172,6 +184,101 @@ def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
     s.predicted_end_s[j] = s.start_s[j] + total
 
 
+@inlined
+def copy(values: np.ndarray, to: np.ndarray) -> None:
+    for k in range(len(values)):
+        to[k] = values[k]
+
+
+@inner
+def has_room(levels: np.ndarray, size: np.int64) -> bool:
+    """Whether hosts have room for a job: as many whole ones as it fills, and one for what is left of it."""
+    whole = len(levels) - 1
+    n_spare, rest = levels[whole] - size // whole, size % whole
+    if n_spare < 0 or rest == 0 or n_spare > 0:
+        return n_spare >= 0
+    for level in range(rest, whole):
+        if levels[level] > 0:
+            return True
+    return False
+
+
+@inlined
+def can_start(jobs: Jobs, s: State, j: int) -> bool:
+    size = jobs.size[j]
+    is_free = size <= s.numbers[FREE] and size <= s.queue_free[jobs.queue[j]]
+    if is_free and len(s.host_free) > 0:
+        is_free = has_room(s.levels, size)
+    return is_free
+
+
+@inner
+def pick(s: State, size: np.int64) -> None:
+    """Fills picked: the first free hosts, as many as the job fills, then for what is left the host with the least room,
+    the first of these. There is room."""
+    whole, n = len(s.levels) - 1, 0
+    n_whole, rest = size // whole, size % whole
+    best = whole + 1
+    for host in range(len(s.host_free)):
+        free = s.host_free[host]
+        if n < n_whole and free == whole:
+            s.picked[n] = host
+            n += 1
+        elif rest <= free < best and rest > 0:
+            best, s.picked[n_whole] = free, host
+
+
+@inlined
+def take(free: np.ndarray, levels: np.ndarray, host: int, size: np.int64 | int) -> None:
+    """`size` processors of a host; given back, if it is negative."""
+    levels[free[host]] -= 1
+    free[host] -= size
+    levels[free[host]] += 1
+
+
+@inner
+def take_picked(s: State, free: np.ndarray, levels: np.ndarray, size: np.int64, sign: int) -> None:
+    whole = len(levels) - 1
+    for k in range(size // whole):
+        take(free, levels, s.picked[k], sign * whole)
+    if size % whole > 0:
+        take(free, levels, s.picked[size // whole], sign * (size % whole))
+
+
+@inner
+def hold_hosts(s: State, j: int, size: np.int64) -> None:
+    whole = len(s.levels) - 1
+    pick(s, size)
+    take_picked(s, s.host_free, s.levels, size, 1)
+    s.first_host[j], s.rest_host[j] = -1, -1
+    for k in range(size // whole):
+        s.next_host[s.picked[k]], s.first_host[j] = s.first_host[j], s.picked[k]
+    if size % whole > 0:
+        s.rest_host[j] = s.picked[size // whole]
+
+
+@inner
+def give_back(s: State, free: np.ndarray, levels: np.ndarray, j: int, size: np.int64) -> None:
+    """What a running job has of its hosts."""
+    whole, host = len(levels) - 1, s.first_host[j]
+    while host >= 0:
+        take(free, levels, host, -whole)
+        host = s.next_host[host]
+    if s.rest_host[j] >= 0:
+        take(free, levels, s.rest_host[j], -(size % whole))
+
+
+@inner
+def leaves_room(s: State, size: np.int64, of_head: np.int64) -> bool:
+    """Whether the head fits at its reservation beside a job that starts now; if so, that is noted."""
+    pick(s, size)
+    take_picked(s, s.later_free, s.later_levels, size, 1)
+    if has_room(s.later_levels, of_head):
+        return True
+    take_picked(s, s.later_free, s.later_levels, size, -1)
+    return False
+
+
 @inner
 def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> None:
     s.start_s[j] = begun_s
@@ -189,10 +296,12 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
     s.queue_free[jobs.queue[j]] -= jobs.size[j]
+    if len(s.host_free) > 0:
+        hold_hosts(s, j, jobs.size[j])
     s.numbers[NEXT_END] = min(s.numbers[NEXT_END], begun_s + jobs.run_s[j])
 
 
-@inner
+@inlined
 def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
     """Jobs whose run is over leave; predictions that change by now are made anew."""
     to, is_moved, next_end = 0, False, np.int64(NEVER)
@@ -209,6 +318,8 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
         if end <= now:
             s.numbers[FREE] += jobs.size[j]
             s.queue_free[jobs.queue[j]] += jobs.size[j]
+            if len(s.host_free) > 0:
+                give_back(s, s.host_free, s.levels, j, jobs.size[j])
             s.numbers[RAN] += jobs.run_s[j] * jobs.size[j]
             s.numbers[PLANNED] += jobs.planned_s[j] * jobs.size[j]
             if end < before:
@@ -230,17 +341,17 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
             sift(s.running, s.predicted_end_s, s.turn, i)
 
 
-@inner
+@inlined
 def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
     """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. If it
     has waited longer than its guard, all run times are the limits. Jobs of a queue that is full are passed over."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n:
         j = s.primary[at]
-        if jobs.size[j] <= s.queue_free[jobs.queue[j]]:
-            if jobs.size[j] > numbers[FREE]:
-                break
+        if can_start(jobs, s, j):
             start(jobs, s, j, now, now)
+        elif jobs.size[j] <= s.queue_free[jobs.queue[j]]:
+            break
         at += 1
     if at == n or not is_backfilling:
         return
@@ -250,10 +361,17 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
     ends_s, running, fit_s = s.predicted_end_s, s.running, jobs.fit_s
     if is_late:
         ends_s, running, fit_s = s.limit_end_s, s.by_limit, jobs.limit_s
+    has_hosts = len(s.host_free) > 0
+    if has_hosts:
+        copy(s.host_free, s.later_free)
+        copy(s.levels, s.later_levels)
     for i in range(numbers[N_RUNNING]):
-        extra += jobs.size[running[i]]
-        if extra >= 0:
-            reservation = ends_s[running[i]]
+        j = running[i]
+        extra += jobs.size[j]
+        if has_hosts:
+            give_back(s, s.later_free, s.later_levels, j, jobs.size[j])
+        if extra >= 0 and (not has_hosts or has_room(s.later_levels, jobs.size[head])):
+            reservation = ends_s[j]
             break
     if s.reservation_s[head] < 0:
         s.reservation_s[head] = reservation
@@ -262,10 +380,10 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
             break
         j = listed[i]
         size = jobs.size[j]
-        if size > min(numbers[FREE], s.queue_free[jobs.queue[j]]) or s.start_s[j] >= 0 or j == head:
+        if size > numbers[FREE] or s.start_s[j] >= 0 or j == head or not can_start(jobs, s, j):
             continue
         is_early = now + fit_s[j] <= reservation
-        if is_early or size <= extra:
+        if is_early or (size <= extra and (not has_hosts or leaves_room(s, size, jobs.size[head]))):
             start(jobs, s, j, now, now)
             if not is_early:
                 extra -= size
@@ -388,7 +506,7 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
             start(jobs, s, j, now, now)
 
 
-@inner
+@inlined
 def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
     """That of a job submitted now: guard_share times the time in which the machine would do what waits and runs; at
     least guard_s. Run times are the predicted ones, times how much longer than predicted was what has ended, and the
@@ -489,8 +607,7 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
                      jobs.last, jobs.uptime_s, jobs.total_s, jobs.rank, jobs.queue, jobs.queue_processors)
-        for k in range(len(jobs.queue_processors)):
-            s.queue_free[k] = jobs.queue_processors[k]
+        copy(jobs.queue_processors, s.queue_free)
         for k in range(N_NUMBERS):
             numbers[k] = 0
         numbers[IS_GUARDED], numbers[PROCESSORS], numbers[SINCE] = is_guarded, n_processors, now

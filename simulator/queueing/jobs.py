@@ -32,8 +32,10 @@ class QueueJobs:
     owner: numbers from 0; -1 = none. recorded_end_s: when each job ended in the log, at least run_s after its
     submission; default: as if none had waited. priority: larger is served first, 0 or more; default: 0. queue: numbers
     from 0, places in queue_processors: the most that the jobs of each queue may use at once; default: one queue, the
-    whole machine. request_ids: unique, for sources and errors; default: the indices.
-    n_processors: of the machine; no job is wider. counts: how many jobs were left out or changed, by rule.
+    whole machine. host_processors: of each host, n_processors is a multiple of it; a job fills as many hosts as it can,
+    and what is left of it needs one host; default: one pool, of which a job takes any processors.
+    request_ids: unique, for sources and errors; default: the indices. n_processors: of the machine; no job is wider.
+    counts: how many jobs were left out or changed, by rule.
 
     Refused with ValueError, which names the first bad job and the rule: all else.
 
@@ -52,11 +54,17 @@ class QueueJobs:
     priority: np.ndarray | None = None
     queue: np.ndarray | None = None
     queue_processors: tuple[int, ...] = ()
+    host_processors: int | None = None
     request_ids: pd.Index = field(default_factory=lambda: pd.Index([]))
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_setting(self.n_processors, 1, "n_processors", 2**31)
+        if self.host_processors is not None:
+            check_setting(self.host_processors, 1, "host_processors", 2**31)
+            if self.n_processors % self.host_processors:
+                raise ValueError(f"n_processors must be a multiple of host_processors ({self.host_processors}), got "
+                                 f"{self.n_processors}")
         n = len(np.atleast_1d(np.asarray(self.submission_s)))
         ids = pd.Index(self.request_ids) if len(self.request_ids) else pd.RangeIndex(n)
         if len(ids) != n or ids.has_duplicates:
@@ -137,7 +145,7 @@ def parse_queue(text: str) -> tuple[str, QueueSetting]:
 
 
 def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | None = None, limits: str = "kept",
-               queues: Mapping[str, QueueSetting] | None = None) -> QueueJobs:
+               queues: Mapping[str, QueueSetting] | None = None, host_processors: int | None = None) -> QueueJobs:
     """The jobs of a trace that has submissions (`submit_s`, or `meta["submit_column"]`), such as an SWF log's.
 
     A job's size is `cpu_cores` (of SWF logs as allocated, else requested), its limit `requested_s`.
@@ -150,6 +158,7 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     finest owner of the trace; without any no job has one. limits: "raised" cuts no job: a limit that is missing or
     below the run time is the run time. queues: settings by the values of the column `queue`, or without
     one of `partition`; jobs of other queues have priority 0 and no limit of processors.
+    host_processors: as in `QueueJobs`.
 
     >>> table = pd.DataFrame({"request_id": [7, 8], "submit_s": [0, 2], "arrival_s": [3, 9], "departure_s": [63, 49],
     ...                       "cpu_cores": [4.0, 2.0], "mem_gib": [0.0, 0.0], "requested_s": [90.0, 30.0]})
@@ -197,7 +206,7 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     codes = None if column is None else pd.factorize(requests[column].iloc[kept])[0]
     return QueueJobs(submission_s[kept], np.minimum(run_s, limit_s), limit_s, np.maximum(np.ceil(size[kept]), 1),
                      processors, codes, requests["departure_s"].iloc[kept].to_numpy(np.int64), priority[kept],
-                     queue[kept], queue_processors, pd.Index(ids.iloc[kept]), counts)
+                     queue[kept], queue_processors, host_processors, pd.Index(ids.iloc[kept]), counts)
 
 
 def queue_names(requests: pd.DataFrame) -> pd.Series:
@@ -212,7 +221,7 @@ def _queues_of(requests: pd.DataFrame, settings: Mapping[str, QueueSetting],
                n_processors: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """The queue and the priority of each request, int64 (n,), and the processors of each queue; () = no limits."""
     if not settings:
-        return (*np.zeros((2, len(requests)), np.int64), ())
+        return np.zeros(len(requests), np.int64), np.zeros(len(requests), np.int64), ()
     names = queue_names(requests)
     unknown = sorted(set(settings) - set(names))
     if unknown:

@@ -142,6 +142,8 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
     if jobs.queue_processors and rules.backfilling == "conservative":
         raise ValueError("backfilling must not be conservative if queues have limits of processors, got "
                          f"{jobs.queue_processors}")
+    if jobs.host_processors is not None and rules.backfilling not in ("none", "easy"):
+        raise ValueError(f"backfilling must be none or easy on a machine of hosts, got {rules.backfilling!r}")
     state = blank_state(jobs, rules)
     if isinstance(source, LearningSource):
         _replay_learning(jobs, compiled_rules(rules), state, source.begin(jobs))
@@ -219,9 +221,15 @@ def blank_state(jobs: QueueJobs, rules: QueueRules) -> kernels.State:
     has_profile = rules.backfilling not in ("none", "easy")
     t, profile = np.full((10, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, running, keys = np.empty((2, n), np.int64), np.empty((2, n_most), np.int64), np.empty((2, n))
+    whole = jobs.host_processors
+    hosts = np.full((4, n_processors // whole + 1 if whole else 0), whole or 0)
+    levels = np.zeros((2, (whole or 0) + 1), np.int64)
+    levels[:, -1] = hosts.shape[1] - 1
+    chains = np.full((2, n if whole else 0), -1)
     return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], t[8], running[0],
                          running[1], listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], t[9],
-                         _queue_processors(jobs), numbers)
+                         _queue_processors(jobs), hosts[0, :-1], levels[0], hosts[1, :-1], levels[1], chains[0],
+                         hosts[2, :-1], chains[1], hosts[3], numbers)
 
 
 def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource, LifetimeSource]) -> kernels.Jobs:

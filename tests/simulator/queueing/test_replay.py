@@ -54,13 +54,16 @@ def in_queues(jobs: QueueJobs, seed: int) -> QueueJobs:
     queue = rng.integers(0, 3, len(jobs))
     most = tuple(max(int(jobs.size[queue == k].max(initial=1)), int(rng.integers(1, jobs.n_processors + 1)))
                  for k in range(3))
-    jobs = replace(jobs, priority=rng.choice([0, 0, 7], len(jobs)))
+    whole = [each for each in range(1, jobs.n_processors + 1) if jobs.n_processors % each == 0]
+    jobs = replace(jobs, priority=rng.choice([0, 0, 7], len(jobs)),
+                   host_processors=int(rng.choice(whole)) if seed % 3 else None)
     return replace(jobs, queue=queue, queue_processors=most) if seed % 2 else jobs
 
 
 def possible(jobs: QueueJobs, rules: QueueRules) -> QueueRules:
     """EASY in place of what queues with limits can't have."""
-    is_out = bool(jobs.queue_processors) and rules.backfilling == "conservative"
+    is_out = (bool(jobs.queue_processors) and rules.backfilling == "conservative") or (
+        jobs.host_processors is not None and rules.backfilling not in ("none", "easy"))
     return replace(rules, backfilling="easy") if is_out else rules
 
 
@@ -321,3 +324,31 @@ def test_a_job_of_a_full_queue_holds_up_no_other() -> None:
         assert schedule.reservation_s[1] == -1
     with pytest.raises(ValueError, match=r"backfilling must not be conservative if queues have limits .*got \(4, 2\)"):
         replay_queue(jobs, QueueRules(backfilling="conservative"), requested(jobs))
+
+
+@settings(max_examples=100)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(["none", "easy"]), st.integers(0, 99))
+def test_hosts_of_one_processor_are_a_pool(jobs: QueueJobs, order: str, backfilling: str, seed: int) -> None:
+    pool, rules = replace(jobs, host_processors=None), QueueRules(order, "saf", backfilling)
+    first, second = (replay_queue(each, rules, made_curves(jobs, seed))
+                     for each in (pool, replace(jobs, host_processors=1)))
+    assert first.start_s.tolist() == second.start_s.tolist()
+    assert first.reservation_s.tolist() == second.reservation_s.tolist()
+
+
+def test_processors_left_on_different_hosts_are_no_room() -> None:
+    # 2 hosts of 4. Jobs 0 and 1 take 3 each; job 2 needs 2 of one host and waits, though 2 are free.
+    jobs = jobs_of([(0, 10, 0, 3), (0, 20, 0, 3), (1, 5, 0, 2), (1, 8, 0, 1), (1, 5, 0, 1)], 8)
+    on_hosts = replace(jobs, host_processors=4)
+    assert replay_queue(jobs, QueueRules(backfilling="none"), requested(jobs)).start_s.tolist() == [0, 0, 1, 6, 6]
+    schedule = replay_queue(on_hosts, QueueRules(backfilling="none"), requested(jobs))
+    assert schedule.start_s.tolist() == [0, 0, 10, 10, 10]
+    # backfilled, job 3 ends at 10, as job 2 is to start; job 4 fits beside it
+    assert replay_queue(on_hosts, QueueRules(), requested(jobs)).start_s.tolist() == [0, 0, 10, 2, 3]
+    # a job of 6 fills one host, and its other 2 need a host that has them
+    wide = replace(jobs_of([(0, 10, 0, 3), (1, 5, 0, 6)], 8), host_processors=4)
+    assert replay_queue(wide, QueueRules(), requested(wide)).start_s.tolist() == [0, 10]
+    with pytest.raises(ValueError, match="backfilling must be none or easy on a machine of hosts, got 'depth:2'"):
+        replay_queue(wide, QueueRules(backfilling="depth:2"), requested(wide))
+    with pytest.raises(ValueError, match=r"n_processors must be a multiple of host_processors \(3\), got 8"):
+        replace(jobs, host_processors=3)
