@@ -39,6 +39,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "planning": "studies.planning",
     "queues": "studies.queues",
     "refresh-bound": "studies.refresh_bound",
+    "real-slurm": "studies.real_slurm",
     "recalibration-ways": "studies.recalibration_ways",
     "regrouping": "studies.regrouping",
     "results": "studies.results",

@@ -1,9 +1,9 @@
 --[[
 Tells users and administrators how long jobs like theirs run, when they are submitted. Slurm's plugin job_submit/lua.
 
-It never shortens a time limit that a user gave, never sets time_min (Slurm would shorten the limit by it), and never
-refuses a job. A job of which nothing is predicted passes unchanged, and so does every job where the table is missing,
-old or damaged, or this script fails.
+Unless SOFT is set, it never shortens a time limit that a user gave. It never sets time_min (Slurm would shorten the
+limit by it, and kill at it), and never refuses a job. A job of which nothing is predicted passes unchanged, and so does
+every job if the table is missing, old or damaged, or this script fails.
 
 Install: copy to the folder of slurm.conf, add `JobSubmitPlugins=lua` there, and write the table each day:
   sojourn serve annotate BUNDLE sacct.txt --reader slurm --consumer slurm-limits --output /etc/slurm/sojourn_limits.tsv
@@ -11,20 +11,37 @@ Install: copy to the folder of slurm.conf, add `JobSubmitPlugins=lua` there, and
 
 local TABLE = os.getenv("SOJOURN_LIMITS") or "/etc/slurm/sojourn_limits.tsv"
 local FILL = false -- true: a job WITHOUT a limit gets the predicted one, where that is longer than the partition's default
+local SOFT = false -- true: Slurm plans with the predicted limit if that is shorter, and kills no job at it (`is_soft`)
+local CONFIG = os.getenv("SLURM_CONF") or "/etc/slurm/slurm.conf" -- read if SOFT
 local TELL_USER = true -- a line on the user's terminal where the limit is missing, too short or more than twice as long
 local MAX_AGE_S = 7 * 86400 -- an older table is not used
 local CHECK_S = 60 -- the file is read again after so many seconds, at the earliest
 
-local limits, columns, level, read_at = nil, {}, 0, nil
+local limits, columns, level, read_at, is_planned = nil, {}, 0, nil, false
 
 -- Names as the table has them: what is no plain character is %XX, so that no name can look like something else.
 local function encoded(name)
     return (name:gsub("[^%w_.@+-]", function(sign) return string.format("%%%02X", sign:byte()) end))
 end
 
+-- Whether slurm.conf says that no job is killed at its limit, in any partition. If it includes other files: not known.
+local function is_soft()
+    local file = io.open(CONFIG, "r")
+    if not file then return false end
+    local text, is_everywhere = file:read("*a"):gsub("#[^\n]*", ""):gsub("\\\r?\n", " "):upper(), false
+    file:close()
+    for line in text:gmatch("[^\r\n]+") do
+        if line:match("^%s*INCLUDE%s") then return false end
+        local value = line:match("OVERTIMELIMIT%s*=%s*(%S+)")
+        if value and value ~= "UNLIMITED" then return false end
+        if value and line:match("^%s*OVERTIMELIMIT") then is_everywhere = true end
+    end
+    return is_everywhere
+end
+
 -- The table is data and is parsed, never run: job names are chosen by users.
 local function read_table(now)
-    read_at, limits = now, nil
+    read_at, limits, is_planned = now, nil, SOFT and is_soft()
     local file = io.open(TABLE, "r")
     if not file then return end
     local found, made = {}, nil
@@ -90,8 +107,8 @@ local function advise(job, part_list)
     local minutes = predicted_minutes(names)
     if not minutes or minutes < 1 then return end
     local share = string.format("%g %% of such jobs end within %s", 100 * level, said(minutes))
-    if not first(job.admin_comment) then job.admin_comment = "sojourn: " .. share end
-    local limit, note = job.time_limit, nil
+    local limit, note, is_ours = job.time_limit, nil, not first(job.admin_comment)
+    if is_ours then job.admin_comment = "sojourn: " .. share end
     if not is_limit(limit) then
         note = "no time limit was given"
         local part = (part_list or {})[names.partition or ""]
@@ -101,6 +118,10 @@ local function advise(job, part_list)
             job.time_limit = math.max(math.min(minutes, longest), part.default_time)
             note = "the time limit is set to " .. said(job.time_limit)
         end
+    elseif is_planned and is_ours and minutes < limit then
+        job.admin_comment = "sojourn: limit " .. limit .. " min; " .. share -- `slurm.sh overdue` reads it
+        job.time_limit = minutes
+        note = "planned with " .. said(minutes) .. ", the time limit of " .. said(limit) .. " stays"
     elseif limit < minutes then note = "the time limit of " .. said(limit) .. " may be too short"
     elseif limit > 2 * minutes then note = "a shorter limit than " .. said(limit) .. " may let the job start earlier"
     end

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # A real Slurm on one machine, to record what `sacct` prints. Run it as root, on a machine that may be thrown away: it
 # writes to /etc/slurm. Debian: apt-get install slurmctld slurmd slurmdbd slurm-client mariadb-server munge
-# Usage: slurm.sh start FOLDER | slurm.sh record FOLDER | slurm.sh advise FOLDER | slurm.sh stop FOLDER
+# Usage: slurm.sh start FOLDER | slurm.sh record FOLDER | slurm.sh advise FOLDER | slurm.sh overdue FOLDER |
+# slurm.sh stop FOLDER
 # `start` takes 20 s. `record` submits jobs of every kind, waits for 4 minutes, and writes FOLDER/sacct.txt (-X),
 # FOLDER/sacct_runs.txt (-X -D: each run of a requeued job) and FOLDER/sacct_steps.txt (with steps).
 # `advise` takes half a minute: it installs job_submit.lua with a small table, submits jobs with and without limits, then
 # with a missing and a damaged table, and writes FOLDER/advice.txt: what the user was told, and the limit that each kept.
+# `overdue` prints the running jobs that are past their user's limit, if SOFT is on in job_submit.lua, for `scancel`.
 # The node claims 8 CPUs, 32 GB and 2 GPUs, whatever the machine has.
 set -euo pipefail
 act=$1 at=$(realpath -m "$2") host=$(hostname -s)
@@ -184,10 +186,24 @@ advise() {
     grep -h 'sojourn: no advice' "$at/ctld.log" | sed 's/^[^ ]* //' | tail -1
 }
 
+overdue() {  # running jobs that have outlived the limit that a user gave, if job_submit.lua planned with a shorter one
+    squeue -h -t RUNNING -O JobID:.20,TimeUsed:.20,admin_comment:200 | sed -nE \
+        's/^ *([0-9]+) +([0-9:-]+)sojourn: limit ([0-9]+) min;.*/\1 \3 \2/p' | while read -r job limit used; do
+        local parts days=0
+        case $used in *-*) days=${used%%-*} used=${used#*-} ;; esac
+        IFS=: read -ra parts <<<"$used"
+        [ ${#parts[@]} = 3 ] || parts=(0 "${parts[@]}")
+        [ $((1440 * days + 60 * 10#${parts[0]} + 10#${parts[1]})) -lt "$limit" ] || echo "$job"
+    done
+}
+
 stop() {
     scancel --state=PENDING; scancel --state=RUNNING; sleep 3
     for pid in slurmd ctld dbd munged; do [ -f "$at/$pid.pid" ] && kill "$(cat "$at/$pid.pid")" 2>/dev/null || true; done
     mariadb-admin --socket="$at/db/s.sock" shutdown
 }
 
-case $act in start | record | advise | stop) $act ;; *) echo "act must be start, record, advise or stop, got $act" >&2; exit 2 ;; esac
+case $act in
+    start | record | advise | overdue | stop) $act ;;
+    *) echo "act must be start, record, advise, overdue or stop, got $act" >&2; exit 2 ;;
+esac

@@ -132,6 +132,44 @@ def test_no_limit_that_a_user_gave_is_ever_changed(lua: str, tmp_path: Path) -> 
                 assert found["time_limit"] == minutes and "time_min" not in found
 
 
+def planning(conf: Path) -> Callable[[str], str]:
+    """Turns SOFT on, with that file as slurm.conf."""
+    return lambda text: text.replace("local SOFT = false", "local SOFT = true").replace(
+        'os.getenv("SLURM_CONF")', f'"{conf}"')
+
+
+def test_soft_plans_with_a_shorter_prediction_and_keeps_the_users_limit(lua: str, tmp_path: Path) -> None:
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("# OverTimeLimit=0\nOverTimeLimit=UNLIMITED\nPartitionName=main overtimelimit = Unlimited\n")
+    controller = Controller(lua, write(tmp_path / "limits.tsv", LIMITS), planning(conf))
+    found = controller.submit(time_limit=60)
+    assert found["time_limit"] == 30 and "time_min" not in found
+    assert found["admin_comment"] == "sojourn: limit 60 min; 90 % of such jobs end within 00:30:00"
+    assert controller.told == ["sojourn: 90 % of such jobs end within 00:30:00; planned with 00:30:00, "
+                               "the time limit of 01:00:00 stays"]
+    for kept in (1, 30, NO_VAL, INFINITE):  # not longer than predicted, or none
+        assert controller.submit(time_limit=kept)["time_limit"] == kept
+    assert controller.submit(time_limit=60, user_name="bob")["time_limit"] == 60
+    assert controller.submit(time_limit=60, admin_comment="billing: x") == {
+        "account": "lab", "user_name": "ann", "name": "sim", "time_limit": 60, "admin_comment": "billing: x"}
+
+
+@pytest.mark.parametrize("conf", [
+    "", "OverTimeLimit=0\n", "OverTimeLimit=60\n", "#OverTimeLimit=UNLIMITED\n",
+    "ClusterName=toy # OverTimeLimit=UNLIMITED\n",
+    "OverTimeLimit=UNLIMITED\nPartitionName=main Nodes=ALL OverTimeLimit=0\n",
+    "PartitionName=main Nodes=ALL OverTimeLimit=UNLIMITED\n",  # other partitions have the cluster's, which is 0
+    "PartitionName=main Nodes=ALL \\\nOverTimeLimit=UNLIMITED\n",
+    "OverTimeLimit=UNLIMITED\ninclude /etc/slurm/more.conf\n",
+    "PartitionName=main Nodes=ALL \\\n  OverTimeLimit=5 State=UP\nOverTimeLimit=UNLIMITED\n", None])
+def test_soft_changes_no_limit_at_which_slurm_would_kill(lua: str, tmp_path: Path, conf: str | None) -> None:
+    file = tmp_path / "slurm.conf"
+    if conf is not None:
+        file.write_text(conf)
+    found = Controller(lua, write(tmp_path / "limits.tsv", LIMITS), planning(file)).submit(time_limit=60)
+    assert found["time_limit"] == 60 and found["admin_comment"] == "sojourn: 90 % of such jobs end within 00:30:00"
+
+
 @pytest.mark.parametrize("content", [
     b"", b"\x00\xff" * 900, b"made\t\nlevel\tx\ncolumns\t\n", b"made\t9e99\nlevel\t0.9\nlab|ann|*|*\t5\n",
     b"lab|ann|*|*\t5\n", b"made\tnan\nlevel\t0.9\ncolumns\taccount\nlab\t5\n",
