@@ -49,11 +49,11 @@ LEVEL = 0.5
 class Arm:
     """planned: the column by which Slurm plans; other than the user's limit it becomes the job's soft limit.
 
-    is_ordered: jobs with a shorter one are served first (`--nice`), else by submission.
+    ordered: the column of which the least is served first (`--nice`), None = by submission.
     """
 
     planned: str = "limit_min"
-    is_ordered: bool = False
+    ordered: str | None = None
 
     @property
     def is_soft(self) -> bool:
@@ -61,7 +61,9 @@ class Arm:
 
 
 ARMS = {"limits": Arm(), "table": Arm("table_min"), "median": Arm("median_min"),
-        "limits, shortest first": Arm(is_ordered=True), "median, shortest first": Arm("median_min", is_ordered=True)}
+        "limits, shortest first": Arm(ordered="limit_min"),
+        "limits, shortest median first": Arm(ordered="median_min"),
+        "median, shortest first": Arm("median_min", "median_min")}
 
 
 def scaled(jobs: QueueJobs) -> QueueJobs:
@@ -153,10 +155,12 @@ def extended(predicted_s: np.ndarray, limit_s: np.ndarray) -> Curves:
     return Curves(np.array(offsets), np.array(uptime), np.array(total))
 
 
-def replayed_arm(arm: Arm, table: pd.DataFrame, jobs: QueueJobs) -> Schedule:
-    """What the replay says of an arm."""
+def replayed_arm(arm: Arm, table: pd.DataFrame, jobs: QueueJobs) -> Schedule | None:
+    """What the replay says of an arm; None if it plans by another column than it orders by, which is no rule of it."""
+    if arm.ordered not in (None, arm.planned):
+        return None
     predicted_s = np.minimum(60 * table[arm.planned].to_numpy(), jobs.limit_s)
-    order = "sjf" if arm.is_ordered else "fcfs"
+    order = "fcfs" if arm.ordered is None else "sjf"
     return replay_queue(jobs, QueueRules(order, order, RULES.backfilling),
                         Held(jobs.request_ids, extended(predicted_s, jobs.limit_s)))
 
@@ -244,7 +248,7 @@ def run(folder: Path, names: Sequence[str]) -> None:
         for row in table.to_dict("records"):
             time.sleep(max(0.0, begun + row["submission_s"] - time.time()))
             for cluster in clusters.values():
-                nice = 1_000 * row[cluster.arm.planned] if cluster.arm.is_ordered else 0
+                nice = 0 if cluster.arm.ordered is None else 1_000 * row[cluster.arm.ordered]
                 cluster.submit(row["job"], row["size"], row["limit_min"], row["run_s"], nice)
         while any(cluster.n_left() for cluster in clusters.values()):
             time.sleep(2)
@@ -279,11 +283,12 @@ def show(folder: Path) -> None:
     for name, arm in ARMS.items():
         if (folder / f"{name}.csv").exists():
             own = pd.read_csv(folder / f"{name}.csv").set_index("job").loc[table["job"]]
-            wait_s, said = (own["start_s"] - own["submission_s"]).to_numpy(), replayed_arm(arm, table, jobs).wait_s
-            apart_s = np.abs(wait_s - said)
-            print(f"| {name} | {(own['state'] != 'COMPLETED').sum()} | {wait_s.mean():.1f} / {said.mean():.1f} | "
-                  f"{slowdown(wait_s, jobs.run_s):.1f} / {slowdown(said, jobs.run_s):.1f} | "
-                  f"{wait_s.max():.0f} / {said.max()} | {np.median(apart_s):.0f}, {np.quantile(apart_s, 0.9):.0f} | "
+            wait_s, replayed = (own["start_s"] - own["submission_s"]).to_numpy(), replayed_arm(arm, table, jobs)
+            said = np.full(len(wait_s), np.nan) if replayed is None else replayed.wait_s
+            apart_s, n_killed = np.abs(wait_s - said), int((own["state"] != "COMPLETED").sum())
+            print(f"| {name} | {n_killed} | {wait_s.mean():.1f} / {said.mean():.1f} | "
+                  f"{slowdown(wait_s, jobs.run_s):.1f} / {slowdown(said, jobs.run_s):.1f} | {wait_s.max():.0f} / "
+                  f"{said.max():.0f} | {np.median(apart_s):.0f}, {np.quantile(apart_s, 0.9):.0f} | "
                   f"{np.corrcoef(wait_s, said)[0, 1]:.3f} |")
             late_s = own["submission_s"].to_numpy() - jobs.submission_s
             over_s = (own["end_s"] - own["start_s"]).to_numpy() - jobs.run_s
