@@ -1,7 +1,7 @@
 """Damage of small files, for the fuzzing of readers: of their bytes, and of each value of a JSON document."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,10 @@ def check_read_or_refused(reader: str, path: Path) -> None:
 
 Place = tuple[str | int, ...]
 """The names and numbers that lead to a value of a document."""
-RAW = ["null", "true", "-1", "0", "1.5", "NaN", "-Infinity", "1e400", "9" * 400, "9" * 5_000, '"x"', '"\\ud800"', "[]",
-       "{}", "[[1]]", "[" * 300 + "]" * 300, "[" * 10_000 + "]" * 10_000]  # fmt: skip
-"""Texts of JSON that may stand in the place of any value."""
+RAW_KINDS = (("null", "true"), ("-1", "0", "1.5"), ("NaN", "-Infinity"), ("1e400", "9" * 400), ("9" * 5_000,),
+             ('"x"', '"\\ud800"'), ("[]", "[[1]]"), ("{}",), ("[" * 300 + "]" * 300, "[" * 10_000 + "]" * 10_000))
+"""Texts of JSON of each kind that may stand in the place of any value."""
+RAW = [text for kind in RAW_KINDS for text in kind]
 
 
 def paths(value: Any, path: Place = ()) -> Iterator[Place]:
@@ -74,18 +75,23 @@ def with_raw(document: Any, path: Place, raw: str | None) -> str:
     return json.dumps(changed).replace('"@here@"', raw or "")
 
 
-CELLS = ["", "NULL", "NA", "nan", "True", "x", "0", "-50", "1.5", "1e300", "9" * 400, "inf", "\0", '"', "\xe9", ";",
-         "2026-11-01 00:00:00", "1970-01-01T00:00:00Z", "a" * 200_000]  # fmt: skip
-"""What may stand in the place of any cell of a table."""
+CELLS = (("", "NULL", "NA", "nan"), ("True", "x", ";", "\xe9"), ("0", "-50"), ("1.5", "1e300", "inf", "9" * 400),
+         ("\0", '"'), ("2026-11-01 00:00:00", "1970-01-01T00:00:00Z"), ("a" * 200_000,))
+"""What of each kind may stand in the place of any cell of a table."""
+
+
+def in_turn(kinds: Sequence[Sequence[str]], idx: int) -> list[str]:
+    """A text of each kind for the idx-th place: every place meets every kind, and the texts of a kind take turns."""
+    return [kind[idx % len(kind)] for kind in kinds]
 
 
 def mutated_tables(header: str, *rows: str, separator: str = ",") -> Iterator[tuple[str, str]]:
-    """What was done to a table, and the table: each cell of `CELLS` in a whole column and in one row, each name of the
+    """What was done to a table, and the table: a cell of each kind in a whole column and in one row, each name of the
     header gone, twice or odd; a separator too many or too few in one row, in all rows or everywhere.
     """
     lines = [line.split(separator) for line in (header, *rows)]
     for column, name in enumerate(lines[0]):
-        for cell in CELLS:
+        for cell in in_turn(CELLS, column):
             for where, changed in (("all rows", range(1, len(lines))), ("row 1", [1])):
                 table = [list(line) for line in lines]
                 for row in changed:

@@ -102,7 +102,7 @@ values = (one_of(NUMBERS) | one_of(OTHERS) | st.integers() | st.floats() | st.te
           | st.complex_numbers() | st.decimals() | st.lists(st.integers(), max_size=3))
 seconds = st.integers(0, 10**7) | st.floats(0.0, 1.8e308, allow_infinity=False) | values
 times = st.integers(-(2**53), 2**53) | values
-checked = settings(deadline=None, max_examples=100)
+checked = settings(max_examples=25)
 
 
 @st.composite

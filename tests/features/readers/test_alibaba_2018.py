@@ -98,7 +98,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     sample = "\n".join([*BATCH_TASKS, ""]).encode()
@@ -107,6 +107,7 @@ def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, is_gzip: 
     check_read_or_refused("alibaba-2018", path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside the repository")
 def test_real_counts() -> None:
     trace, report = read_trace("alibaba-2018", DATA / "alibaba-2018" / "alibaba2018_batch_task_sample.csv.gz")

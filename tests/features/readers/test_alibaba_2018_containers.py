@@ -146,7 +146,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["container_meta.csv", "container_usage.csv", "container_meta.csv.gz"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, file: str, edits: Edits) -> None:
     folder = container_folder(tmp_path / "c")

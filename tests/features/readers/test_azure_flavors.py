@@ -132,7 +132,7 @@ def test_a_side_table_with_a_bad_row_raises(tmp_path: Path, file: str, text: str
         read_trace("azure-flavors", folder)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS, name=st.sampled_from(["dev.parquet", "dev.parquet", "flavors.csv", "duration_bins.csv"]))
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, edits: Edits, name: str) -> None:
     folder = flavors_folder(tmp_path / "f")
@@ -140,6 +140,7 @@ def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, edits: Ed
     check_read_or_refused("azure-flavors", folder)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside the repository")
 def test_real_counts() -> None:
     trace, report = read_trace("azure-flavors", DATA)

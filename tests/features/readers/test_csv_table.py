@@ -368,7 +368,7 @@ SAMPLE = "\n".join([HEADER + ",note", GOOD + ',"a, b\nc"', LATER + ",x", "c,ann,
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_tables_are_read_or_refused(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     path = tmp_path / "file"
@@ -376,7 +376,7 @@ def test_mutated_tables_are_read_or_refused(tmp_path: Path, is_gzip: bool, edits
     check_read_or_refused("csv", path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_parquet_tables_are_read_or_refused(tmp_path: Path, edits: Edits) -> None:
     path = tmp_path / "file.parquet"
@@ -389,7 +389,7 @@ CELLS = st.sampled_from(["", "NULL", "2026-11-01", "2026-11-02T00:00Z", "1767225
                          '"', "4Gi", "1,5", "\ufeff", "\x00", "9" * 40, "0001-01-01", "2026-02-30", "é"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(rows=st.lists(st.tuples(*[CELLS] * 7), min_size=1, max_size=12))
 def test_any_cells_are_read_or_refused(tmp_path: Path, rows: list[tuple[str, ...]]) -> None:
     path = tmp_path / "cells.csv"
@@ -397,7 +397,7 @@ def test_any_cells_are_read_or_refused(tmp_path: Path, rows: list[tuple[str, ...
     check_read_or_refused("csv", path)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6) | st.none(), st.integers(0, 64)), min_size=1,
                 max_size=20))
 def test_what_is_written_comes_back(tmp_path: Path, given_rows: list[tuple[int, int | None, int]]) -> None:

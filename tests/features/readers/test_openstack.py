@@ -175,7 +175,7 @@ def test_what_is_no_dump_is_told_with_its_file(tmp_path: Path, name: str, text: 
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_dumps_are_read_or_refused_never_worse(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     path = write(tmp_path / "instances.tsv", GOOD, LIVE, *(

@@ -79,7 +79,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
         read_trace("planetlab", path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, edits: Edits) -> None:
     path = planetlab_file(tmp_path / "p.parquet")

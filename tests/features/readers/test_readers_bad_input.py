@@ -183,7 +183,7 @@ OPENB_SAMPLE = "\n".join([POD_HEADER, GOOD_POD, "pod-1,500,512,0,0,V100,BE,Faile
 
 @pytest.mark.parametrize(("name", "sample"), [("swf", SWF_SAMPLE), ("openb", OPENB_SAMPLE)])
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(
         tmp_path: Path, name: str, sample: bytes, is_gzip: bool, edits: Edits) -> None:
@@ -197,7 +197,7 @@ def test_mutated_files_are_read_or_refused_never_worse(
         assert report.n_read == report.n_kept + report.n_refused and report.n_kept == len(trace)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS, name=st.sampled_from(["trace.json", "requests.parquet"]))
 def test_mutated_trace_folders_are_read_or_refused(tmp_path: Path, edits: Edits,
                                                    name: str) -> None:

@@ -362,7 +362,7 @@ def test_what_is_no_export_raises_with_the_file(tmp_path: Path, text: str, messa
 
 
 @pytest.mark.parametrize("is_gzip", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_exports_are_read_or_refused_never_worse(tmp_path: Path, is_gzip: bool, edits: Edits) -> None:
     sample = (RECORDED / "sacct_steps.txt").read_bytes()

@@ -134,7 +134,7 @@ def test_files_that_are_not_the_format_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tasks.parquet", "fragments.parquet"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, name: str, edits: Edits) -> None:
     folder = surf_folder(tmp_path / "surf")
@@ -148,6 +148,7 @@ def test_mutated_files_are_read_or_refused_never_worse(tmp_path: Path, name: str
         assert report.n_kept == len(trace) and report.n_read >= report.n_kept + report.n_refused
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside the repository")
 def test_real_counts() -> None:
     path = DATA / "surf_halfyear_tasks.parquet"

@@ -189,7 +189,7 @@ def test_what_is_no_file_is_refused(name: str, what: str, whole: Path, tmp_path:
         assert loaded_or_refused(folder) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25)
 @given(edits=EDITS)
 def test_mutated_files_are_refused_or_read_as_a_begin(edits: Edits, tmp_path: Path, whole: Path) -> None:
     """Of a journal no more is read than a whole one holds, and no other answers."""
