@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ from sojourn.features.split import Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving.inputs import HistoryState
+
+_KEPT = tempfile.TemporaryDirectory()
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,16 @@ class Learnt:
 
 
 def learn(root: Path, n_requests: int = 2_000, seed: int = 1) -> Learnt:
-    """A bundle in a folder under `root`, of a synthetic trace."""
-    return learn_trace(synthesize(n_requests, seed=seed), root)
+    """A bundle in a folder under `root`, of a synthetic trace.
+
+    A process learns it once; later calls copy its folder. The other fields are shared: they may not be changed."""
+    learnt = _learnt(n_requests, seed)
+    return replace(learnt, folder=Path(shutil.copytree(learnt.folder, root / "bundle")))
+
+
+@cache
+def _learnt(n_requests: int, seed: int) -> Learnt:
+    return learn_trace(synthesize(n_requests, seed=seed), Path(_KEPT.name, f"{n_requests}-{seed}"))
 
 
 def learn_trace(trace: Trace, root: Path, params: dict[str, Any] | None = None) -> Learnt:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from sojourn.serving.inputs import LIMIT, Encoder, HistoryState
 N_REQUESTS = 600
 N_INTERVALS = 12
 SHARES = (0.5, 0.9, 1.0, 1.01, 1.1, 4.0)
+_KEPT = tempfile.TemporaryDirectory()
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,17 @@ class Made:
 
 
 def make(root: Path, has_limits: bool = True, is_dated: bool = False) -> Made:
-    """Bundles of each kind in folders under `root`. has_limits: requests state one; else no bundle reads any."""
+    """Bundles of each kind in folders under `root`. has_limits: requests state one; else no bundle reads any.
+
+    A process trains them once; later calls copy the folders. The other fields are shared: they may not be changed."""
+    made = _made(has_limits, is_dated)
+    return replace(made, folders={kind: Path(shutil.copytree(folder, root / kind))
+                                  for kind, folder in made.folders.items()})
+
+
+@cache
+def _made(has_limits: bool, is_dated: bool) -> Made:
+    root = Path(_KEPT.name, f"{has_limits}-{is_dated}")
     trace = synthesize(N_REQUESTS, seed=5) if is_dated else synthesize(N_REQUESTS, seed=5).since_begin()
     if has_limits:
         trace = _with_limits(trace)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn.features import Roles, Trace
-from sojourn.features.creation import build_rows, default_encoder
+from sojourn.features.creation import FeatureRows, build_rows, default_encoder
 from sojourn.features.split import Split, known_at, split_by_time
 from sojourn.features.synthetic import synthesize
 
@@ -19,6 +19,11 @@ from sojourn.features.synthetic import synthesize
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     return synthesize(1_500, seed=3)
+
+
+@pytest.fixture(scope="module")
+def rows(trace: Trace) -> FeatureRows:
+    return build_rows(trace, default_encoder(trace))
 
 
 def _after_shuffled(trace: Trace, cut_s: int, seed: int) -> Trace:
@@ -43,8 +48,9 @@ def _split(trace: Trace) -> Split:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_shuffling_everything_after_the_cut_changes_nothing_in_training(trace: Trace, seed: int) -> None:
-    before = _split(trace)
+def test_shuffling_everything_after_the_cut_changes_nothing_in_training(trace: Trace, rows: FeatureRows,
+                                                                        seed: int) -> None:
+    before = split_by_time(rows, 0.3, 0.2)
     after = _split(_after_shuffled(trace, before.test_from_s, seed))
     assert after.test_from_s == before.test_from_s
     for window in ("train", "valid", "past"):
@@ -55,19 +61,18 @@ def test_shuffling_everything_after_the_cut_changes_nothing_in_training(trace: T
         assert all(np.array_equal(a, b) for a, b in zip(one.keys, other.keys, strict=True))
 
 
-def test_the_shuffle_does_change_the_test_window(trace: Trace) -> None:
-    before = _split(trace)
+def test_the_shuffle_does_change_the_test_window(trace: Trace, rows: FeatureRows) -> None:
+    before = split_by_time(rows, 0.3, 0.2)
     after = _split(_after_shuffled(trace, before.test_from_s, 0))
     assert not np.array_equal(before.test.features, after.test.features, equal_nan=True)
 
 
 @settings(deadline=None, max_examples=15)
 @given(idx=st.integers(0, 1_400), shift=st.integers(1, 10**6))
-def test_a_row_does_not_see_its_own_end(trace: Trace, idx: int, shift: int) -> None:
+def test_a_row_does_not_see_its_own_end(trace: Trace, rows: FeatureRows, idx: int, shift: int) -> None:
     table = trace.requests.copy()
     own_end = int(trace.end_s()[idx])
     table.loc[idx, "departure_s"] = min(own_end + shift, trace.horizon_s)
-    rows = build_rows(trace, default_encoder(trace))
     changed = build_rows(Trace(table, trace.horizon_s, trace.roles, meta=trace.meta), default_encoder(trace))
     position = np.flatnonzero(rows.idx_request == idx)
     np.testing.assert_array_equal(rows.features[position], changed.features[position])
@@ -195,11 +200,10 @@ def test_two_exports_of_one_log_have_one_clock(trace: Trace) -> None:
     np.testing.assert_array_equal(rows[1].features[first][:, [ended, arrived]], 0.0)
 
 
-def test_rows_are_the_same_whatever_the_index_of_the_table(trace: Trace) -> None:
+def test_rows_are_the_same_whatever_the_index_of_the_table(trace: Trace, rows: FeatureRows) -> None:
     moved = replace(trace, requests=trace.requests.set_axis(range(7, 7 + len(trace)), axis=0))
-    one = build_rows(trace, default_encoder(trace))
     other = build_rows(moved, default_encoder(moved))
-    np.testing.assert_array_equal(one.features, other.features)
+    np.testing.assert_array_equal(rows.features, other.features)
 
 
 def test_a_window_that_would_be_empty_is_refused() -> None:
@@ -250,22 +254,22 @@ def test_a_window_does_not_count_the_time_before_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_shuffling_after_the_cut_changes_nothing_in_a_window(trace: Trace, seed: int) -> None:
-    def split(changed: Trace) -> Split:
-        return split_by_time(build_rows(changed, default_encoder(changed)), 0.3, 0.2,
-                             from_s=trace.begin_s + trace.span_s // 3)
+def test_shuffling_after_the_cut_changes_nothing_in_a_window(trace: Trace, rows: FeatureRows, seed: int) -> None:
+    def split(of: FeatureRows) -> Split:
+        return split_by_time(of, 0.3, 0.2, from_s=trace.begin_s + trace.span_s // 3)
 
-    before = split(trace)
-    after = split(_after_shuffled(trace, before.test_from_s, seed))
+    before = split(rows)
+    changed = _after_shuffled(trace, before.test_from_s, seed)
+    after = split(build_rows(changed, default_encoder(changed)))
     for window in ("train", "valid", "past"):
         one, other = getattr(before, window), getattr(after, window)
         np.testing.assert_array_equal(one.features, other.features)
         np.testing.assert_array_equal(one.lifetime_s, other.lifetime_s)
         np.testing.assert_array_equal(one.entry_s, other.entry_s)
     assert (before.train.entry_s > 0).any()
-    assert len(before.past) < len(_split(trace).past)
+    assert len(before.past) < len(split_by_time(rows, 0.3, 0.2).past)
 
 
-def test_a_window_without_requests_is_refused(trace: Trace) -> None:
+def test_a_window_without_requests_is_refused(trace: Trace, rows: FeatureRows) -> None:
     with pytest.raises(ValueError, match=r"at least 10 requests with a known start decided from second \d+ on"):
-        split_by_time(build_rows(trace, default_encoder(trace)), from_s=trace.horizon_s - 1)
+        split_by_time(rows, from_s=trace.horizon_s - 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -131,9 +130,7 @@ def test_names_and_empty_cells_are_what_they_say(tmp_path: Path) -> None:
 
 def test_a_cell_that_inflates_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv.gz"
-    packer = zlib.compressobj(9, wbits=31)
-    pieces = [packer.compress(HEAD.encode() + b"a,0,60,600,"), *(packer.compress(b"9;" * 524_288) for _ in range(600))]
-    path.write_bytes(b"".join([*pieces, packer.flush()]))
+    path.write_bytes(gzip.compress(HEAD.encode() + b"a,0,60,600,") + 600 * gzip.compress(b"9;" * 524_288))
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"jobs\.csv\.gz: must .*, got more"):

@@ -125,10 +125,10 @@ def test_pickles_are_never_read(folder: Path) -> None:
 def test_an_archive_that_claims_too_much_is_refused(folder: Path) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("overall.npy", "w") as file:
-        for _ in range(1_025):
+        for _ in range(100):
             file.write(bytes(1 << 20))
     rewrite(folder, "history.npz", stream.getvalue())
-    with pytest.raises(BundleError, match=r"arrays of 1074790400 bytes, more than 25\d{6}"):
+    with pytest.raises(BundleError, match=r"arrays of 104857600 bytes, more than 6\d{6}"):
         load_bundle(folder)
 
 
@@ -141,7 +141,7 @@ def test_a_model_of_another_kind_is_refused(made: Made, folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=25)
 def test_a_mutated_bundle_is_refused_or_answers(made: Made, tmp_path: Path, kind: str, data: st.DataObject) -> None:
     """Whether the manifest vouches for the change or not: BundleError, or one answer by both paths."""
     folder = tmp_path / "mutated"
