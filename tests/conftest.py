@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -16,6 +18,8 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from found_examples import example_lines
+from sojourn.kept_kernels import keep
+from sojourn.simulator.jit import is_kernel
 
 FOUND = "hypothesis find"
 LONGEST = ("test_bad_traces.py", "test_engine_twin.py", "test_faults.py", "test_full_twin.py", "test_remote_server.py",
@@ -44,6 +48,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: hashlib.sha256(f"{seed} {item.path.name}".encode()).digest())
     elif config.getoption("markexpr") == "slow":
         items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Scorers and hooks that tests call alone are kept on disk too: else each run compiles them for half a minute."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sojourn.simulator.policies."):
+            for each in vars(module).values():
+                if is_kernel(each) and each.py_func.__module__ == name:
+                    keep(each, each.py_func)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -77,11 +90,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An MLflow database as a first run makes it, which takes 8 s."""
+    """An MLflow database as a first run makes it, which takes 8 s: the first process that asks makes it for all."""
     from sojourn.flows.tracking.databases import ready_database
 
-    folder = tmp_path_factory.mktemp("empty_database")
-    ready_database(folder / "mlflow.db", folder / "artifacts")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "empty_database"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            ready_database(folder / "mlflow.db", folder / "artifacts")
+            (folder / "ready").touch()
     return folder / "mlflow.db"
 
 
