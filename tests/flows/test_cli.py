@@ -42,6 +42,7 @@ def test_describe_and_convert(tmp_path: Path) -> None:
     assert "39" in out
 
 
+@pytest.mark.slow
 def test_gain_of_two_policies(tmp_path: Path) -> None:
     synthesize(1_200, seed=0).save(tmp_path / "trace")
     code, out, _ = _run("gain", tmp_path / "trace", "--policy", "nilas-expected", "--policy", "best-fit", "--n-seeds",

@@ -25,6 +25,7 @@ print(boost("regression", rows, None, n_varying=0, n_rounds=1, n_threads=1).n_ro
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("own", "seen"), [
     ({}, "1000 None"),
     ({"GOMP_SPINCOUNT": "7"}, "7 None"),

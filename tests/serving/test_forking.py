@@ -156,6 +156,7 @@ print(most)
 """
 
 
+@pytest.mark.slow
 def test_reloads_back_to_back_do_not_keep_a_fork_waiting(made: Made) -> None:
     """Few reloads begin between a fork's call and its end: as many as get in before the call is heard."""
     found = subprocess.run([sys.executable, "-c", STARVED, str(made.folders["once"])], capture_output=True, text=True,

@@ -155,6 +155,7 @@ def test_a_folder_is_found_after_the_working_directory_moved(folder: Path, tmp_p
     assert predictor.reload() == predictor.version
 
 
+@pytest.mark.slow
 def test_a_load_that_meets_a_publisher_reads_one_version(made: Made, folder: Path) -> None:
     """Two bundles take turns in the folder; two publishes fall into each load; every load is one of them whole."""
     sources = [made.folders["hazard"], made.folders["uptime"]]

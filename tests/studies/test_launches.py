@@ -27,6 +27,7 @@ def made(seed: int, effect_pp: float = 5.0) -> pd.DataFrame:
     return pd.DataFrame({"time_s": time_s, "empty_hosts_pct": empty, "bound_empty_hosts_pct": bound})
 
 
+@pytest.mark.slow
 def test_it_finds_the_effect_and_none_where_there_is_none() -> None:
     found = [(effect, pre_post(made(seed, effect), LAUNCH_S)) for effect in (0.0, 5.0) for seed in range(5)]
     n_held = sum(own.effect_low_pp < effect < own.effect_high_pp for effect, own in found)

@@ -22,6 +22,7 @@ def _run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.slow
 def test_describe_prints_tables_and_writes_pictures(tmp_path: Path) -> None:
     trace, _ = with_usage(synthesize(1000, seed=1, days=10), 6, seed=1)
     out = tmp_path / "out"
@@ -87,6 +88,7 @@ def test_a_folder_of_the_user_is_refused_before_anything_is_read(tmp_path: Path)
     assert code == 2 and "usage must be a folder, got a file" in error and (out / "usage").read_text() == "kept"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_a_second_run_into_the_folder_leaves_no_picture_of_the_first(tmp_path: Path) -> None:
     out, own = tmp_path / "out", tmp_path / "own.csv"

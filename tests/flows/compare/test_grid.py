@@ -88,6 +88,7 @@ def test_one_learnt_predictor_moves_every_cell_to_the_later_part(tmp_path: Path)
     assert _config(tmp_path, predictors=("km",), policies=("first-fit",)).cells()[0].workload.start == "cold"
 
 
+@pytest.mark.slow
 def test_both_starts_stand_side_by_side(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
     cells = _config(tmp_path, policies=("first-fit",), seeds=(0,), starts=("cold", "warm", "cold")).cells()
     assert [cell.workload.name for cell in cells] == ["synthetic, cold start"] * 2 + ["synthetic, warm start"] * 2

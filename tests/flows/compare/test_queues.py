@@ -32,6 +32,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return read_trace("swf", swf_log(tmp_path_factory.mktemp("log") / "jobs.swf", 1_200, days=14))[0]
 
 
+@pytest.mark.slow
 def test_it_says_hours_saved_and_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = swf_log(tmp_path / "jobs.swf", 1_200, days=14)

@@ -49,6 +49,7 @@ def _followed(seed: int, change: float = 1.0, versions: tuple[str, ...] = ("1a2b
         ()), as_of_s  # fmt: skip
 
 
+@pytest.mark.slow
 def test_noise_does_not_lag() -> None:
     """Of 40 logs whose curves are right none lags: an alarm less often than once in 13, at 95 %."""
     found = [lag_of(*_followed(seed)) for seed in range(40)]

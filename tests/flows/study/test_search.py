@@ -28,6 +28,8 @@ def test_defaults_lie_within_their_bounds(family: str) -> None:
     assert all(bounds.low <= space.defaults[name] <= bounds.high for name, bounds in space.bounds.items())
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
 def test_a_family_without_a_space_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["lab", "search", "--family", "km", "--store", str(tmp_path)])
     assert result.exit_code == 2

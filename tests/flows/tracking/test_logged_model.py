@@ -47,6 +47,7 @@ def tracker(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pyt
     return tracker
 
 
+@pytest.mark.slow
 def test_the_champion_loads_by_its_name_and_has_the_predictors_bits(
         tracker: Tracker, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracker.uri.plain)

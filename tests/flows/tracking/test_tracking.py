@@ -108,6 +108,7 @@ with Tracker(TrackingUri({uri!r}), Path({artifacts!r}), run_tags={{"made by": "a
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_run(tracker: Tracker, tmp_path: Path, number: signal.Signals) -> None:
     code = TERMINATED.format(uri=tracker.uri.plain, artifacts=str(tmp_path / "artifacts"))

@@ -59,6 +59,7 @@ def test_a_grid_without_a_whole_day_is_refused() -> None:
         fit_usage(replace(made_grid(), cpu=np.full((24, 96), np.nan, np.float32), mem=None), ALL_CLASSES, 3, 0)
 
 
+@pytest.mark.slow
 def test_the_classes_pass_on_workers_by_day_and_night() -> None:
     grid = made_grid(n=60, n_days=9)
     rules = choose_rules(grid, 3, 0)

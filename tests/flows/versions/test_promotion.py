@@ -244,6 +244,7 @@ LEFT = ("features/.rows.parquet.0123456789abcdef0123456789abcdef", ".overview.pn
 NOT_OURS = (".env.0123456789abcdef0123456789abcdef", ".gitignore", "features/.keep", "features/rows.parquet")
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_left_is_ended_and_swept_and_nothing_else(store: Path, tracker: Tracker) -> None:
     tags = {STORE_TAG: store_id(store), "sojourn.pid": "1"}
     done = subprocess.run([sys.executable, "-c", DIES.format(store=str(store), left=LEFT + NOT_OURS, tags=tags)],

@@ -56,6 +56,7 @@ def test_weights_go_to_who_is_right(is_hazard_right: bool) -> None:
     assert found.low >= -1e-3
 
 
+@pytest.mark.slow
 def test_each_may_be_right_at_some_ages() -> None:
     valid, mean_s = _valid(3_000)
     right, wrong = _both(mean_s)
@@ -107,6 +108,7 @@ def test_the_bundle_has_the_models_bits(tmp_path: Path, weights: tuple[float, ..
         assert scores(asked).tolist() == [builder.scores(row)[3] for row in features[:20].tolist()]
 
 
+@pytest.mark.slow
 def test_models_that_were_fitted_before_are_taken_as_they_are() -> None:
     trace = synthesize(1_200, seed=2)
     encoder = default_encoder(trace)

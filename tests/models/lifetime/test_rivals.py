@@ -75,6 +75,7 @@ def _brier(model: LeavesModel, rows: Examples) -> float:
     return BrierOverAges.of(model.curve_table(rows), rows).score()
 
 
+@pytest.mark.slow
 def test_leaves_are_curves_that_tell_requests_apart() -> None:
     """Better than one curve for all, the same for any number of threads, and missing features have an answer."""
     _, rows, settings = _read(synthesize(3_000, seed=6))

@@ -56,6 +56,7 @@ def test_censoring_brings_no_bias_unless_censored_rows_are_dropped(name: str) ->
     assert dropped[1] < -0.08
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["km", "gbdt-once", "hazard"])
 def test_medians_at_creation_are_the_true_ones(name: str) -> None:
     errors = _medians(name, _drawn(2, CUT_S), _drawn(3, CUT_S)) - TRUE_MEDIAN

@@ -108,6 +108,7 @@ def _request(rng: np.random.Generator, live: LiveHabits, n_names: int) -> tuple[
     return Parsed(numbers, tuple(names), ()), limit_s if place >= 0 else math.nan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "is_blended", "n_most"), [
     ("hazard", True, 20_000), ("hazard", False, 20_000), ("hazard-limit", True, 20_000), ("hazard-limit", True, 40),
 ])
@@ -178,6 +179,7 @@ def test_what_does_not_fit_is_refused(made: Made, tmp_path: Path) -> None:
     assert in_c.admit(5.0, 5.0) == 0
 
 
+@pytest.mark.slow
 def test_the_sanitizers_find_nothing(made: Made, tmp_path: Path) -> None:
     """A long replay with few places and keys, under AddressSanitizer and UBSan."""
     bundle = _bundle(made, "hazard-limit", is_blended=True, n_nodes=5)

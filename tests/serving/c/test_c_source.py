@@ -167,6 +167,7 @@ def _stump_answers(folder: Path, leaves: tuple[float, float], asked: np.ndarray)
     return found
 
 
+@pytest.mark.slow
 def test_large_trees_and_sets_take_wider_numbers(tmp_path: Path) -> None:
     """One tree of 80,000 nodes, as full as can be; its first has a set of 70,000 values."""
     n = 80_000

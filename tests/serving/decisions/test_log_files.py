@@ -149,6 +149,7 @@ for idx in range(10**9):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_log_to_one_folder_and_a_kill_leaves_whole_rows(made: Made, tmp_path: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(made.folders["hazard"]), str(tmp_path), name],
                                 stdout=subprocess.PIPE, text=True) for name in ("a", "b")]

@@ -114,6 +114,7 @@ def test_categories_are_bounded_too() -> None:
         assert [is_known(each, 0, (zone,)) for zone in "abcd"] == [False, False, True, True]
 
 
+@pytest.mark.slow
 def test_a_full_table_stays_flat() -> None:
     """Neither rows nor memory grow with the owners and categories that pass through; every slot is used again."""
     n_max, n_owners = 1_000, 20_000

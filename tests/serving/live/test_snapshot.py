@@ -448,6 +448,7 @@ def test_the_lock_is_free_while_a_snapshot_is_packed_and_written(made: Made, pre
     assert predictor.counters["ended"] == predictor.counters["withdrawn"] == predictor.counters["snapshots"] == 1
 
 
+@pytest.mark.slow
 def test_snapshots_amid_threads_and_reloads_are_consistent_cuts(made: Made, tmp_path: Path) -> None:
     """In each of them a thread's running requests are those from its latest end to its latest admission."""
     predictor = Predictor.load(made.folders["hazard"], is_history_kept=False)

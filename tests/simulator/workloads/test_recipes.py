@@ -80,6 +80,7 @@ def test_a_comparison() -> None:
         sim.compare(workload, [("nilas", "", None), ("nilas", "", None)])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not OPENB.is_dir(), reason="the openb trace is not beside the repository")
 def test_oracle_nilas_gains_on_openb() -> None:
     pods = pd.read_csv(OPENB / "openb_pod_list_default.csv.gz")
@@ -109,6 +110,7 @@ def test_further_resources_are_replayed_on_hosts_that_have_them() -> None:
     assert shaped.description.endswith("; disk_gib not replayed, since the hosts' shape has none")
 
 
+@pytest.mark.slow
 def test_openb_with_its_gpus() -> None:
     pods = pd.DataFrame({"request_id": range(6), "arrival_s": OPENB_START_S + np.arange(6) * 100,
                          "departure_s": OPENB_START_S + np.arange(6) * 100 + 400, "cpu_cores": 2.0, "mem_gib": 8.0,
