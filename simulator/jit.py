@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel(function: _Function) -> _Function:
-    """The function compiled by numba; typed as itself. Division by zero gives inf or nan, as in numpy.
+    """The function compiled by numba, without Python's lock; typed as itself. Division by zero: inf or nan.
 
     It may not make arrays: numba would then count references to each array of each argument at each
     call, which costs twenty times as much as an event. In functions of users an index past an
@@ -28,7 +28,7 @@ def kernel(function: _Function) -> _Function:
         return function
     if not isinstance(function, FunctionType):
         raise ValueError(f"function must be a plain Python function, got {what(function)}")
-    return cast(_Function, _njit(boundscheck=not is_own(function), **KERNEL_OPTIONS)(function))
+    return cast(_Function, _njit(boundscheck=not is_own(function), nogil=True, **KERNEL_OPTIONS)(function))
 
 
 def kept_kernel(function: _Function) -> _Function:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,7 +92,8 @@ def start_times(now: QueueNow, rules: QueueRules, left_s: np.ndarray, plan: Life
     """Seconds from now until each waiting job starts, int64 (n_draws, n_waiting), in the order of `now`; 0 = at once.
 
     The queue is served with each draw as if no more jobs came. So under an order that lets later jobs pass, starts are
-    later than this. With conservative backfilling reservations are made anew.
+    later than this. With conservative backfilling reservations are made anew. Draws are served on as many threads as
+    there are cores, each by itself: the number of threads changes no start.
 
     left_s: int64 (n_draws, n), how long each job still runs, from now or from its start; at most its limit counts.
     plan: what the scheduler plans with, which is not what a job really takes; None = the limits. Order f1 is refused:
@@ -114,9 +117,16 @@ def start_times(now: QueueNow, rules: QueueRules, left_s: np.ndarray, plan: Life
                      request_ids=now.request_ids[order])
     ready = compiled_jobs(jobs, plan or requested(jobs))._replace(submission_s=now.submission_s[order])
     run_s = np.minimum(left_s[:, order], now.left_by_limit_s[order]) + now.uptime_s[order]
-    starts, state = np.empty_like(run_s), blank_state(jobs, rules)
-    kernels.replay_draws(ready, state, compiled_rules(rules), now.begun_s[order], np.int64(now.now_s),
-                         np.ascontiguousarray(run_s), starts)
+    starts, begun_s = np.empty_like(run_s), now.begun_s[order]
+
+    def serve(block: slice) -> None:
+        kernels.replay_draws(ready, blank_state(jobs, rules), compiled_rules(rules), begun_s, np.int64(now.now_s),
+                             np.ascontiguousarray(run_s[block]), starts[block])
+
+    n_threads = max(min(os.cpu_count() or 1, len(run_s)), 1)
+    bounds = [len(run_s) * idx // n_threads for idx in range(n_threads + 1)]
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(serve, map(slice, bounds[:-1], bounds[1:])))  # so that an error is raised
     found = np.empty_like(starts)
     found[:, order] = starts
     return np.asarray(found[:, now.waits] - now.now_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.simulator.queueing import QueueJobs, QueueNow, QueueRules, queue_at, replay_queue, requested, start_times
+from sojourn.simulator.queueing import _kernels as kernels
 
 RULES = (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"), QueueRules(backfilling="none"),
          QueueRules("fcfs", "sjf", "depth:3"), QueueRules("unicef", "sjf", guard_s=60))
@@ -52,6 +54,30 @@ def test_by_hand() -> None:
 def test_conservative_makes_reservations_anew() -> None:
     now = QueueNow(**NOW | {"limit_s": np.array([60, 30, 50])})
     assert start_times(now, QueueRules(backfilling="conservative"), now.left_by_limit_s[None]).tolist() == [[50, 0]]
+
+
+@pytest.mark.parametrize("rules", [*RULES, QueueRules(backfilling="conservative")])
+@pytest.mark.parametrize("n_threads", [1, 3, 16])
+def test_the_number_of_threads_changes_no_start(monkeypatch: pytest.MonkeyPatch, rules: QueueRules,
+                                                n_threads: int) -> None:
+    n = 60
+    place = np.arange(n)
+    begun_s = np.where(place < 3, 100 + place, -1)
+    now = QueueNow(900, place * 7, begun_s, place * 5 % 8 + 1, place * 37 % 300 + 900, 20)
+    left_s = 1 + np.arange(11)[:, None] * 131 % 97 * (place + 3) % 900
+    alone = [start_times(now, rules, left_s[[draw]])[0].tolist() for draw in range(len(left_s))]
+    monkeypatch.setattr(os, "cpu_count", lambda: n_threads)
+    served: list[int] = []
+    serve = kernels.replay_draws
+
+    def counted(*given: Any) -> None:
+        served.append(len(given[-1]))
+        serve(*given)
+
+    monkeypatch.setattr(kernels, "replay_draws", counted)
+    assert start_times(now, rules, left_s).tolist() == alone
+    assert (len(served), sum(served)) == (min(n_threads, 11), 11)
+    assert len({tuple(starts) for starts in alone}) == 11
 
 
 def test_a_job_past_its_limit_ends_in_a_second() -> None:
