@@ -67,7 +67,8 @@ def eta(
     flags: Flags,
     jobs: Annotated[Path, typer.Argument(
         help="CSV or Parquet table, one row a job: job_id, processors, limit_s, waited_s, uptime_s (missing = waits), "
-             "and the columns that the model reads; or what `squeue` prints (docs/simulator/start_times.md).")],
+             "and the columns that the model reads; or what `squeue` or `kubectl get workloads -A -o json` prints "
+             "(docs/simulator/start_times.md).")],
     is_json: Json = False,
 ) -> None:
     """Say when the jobs that wait in a queue will start: an 80 % interval, and the plan by their limits.
@@ -79,11 +80,7 @@ def eta(
     from sojourn.flows.placement.waiting import print_waiting, read_waiting, waiting_table, write_waiting
     from sojourn.serving import Predictor
 
-    predictor = Predictor.load(settings.bundle)
-    now_s = settings.now_s
-    if now_s is None:
-        now_s = int(predictor.info()["training"].get("history_to_s", 0))
-    queue = read_waiting(jobs, predictor, settings.processors, now_s)
+    queue = read_waiting(jobs, Predictor.load(settings.bundle), settings.processors, settings.now_s)
     for words in queue.warnings:
         typer.echo(f"warning: {words}", err=True)
     with leaving_stdout(is_json), stage(f"serve the queue {settings.draws} times"):

@@ -1,11 +1,13 @@
-"""When the jobs of a queue will start: from a table of jobs or what `squeue` prints, predicted by a served bundle."""
+"""When the jobs of a queue will start: from a table of jobs, `squeue` or Kueue, predicted by a served bundle."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +32,14 @@ from sojourn.models.curve_table import drawn_left
 from sojourn.publishing import whole_file
 from sojourn.serving import Predictor
 from sojourn.serving.answers import Lifetime
+from sojourn.serving.inputs import FIRST_POD_S, field, kueue_workload, sequence, shown_field
 from sojourn.serving.prometheus import Metric, exposition
 from sojourn.simulator.queueing import QUANTILES, QueueNow, QueueRules, start_times
 
 JOB_COLUMNS = ("job_id", "processors", "limit_s", "waited_s", "uptime_s")
 SQUEUE = 'squeue -a -r -o "%i|%T|%C|%l|%V|%S|%M|%u|%a|%P|%q|%j"'
 """The command whose output is read, with its header; fields in any order, those after %M may be missing."""
+KUEUE = "kubectl get workloads -A -o json"
 _SQUEUE_NEEDED = ("JOBID", "STATE", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "TIME")
 _ATTRIBUTES = {"USER": "user", "ACCOUNT": "account", "PARTITION": "partition", "QOS": "qos", "NAME": "job_name"}
 """Fields of squeue, and the columns of a trace that `sacct -P` gives."""
@@ -59,21 +63,28 @@ class Waiting:
     warnings: tuple[str, ...]
 
 
-def read_waiting(file: Path, predictor: Predictor, n_processors: int, now_s: int) -> Waiting:
+def read_waiting(file: Path, predictor: Predictor, n_processors: int, now_s: int | None) -> Waiting:
     """The queue of a file: a CSV or Parquet table with JOB_COLUMNS and the attributes that the model reads, or the
-    output of SQUEUE.
+    output of SQUEUE or KUEUE.
 
     Of a table, uptime_s is missing where a job waits, waited_s counts where it does. A job without limit_s counts with
     a year, as in Slurm's backfilling. A job that asks for more than the machine has is left out. Column `owner`, else
     `user`: whose jobs end alike. Each job is predicted as at its start, or as if it started now; now_s: the model's
-    clock. ValueError names file, line, column and value.
+    clock, None = the end of its history; with KUEUE, in Unix time, also the moment. ValueError names file, line, column
+    and value.
     """
     if not file.is_file():
         raise ValueError(f"jobs must be a file that is there, got {str(file)!r}")
     of_model, told = predictor.encoder.columns(), list[str]()
     text = "" if file.suffix == ".parquet" else text_of(file, N_BYTES_MAX)
-    is_squeue = "JOBID|" in text.partition("\n")[0] + "|"
-    table = _of_squeue(file, text, told) if is_squeue else table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS))
+    if text.lstrip().startswith("{"):
+        table = _of_kueue(file, text, predictor.encoder.names, now_s, told)
+    elif "JOBID|" in text.partition("\n")[0] + "|":
+        table = _of_squeue(file, text, told)
+    else:
+        table = table_of(file, JOB_COLUMNS, (*of_model, *_OWNERS))
+    if now_s is None:
+        now_s = int(predictor.info()["training"].get("history_to_s", 0))
     for name, column in _ASSUMED.items():
         table.cells.setdefault(name, table.cells[column])
     ids = table.unique_ids("job_id")
@@ -209,10 +220,53 @@ def _of_squeue(file: Path, text: str, told: list[str]) -> SnapshotTable:
                   "uptime_s": f"{_read(file, number, row, 'TIME', _seconds):.0f}" if runs else ""}
         for name, value in values.items():
             cells_of[name].append(value)
-    for field, column in _ATTRIBUTES.items():
-        if field in header:
-            cells_of[column] = [row[field] for row in rows]
+    for name, column in _ATTRIBUTES.items():
+        if name in header:
+            cells_of[column] = [row[name] for row in rows]
     return SnapshotTable(file.name, cells_of, numbers, [], is_text=True)
+
+
+def _of_kueue(file: Path, text: str, names: Sequence[str], now_s: int | None, told: list[str]) -> SnapshotTable:
+    """What KUEUE printed, as a table of jobs; a job has the columns of a pod of its first pod set. names: texts that
+    the model reads; one that no pod has is a label. The moment: now_s in Unix time, else the file's latest time."""
+    try:
+        document = json.loads(text)
+        if document.get("kind") not in ("List", "WorkloadList"):
+            raise ValueError(f"kind must be List or WorkloadList, got {shown_field(document.get('kind'))}")
+        items = sequence(document, "items")
+        is_own = [field(item, "kind") == "Workload" for item in items]
+        found = [kueue_workload(item) for item, is_kept in zip(items, is_own, strict=True) if is_kept]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file.name}: {str(error)[:400]}; print it with: {KUEUE}") from None
+    latest_s = max((each.newest_s for each in found if each.newest_s is not None), default=FIRST_POD_S)
+    moment_s = latest_s if now_s is None or now_s < FIRST_POD_S else now_s
+    if moment_s < latest_s:
+        raise ValueError(f"now_s must be at least the latest time in {file.name}, {latest_s}, got {now_s}")
+    reasons = [each.state if each.state in ("finished", "inactive") else "" if each.cores > 0 else "without cpu"
+               for each in found]
+    kept, others = [each for each, why in zip(found, reasons, strict=True) if not why], Counter(filter(None, reasons))
+    others["of another kind"] = len(items) - len(found)
+    for n, words in ((sum(each.state == "reserved" for each in kept),
+                      "have a quota but are not admitted yet: they count as running since they have it"),
+                     (sum(each.since_s is None for each in kept), "have no time: they count from now on"),
+                     (sum(each.columns["gpu"] > 0 for each in kept),
+                      "ask for GPUs, which do not count: the pool is of processors")):
+        told.append(f"{n} of {len(kept)} workloads {words}" if n else "")
+    told.append(f"left out: {', '.join(f'{n} {state}' for state, n in others.items() if n)}" if others.total() else "")
+    ages = [moment_s - (moment_s if each.since_s is None else each.since_s) for each in kept]
+    cells: dict[str, list[Any]] = {
+        "job_id": [each.label for each in kept],
+        "processors": [math.ceil(round(each.cores, 6)) for each in kept],
+        "limit_s": [each.limit_s for each in kept],
+        "waited_s": [age if each.state == "waits" else None for each, age in zip(kept, ages, strict=True)],
+        "uptime_s": [None if each.state == "waits" else age for each, age in zip(kept, ages, strict=True)]}
+    for name in kept[0].columns if kept else ():
+        cells[name] = [each.columns[name] for each in kept]
+    labels = [name for name in names if name not in cells]
+    cells |= {name: [each.labels.get(name) for each in kept] for name in labels}
+    cells["owner"] = [next((each.labels[name] for name in labels if name in each.labels),
+                           f"{each.columns['namespace']}/{each.columns['queue']}") for each in kept]
+    return SnapshotTable(file.name, cells, range(1, len(kept) + 1), [], is_text=False)
 
 
 def _read(file: Path, number: int, row: dict[str, str], name: str, convert: Any) -> float:

@@ -48,6 +48,7 @@ from sojourn.serving.inputs.pods import (
     gpu_share,
     is_finished,
     is_part_of_node,
+    kueue_workload,
     listed_items,
     main_image,
     mapping,
@@ -72,7 +73,7 @@ __all__ = [
     "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms", "Lookup", "Parsed", "Receipt", "checked_array",
     "clock_zero_s", "controller", "counts_unix_s", "field", "fill_category_features", "fill_limit_features",
     "fill_owner_features", "finished_unix_s", "gpu_share", "has_limit", "is_finished", "is_part_of_node",
-    "key_code", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource", "pod_time_s",
-    "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s", "whole_arrays",
-    "whole_history", "yielding",
+    "key_code", "kueue_workload", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource",
+    "pod_time_s", "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s",
+    "whole_arrays", "whole_history", "yielding",
 ]  # fmt: skip

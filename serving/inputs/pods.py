@@ -1,4 +1,4 @@
-"""Pods as Kubernetes writes them: names, times, requested resources, controllers.
+"""Pods as Kubernetes writes them: names, times, requested resources, controllers; and workloads of Kueue.
 
 Resources are counted as the scheduler counts them. Each function checks the types that it reads.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 TEXT_MAX = 512
 """Longest name or text of a pod, in characters; names in Kubernetes have at most 253."""
@@ -375,3 +376,98 @@ POD_SIZES: Mapping[str, Callable[[Mapping[str, Any]], float]] = MappingProxyType
     "gpu": pod_gpus,
 })
 """Column -> the requests of the whole pod: cores, GiB, GPUs; 0 if none."""
+
+
+KUEUE_VERSIONS = ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
+
+
+class Workload(NamedTuple):
+    """A workload of Kueue. label: NAMESPACE/NAME. state: waits, runs, reserved, finished or inactive. since_s: of its
+    creation, its admission or its reservation, unix seconds; newest_s: its latest time; None = none. cores: of all its
+    pods. limit_s: that its next or present run may take; None = none. columns: of a pod of its first set, as training
+    reads them, but `qos`, which it lacks; and `queue`, its LocalQueue."""
+
+    label: str
+    state: str
+    since_s: int | None
+    newest_s: int | None
+    cores: float
+    limit_s: int | None
+    columns: Mapping[str, Any]
+    labels: Mapping[str, str]
+
+
+def kueue_workload(workload: Any) -> Workload:
+    """What a workload of Kueue asks for, and where it stands; ValueError names the workload, the field and the value.
+
+    A pod set has as many pods as were admitted, without those whose room was given back. Its cores are requests, else
+    limits, as `pod_resource` counts them.
+    """
+    label = "/".join(_name(workload, "metadata", part) for part in ("namespace", "name"))
+    with _naming(f"workload {label}"):
+        return _workload(label, workload)
+
+
+def _workload(label: str, workload: Any) -> Workload:
+    if field(workload, "apiVersion") not in KUEUE_VERSIONS:
+        raise ValueError(f"apiVersion must be {' or '.join(KUEUE_VERSIONS)}, got "
+                         f"{shown_field(field(workload, 'apiVersion'))}")
+    active = field(workload, "spec", "active")
+    if not isinstance(active, bool | None):
+        raise ValueError(f"spec.active must be true or false, got {shown_field(active)}")
+    created_s = _time_s(workload, "metadata", "creationTimestamp")
+    times_s, since_s = [created_s], dict[str, int | None]()
+    for condition in sequence(workload, "status", "conditions"):
+        times_s.append(_time_s(condition, "lastTransitionTime"))
+        if field(condition, "status") == "True":
+            since_s[_name(condition, "type")] = times_s[-1]
+    state = ("finished" if "Finished" in since_s else "inactive" if active is False else "runs"
+             if "Admitted" in since_s else "reserved" if "QuotaReserved" in since_s else "waits")
+    pod_sets, cores = sequence(workload, "spec", "podSets"), 0.0
+    if not pod_sets:
+        raise ValueError("spec.podSets must be at least one, got none")
+    admitted = {_text(each, "name"): each for each in sequence(workload, "status", "admission", "podSetAssignments")}
+    returned = {_text(each, "name"): each for each in sequence(workload, "status", "reclaimablePods")}
+    for pod_set in pod_sets:
+        name, pod = _text(pod_set, "name"), mapping(pod_set, "template")
+        n_pods = _whole(admitted.get(name, {}), 0, "count")
+        n_pods = _whole(pod_set, 0, "count") if n_pods is None else n_pods
+        n_left = (1 if n_pods is None else n_pods) - (_whole(returned.get(name, {}), 0, "count") or 0)
+        with _naming(f"cpu of pod set {name}"):
+            asked = pod_resource(pod, "requests", "cpu")
+            cores += max(n_left, 0) * ((pod_resource(pod, "limits", "cpu") if asked is None else asked) or 0.0)
+    limit_s = _whole(workload, 1, "spec", "maximumExecutionTimeSeconds")
+    if limit_s is not None:  # Kueue counts earlier runs too; v1beta1 has the name with a slip
+        past_s = [_whole(workload, 0, "status", f"accumulatedPast{word}TimeSeconds") or 0
+                  for word in ("Execution", "Exexcution")]
+        limit_s = max(limit_s - max(past_s), 1)
+    if cores > 2**31:
+        raise ValueError(f"cpu of all pods must be at most {2**31} cores, got {cores:g}")
+    begun_s = since_s.get("Admitted" if state == "runs" else "QuotaReserved")
+    pod = {"metadata": mapping(workload, "metadata"), "spec": mapping(pod_sets[0], "template", "spec")}
+    columns = {name: read(pod) for name, read in {**POD_NAMES, **POD_SIZES}.items() if name != "qos"}
+    with _naming("metadata.labels"):
+        labels = {name: short_text(value) for name, value in mapping(workload, "metadata", "labels").items()}
+    return Workload(label, state, created_s if state == "waits" else begun_s,
+                    max((time_s for time_s in times_s if time_s is not None), default=None), cores, limit_s,
+                    {**columns, "queue": _text(workload, "spec", "queueName")}, labels)
+
+
+def _time_s(document: Any, *path: str) -> int | None:
+    with _naming(".".join(path)):
+        return pod_time_s(field(document, *path))
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+
+
+def _whole(document: Any, least: int, *path: str) -> int | None:
+    value = field(document, *path)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31):
+        raise ValueError(f"{'.'.join(path)} must be a whole number in {least}..{2**31 - 1}, got {shown_field(value)}")
+    return value
