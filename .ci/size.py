@@ -3,7 +3,8 @@
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
 product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
-and limits, and a week's schedule as a picture, by 290 lines.
+and limits, and a week's schedule as a picture, by 290 lines;
+Kueue's workloads by 155.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 361)
-    yield Figure("product lines", n_lines(product), 80_640)
+    yield Figure("product lines", n_lines(product), 80_795)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_135 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_180 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
