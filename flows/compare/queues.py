@@ -226,6 +226,11 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
              f"place of {before['mean_slowdown']:.1f}."]
     if not found["saved_wait_s_low"] > 0.0:
         lines[0] += " The interval holds 0: the hours saved may be chance."
+    if found["source"] != LIMITS:
+        lines.append(f"In the same order the slowdown by {found['source']} is {found['order_ratio']:.2f} "
+                     f"[{found['order_ratio_low']:.2f} to {found['order_ratio_high']:.2f}] of that by limits.")
+        if not found["order_ratio_high"] < 1.0:
+            lines[-1] += " The interval holds 1: the limits may do as well."
     if not past["slowdown_ratio_high"] < 1.0:
         lines[1] += " Its gain there is not proven."
     return lines

@@ -107,7 +107,8 @@ def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mappin
 
     Columns: those of the rules, `source`, those of `queue_measures`, and against the first row `slowdown_ratio` (mean
     bounded slowdown over the first row's, lower = better) and `saved_wait_s` (mean wait below the first row's, higher
-    = better), each with `_low` and `_high`: a 95 % interval. Weeks of submission are drawn again with replacement, the
+    = better), each with `_low` and `_high`: a 95 % interval. `order_ratio`, `_low`, `_high`: of mean bounded slowdowns,
+    too, against the first row with the same rules. Weeks of submission are drawn again with replacement, the
     same for both rows of a pair; NaN with fewer than two weeks, and in the first row. `later_owners_pct`: owners whose
     mean wait is more than a minute longer than in the first row, lower = better; NaN without owners.
 
@@ -132,6 +133,7 @@ def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: in
     """The table of `compare_queues`, of schedules of the same jobs, each with the name of its source; one at a time."""
     found: list[dict[str, Any]] = []
     first: _Week | None = None
+    of_rules: dict[QueueRules, _Week] = {}
     draws: np.ndarray = np.zeros((0, 0))
     for name, schedule in schedules:
         own = _Week.of(schedule, warmup_s)
@@ -139,8 +141,11 @@ def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: in
             first, n_weeks = own, len(own.n)
             draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
                 if n_weeks > 1 else np.zeros((0, n_weeks))
+        same = of_rules.setdefault(schedule.rules, own)
+        in_order = _against(own.sums, same.sums, same.n, draws if own is not same else draws[:0])
         found.append({**asdict(schedule.rules), "source": name, **queue_measures(schedule, warmup_s),
                       **_against(own.sums, first.sums, first.n, draws if own is not first else draws[:0]),
+                      **{f"order_ratio{end}": in_order[f"slowdown_ratio{end}"] for end in ("", "_low", "_high")},
                       "later_owners_pct": 100.0 * float((own.owners_s > first.owners_s + LATER_S).mean())
                       if len(own.owners_s) else float("nan")})
     return pd.DataFrame(found)

@@ -15,10 +15,19 @@ from made_jobs import swf_log
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
-from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, choose, placed, queue_part
+from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, answers_of, choose, placed, queue_part
 from sojourn.flows.placement.predictors import parse_predictor
 from sojourn.flows.placement.workloads import known_by
-from sojourn.simulator.queueing import QueueJobs, QueueRules, queue_jobs, replay_queue, requested
+from sojourn.simulator import Oracle
+from sojourn.simulator.queueing import (
+    QueueJobs,
+    QueueRules,
+    RunTimes,
+    compare_schedules,
+    queue_jobs,
+    replay_queue,
+    requested,
+)
 
 DAY_S = 86_400
 
@@ -152,3 +161,17 @@ def test_a_drawn_week_has_each_job_on_free_processors() -> None:
             assert not any(other == processor and begun < until and since < ended for other, since, until in held)
             held.append((processor, begun, ended))
     assert max(high for _, _, high in parts) <= processors
+
+
+def test_a_model_is_compared_with_the_limits_in_the_same_order(trace: Trace) -> None:
+    jobs = queue_jobs(trace, n_processors=10)
+    rules = QueueRules("sjf", "sjf")
+    pairs: list[tuple[QueueRules, str, RunTimes]] = [
+        (BASELINE, LIMITS, requested(jobs)), (rules, LIMITS, requested(jobs)), (rules, "perfect", Oracle(jobs)),
+        (rules, "same", requested(jobs))]
+    table = compare_schedules(((name, replay_queue(jobs, each, source)) for each, name, source in pairs), warmup_s=0)
+    for chosen, words in ((2, f"by perfect is {table['order_ratio'].iloc[2]:.2f} ["), (3, "by same is 1.00 [1.00 to")):
+        answers = answers_of("log", jobs, table.assign(chosen=np.arange(4) == chosen), table)
+        assert f"In the same order the slowdown {words}" in answers[2]
+        assert ("The interval holds 1: the limits may do as well." in answers[2]) == (chosen == 3)
+    assert len(answers_of("log", jobs, table.assign(chosen=np.arange(4) == 1), table)) == 2

@@ -86,6 +86,10 @@ def test_a_comparison_is_paired_with_its_first_row() -> None:
     assert best["saved_wait_s"] == pytest.approx(first["mean_wait_s"] - best["mean_wait_s"])
     assert best["slowdown_ratio_low"] < best["slowdown_ratio"] < best["slowdown_ratio_high"] < 1
     assert 0 < best["saved_wait_s_low"] < best["saved_wait_s"] < best["saved_wait_s_high"]
+    assert table["order_ratio"].iloc[::2].tolist() == [1.0] * 3 and table["order_ratio_low"].iloc[::2].isna().all()
+    own, same = table.iloc[5], table.iloc[4]
+    assert own["order_ratio"] == pytest.approx(own["mean_slowdown"] / same["mean_slowdown"])
+    assert own["order_ratio_low"] < own["order_ratio"] < own["order_ratio_high"]
     again = compare_queues(jobs, rules, {"requested": requested(jobs), "oracle": Oracle(jobs)})
     assert again.equals(table)
 
