@@ -52,6 +52,7 @@ from sojourn.simulator.queueing import (
     RunTimes,
     Schedule,
     compare_queues,
+    counted,
     last_two,
     queue_at,
     queue_jobs,
@@ -60,7 +61,7 @@ from sojourn.simulator.queueing import (
     requested,
     start_times,
 )
-from sojourn.simulator.queueing.measures import WEEK_S, counted
+from sojourn.simulator.queueing.measures import WEEK_S
 from studies.dvla_tables import interval
 
 GOLDEN = {
@@ -168,8 +169,8 @@ def shuffled(jobs: QueueJobs, seed: int) -> QueueJobs:
     n_whole = int(week[-1])
     place = np.arange(n_whole + 1)
     rng = np.random.default_rng(seed)
-    for first in range(0, n_whole, 13):
-        place[first:min(first + 13, n_whole)] = rng.permutation(place[first:min(first + 13, n_whole)])
+    for quarter in np.split(place[:n_whole], range(13, n_whole, 13)):
+        quarter[:] = rng.permutation(quarter)
     moved_s = (place[week] - week) * WEEK_S
     order = np.argsort(jobs.submission_s + moved_s, kind="stable")
     own: dict[str, Any] = {name: np.asarray(getattr(jobs, name))[order] for name in (

@@ -36,9 +36,11 @@ from sojourn.simulator.queueing import (
     LastTwo,
     QueueJobs,
     QueueRules,
+    QueueSetting,
     RunTimes,
     Schedule,
     compare_schedules,
+    counted,
     measures_by_class,
     parse_queue,
     queue_jobs,
@@ -83,17 +85,16 @@ class Part:
 
 
 def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[float, float], folder: Path, *,
-               n_processors: int | None = None, queues: Sequence[str] = (), features: Features | None = None,
-               seed: int = 0) -> Part:
+               n_processors: int | None = None, queues: Mapping[str, QueueSetting] | None = None,
+               features: Features | None = None, seed: int = 0) -> Part:
     """The later part of a trace that has submissions. shares: of its requests, the later part, and of the earlier part
     what chooses a model's size. folder: for the models. n_processors: default: the log's MaxProcs, else the most that
-    ran at once. queues: as in the settings, those that the trace has. features: of the trace, if they were made."""
+    ran at once. queues: as of `queue_jobs`. features: of the trace, if they were made."""
     encoder = default_encoder(trace) if features is None else features.encoder
     rows = build_rows(trace, encoder) if features is None else features.rows
     split = windows(rows, *shares)
     known = Learning(trace, "", encoder, rows, split, seed)
-    everything = queue_jobs(trace, n_processors=n_processors or _processors(trace),
-                            queues=dict(parse_queue(text) for text in queues))
+    everything = queue_jobs(trace, n_processors=n_processors or _processors(trace), queues=queues)
     is_later = everything.submission_s >= split.test_from_s
     jobs = everything.take(is_later)
     if len(jobs) == 0:
@@ -142,15 +143,15 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
     spec = config.trace_specs()[config.seeds[0]]
     with stage("ingest"):
         features = stored_features(spec.store, ingested_trace(spec.store, spec.source, spec.data_hash))
-    shares = (spec.test_share, spec.valid_share)
+    shares, queues = (spec.test_share, spec.valid_share), dict(map(parse_queue, config.queues))
     with tempfile.TemporaryDirectory() as folder:
         with stage("learn"):
             later = queue_part(features.trace, families, shares, Path(folder) / "later", features=features,
-                               n_processors=config.processors, queues=config.queues)
+                               n_processors=config.processors, queues=queues)
             known = known_by(features.trace, int(later.jobs.submission_s[0]))
-            named = set() if not config.queues else set(queue_names(known.requests).unique())
+            names = set(queue_names(known.requests)) if queues else set()
             past = queue_part(known, families, shares, Path(folder) / "past", n_processors=later.jobs.n_processors,
-                              queues=[text for text in config.queues if parse_queue(text)[0] in named])
+                              queues={name: each for name, each in queues.items() if name in names})
         with stage("choose on the past") as report:
             rules, name, tried = choose(past, report)
         pairs = dict.fromkeys([(BASELINE, LIMITS), (SHORTEST, LIMITS), *((rules, each) for each in later.sources)])
@@ -292,8 +293,7 @@ def week_figure(schedules: Sequence[tuple[str, Schedule]], warmup_s: int) -> Fig
     from matplotlib.figure import Figure
 
     first = schedules[0][1]
-    from_s = int(first.jobs.submission_s[0]) + warmup_s
-    is_counted = first.jobs.submission_s >= from_s
+    from_s, is_counted = int(first.jobs.submission_s[0]) + warmup_s, counted(first.jobs, warmup_s)
     week, wait_s = (first.jobs.submission_s[is_counted] - from_s) // WEEK_S, first.wait_s[is_counted]
     n_jobs = np.bincount(week)
     means_s = np.bincount(week, wait_s) / np.maximum(n_jobs, 1)

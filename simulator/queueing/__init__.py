@@ -18,6 +18,7 @@ from sojourn.simulator.queueing.measures import (
     bounded_slowdown,
     compare_queues,
     compare_schedules,
+    counted,
     measures_by_class,
     queue_measures,
 )
@@ -35,7 +36,7 @@ from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at
 
 __all__ = [
     "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow", "QueueRules",
-    "QueueSetting", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "last_two",
-    "measures_by_class", "parse_queue", "queue_at", "queue_jobs", "queue_measures", "queue_names", "replay_queue",
-    "requested", "says_processors", "start_times",
+    "QueueSetting", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "counted",
+    "last_two", "measures_by_class", "parse_queue", "queue_at", "queue_jobs", "queue_measures", "queue_names",
+    "replay_queue", "requested", "says_processors", "start_times",
 ]  # fmt: skip

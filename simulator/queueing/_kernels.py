@@ -498,8 +498,7 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
             break
         j = listed[i]
         size = jobs.size[j]
-        if (size > min(numbers[FREE], s.queue_free[jobs.queue[j]]) or s.start_s[j] >= 0
-                or s.reserved_s[j] == numbers[N_PASSES]):
+        if s.start_s[j] >= 0 or s.reserved_s[j] == numbers[N_PASSES] or not can_start(jobs, s, j):
             continue
         if earliest(s, size, jobs.fit_s[j]) == now:
             reserve(s, now, now + jobs.planned_s[j], size)

@@ -175,3 +175,21 @@ def test_a_model_is_compared_with_the_limits_in_the_same_order(trace: Trace) -> 
         assert f"In the same order the slowdown {words}" in answers[2]
         assert ("The interval holds 1: the limits may do as well." in answers[2]) == (chosen == 3)
     assert len(answers_of("log", jobs, table.assign(chosen=np.arange(4) == 1), table)) == 2
+
+
+def test_a_queue_that_only_the_later_part_has_is_given_a_priority(tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [line.split() for line in swf_log(tmp_path / "made.swf", 900, days=12).read_text().splitlines()
+            if not line.startswith(";")]
+    for at, row in enumerate(rows):
+        row[14] = "3" if at > 870 else str(1 + at % 2)  # the queue
+    Path("jobs.swf").write_text("; MaxProcs: 13\n" + "".join(f"{' '.join(row)}\n" for row in rows))
+    asked = ["gain", "jobs.swf", "--preset", "queue", "--predictor", "km", "--json", "--queue", "1:2"]
+    done = CliRunner().invoke(app, [*asked, "--queue", "3:5:9"])
+    assert done.exit_code == 0, done.output
+    waits = [json.loads(one.stdout)["rows"][0]["mean_wait_s"] for one in (done, CliRunner().invoke(app, asked[:-2]))]
+    assert waits[0] != waits[1], "priorities change the queue"
+    wrong = CliRunner().invoke(app, [*asked, "--queue", "4:1"])
+    assert wrong.exit_code == 2
+    assert "queues must be of the trace (1, 2, 3), got '4'" in wrong.stderr
