@@ -35,8 +35,8 @@ class Cluster(NamedTuple):
     state: the policy's own arrays, a NamedTuple. `Policy.state` makes it, its hooks change it.
     gpu_free: int64 (n_hosts, n_gpus), free milli-GPU of each GPU, 0 for places beyond a host's last. It
         has no columns if GPUs are replayed as one amount (docs/simulator/semantics.md).
-    gpu_held: int64 (n_requests, 4), a host and the bits of the GPUs that the request holds there; then
-        a second host and its bits while it migrates. No bits = none.
+    gpu_held: int64 (n, 4), for each of the engine's records a host and the bits of the GPUs that the
+        request holds there; then a second host and its bits while it migrates. No bits = none.
     gpu_dimension: int64 (1,), the place of `gpu` among the resources.
 
     >>> two = Cluster(np.array([[8, 8], [8, 8]]), np.array([[8, 8], [2, 4]]), np.array([0, 3]), np.array([0, 90]))
@@ -65,6 +65,7 @@ class Request(NamedTuple):
     age_s: its uptime; above 0 only if it ran before the replay begins.
     uptimes_s, overhang_s: int64 (k,), as in `predictions.sources.Curves`; overhang_s is empty if the
         predictor gives none.
+    place: of its record in the engine's tables; `row` is for all others.
 
     >>> Request(0, np.array([2, 4]), 3600).exit_s
     3600
@@ -76,3 +77,4 @@ class Request(NamedTuple):
     age_s: int = 0
     uptimes_s: np.ndarray = _NONE
     overhang_s: np.ndarray = _NONE
+    place: int = -1

@@ -30,10 +30,10 @@ Extent = Literal["plain", "hooks", "full", "pool"]
 """plain: arrivals and departures. hooks: also deadlines of a policy's hooks. full: all events, and rules besides room.
 pool: the loop of an elastic pool, passed as `parts`. Events that can't happen are not compiled: `full` takes four times
 as long to compile as `plain`."""
-HOOKS = {"placed": ("host, request, now", "request.row"), "departed": ("host, row, now", "row"),
+HOOKS = {"placed": ("host, request, now", "request.place"), "departed": ("host, row, now", "row"),
          "emptied": ("host, now", "-1"), "at_deadline": ("host, now", "-1"),
-         "resident": ("host, request, now", "request.row")}
-"""A policy's hooks: the arguments of each after the cluster, and the row that an error names."""
+         "resident": ("host, request, now", "request.place")}
+"""A policy's hooks: the arguments of each after the cluster, and the record that an error names."""
 _ASK_RESIDENTS = """
 @inner
 def ask_residents(world, host, now):
@@ -106,11 +106,12 @@ def composed(policy: Policy, n_resources: int, *, is_ranked: bool, extent: Exten
         for code, (name, (arguments, row)) in enumerate(HOOKS.items(), 1):
             if name not in functions:
                 continue
+            given = arguments.replace("row", "world.requests[row].row")
             has_residents = name == "at_deadline" and "resident" in functions
             lines += ["", "@inlined", f"def {name}(world, {arguments}):", "    counts = world.counts[0]",
                       *(["    ask_residents(world, host, now)"] if has_residents else []),
                       f"    counts.hook, counts.last_row, counts.last_host, counts.last_s = {code}, {row}, host, now",
-                      f"    hook_{name}(world.cluster, {arguments})", "    counts.hook = 0", ""]
+                      f"    hook_{name}(world.cluster, {given})", "    counts.hook = 0", ""]
         if policy.hooks.sampled:
             lines += ["", "@inner", "def note_state(world, timeline, now):",
                       f"    sample_state(world, timeline, world.cluster.state.{policy.hooks.sampled}, now)", ""]
@@ -174,7 +175,7 @@ def _chain(policy: Policy, calls: list[str], n_resources: int, is_ranked: bool, 
                   "        host = order.key[position] & host_mask"]
     else:
         lines += [f"    for host in range({n_scanned}):"]
-    lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.row):",
+    lines += ["        if not fits(cluster, host, request.need) or not is_allowed(world, host, request.place):",
               "            continue"]
     if is_ranked and is_above_share(policy):  # all later hosts have more left
         lines += ["        if share_left(cluster, host, request, 0) > best_0:", "            break"]
@@ -217,7 +218,7 @@ def _asking_python(policy: Policy) -> list[str]:
     if policy.predictions != "none":
         lines += _refresh_all(policy)
     return [*lines, "    address = world.cluster.state.address[0]",
-            "    n_levels = ask_python(address, request.row, request.exit_s, request.age_s, now)",
+            "    n_levels = ask_python(address, request.place, request.exit_s, request.age_s, now)",
             "    return best_scored(world, request, n_levels) if n_levels >= 0 else BAD_SCORE", ""]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from sojourn.simulator.engine.metrics import Metrics, fewest_hosts, integral_at, reason_names
 from sojourn.simulator.engine.upkeep import Migration, Upkeep
 from sojourn.simulator.engine.world import Prepared, bin_edges, prepared
-from sojourn.simulator.loop import ALLOCATED, COUNTS, EMPTY_HOSTS, EXPIRED, NOT_PLACED, Timeline
+from sojourn.simulator.loop import ALLOCATED, COUNTS, EMPTY_HOSTS, Timeline
 from sojourn.simulator.policies import KNOWN_POLICIES, Policy
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.rectification import Rectify
@@ -132,11 +132,12 @@ def simulate(
     replay = prepared(workload, named_policy(policy), source, is_ranked=is_ranked, upkeep=upkeep,
                       migration=migration or Migration(), is_checked=is_checked, stop_row=-1, rectify=rectify)
     elapsed_s = replay.run()
+    replay.pieces.note(replay.world.requests)
     timeline = replay.timeline
     n_empty_bound = _most_empty(workload, timeline.mark_s)
     return Result(
         replay.policy.name,
-        replay.world.requests["first_host"].astype(np.int64),
+        replay.pieces.host,
         _metrics(replay),
         _mean_pct(n_empty_bound, timeline.mark_s, workload),
         _series(workload, timeline, n_empty_bound),
@@ -197,16 +198,15 @@ def _mean_pct(n_empty: np.ndarray, mark_s: np.ndarray, workload: Workload) -> fl
 
 def _metrics(replay: Prepared) -> Metrics:
     workload, timeline = replay.workload, replay.timeline
-    requests, counts = replay.world.requests, _counts_after_warmup(replay)
+    pieces, counts = replay.pieces, _counts_after_warmup(replay)
     n_resources = workload.capacity.shape[1]
     span = workload.trace.horizon_s - workload.warmup_s
     whole = _after_warmup(timeline.integral, timeline.mark_s, workload)
     allocated, in_use = whole[ALLOCATED:ALLOCATED + n_resources], whole[ALLOCATED + n_resources:]
     utilisation = 100 * shares(allocated, workload.capacity.sum(axis=0) * span)
     cpu = workload.resources.index("cpu_cores")
-    is_counted = workload.placed_s >= workload.warmup_s
-    is_rejected = is_counted & (requests["first_host"] == NOT_PLACED)
-    n_requests, n_rejected = int(is_counted.sum()), int(is_rejected.sum())
+    reasons = np.concatenate(pieces.reasons)
+    n_requests, n_rejected = int((workload.placed_s >= workload.warmup_s).sum()), len(reasons)
     return Metrics(
         empty_hosts_pct=_mean_pct(timeline.integral[:, EMPTY_HOSTS], timeline.mark_s, workload),
         packing_density_pct=float(100 * shares(allocated, in_use)[cpu]),
@@ -214,8 +214,8 @@ def _metrics(replay: Prepared) -> Metrics:
         n_requests=n_requests,
         n_rejected=n_rejected,
         rejected_pct=100 * n_rejected / max(n_requests, 1),
-        rejections=reason_names(requests["reason"][is_rejected], workload.resources),
-        mean_wait_s=float(requests["wait_s"][is_counted & ~is_rejected].mean()) if n_requests > n_rejected else 0.0,
+        rejections=reason_names(reasons, workload.resources),
+        mean_wait_s=pieces.wait_s / max(n_requests - n_rejected, 1),
         n_planned_migrations=counts["n_planned"],
         n_migrations=counts["n_begun"],
         migrated_gib=counts["migrated"] / UNITS_PER["mem_gib"],
@@ -236,9 +236,7 @@ def _counts_after_warmup(replay: Prepared) -> dict[str, int]:
 
 
 def _is_disturbed(replay: Prepared) -> bool:
-    requests = replay.world.requests
-    return bool(replay.world.counts["n_begun"][0] > 0 or (requests["since_s"] != EXPIRED).any()
-                or (requests["wait_s"] > 0).any())
+    return replay.pieces.is_disturbed or bool(replay.world.counts["n_begun"][0] > 0)
 
 
 def _series(workload: Workload, timeline: Timeline, n_empty_bound: np.ndarray) -> pd.DataFrame:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sojourn.simulator.cluster import NEVER, WHOLE_GPU, Cluster, Request
 from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
 from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last, plain_function
 from sojourn.simulator.engine.metrics import MigrationRecord
+from sojourn.simulator.engine.pieces import PIECE, Pieces, columns_of, hosts_of, records_of
 from sojourn.simulator.engine.policy_check import policy_functions
 from sojourn.simulator.engine.upkeep import (
     ORDERS,
@@ -29,18 +30,17 @@ from sojourn.simulator.engine.upkeep import (
     plan_migrations,
 )
 from sojourn.simulator.loop import (
+    ALL_CAME,
     BAD_DEADLINE,
     BAD_SCORE,
     COUNTS,
     CURRENT,
     EXPIRED,
     HOST_EVENTS,
-    HOSTS,
     INITIAL,
     LOG_FULL,
     MIGRATION_LOG,
     NO_PREDICTIONS,
-    NOT_PLACED,
     OPEN,
     PAUSED,
     PLAN,
@@ -59,16 +59,15 @@ from sojourn.simulator.loop import (
 from sojourn.simulator.policies import Policy, is_outdated
 from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, one_step
 from sojourn.simulator.rectification import Rectify, non_migratable
-from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived, owner_numbers
+from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """Everything that one run of a compiled loop reads and fills.
 
     world: `loop.World` or `PoolWorld`. arguments: the loop's other arguments. host_ids: ids of the
-    world's hosts, for errors. at_pause: called with the code, PAUSED or LOG_FULL, when the loop pauses;
-    None if it never does.
+    world's hosts, for errors.
     """
 
     workload: Workload
@@ -77,19 +76,21 @@ class Run:
     world: Any
     arguments: tuple[Any, ...]
     host_ids: Sequence[Any]
-    at_pause: Callable[[int], None] | None = field(default=None, kw_only=True)
 
     def run(self) -> float:
-        """Seconds that the loop took, pauses included; ValueError if the policy or an invariant fails."""
-        python = None
-        if self.policy.host_scores is not None:
-            python = PythonScores(self.policy.host_scores, self.world)
-        started = time.perf_counter()
-        code = self._go_on()
-        while code in (PAUSED, LOG_FULL) and self.at_pause is not None:
-            self.at_pause(code)
+        """Seconds that the loop and planners took; ValueError if the policy, the source or an invariant fails."""
+        elapsed_s, code, python = 0.0, PAUSED, None
+        while True:
+            if self.policy.host_scores is not None:
+                python = PythonScores(self.policy.host_scores, self.world)
+            started = time.perf_counter()
             code = self._go_on()
-        elapsed_s = time.perf_counter() - started
+            while self.resumes(code):
+                code = self._go_on()
+            elapsed_s += time.perf_counter() - started
+            if code != ALL_CAME:
+                break
+            self.take_next()
         if python is not None and python.raised is not None:
             raised = python.raised
             if not isinstance(raised, Exception):
@@ -107,6 +108,13 @@ class Run:
                              f"under policy {self.policy.name!r}")
         return elapsed_s
 
+    def resumes(self, code: int) -> bool:
+        """Whether the loop goes on with the same tables, after a pause that is over now."""
+        return False
+
+    def take_next(self) -> None:
+        """Put further requests in the tables."""
+
     def _go_on(self) -> int:
         """The loop's code at its end, or at a pause."""
         try:
@@ -121,7 +129,8 @@ class Run:
         counts = self.world.counts[0]
         places = []
         if counts["last_row"] >= 0:
-            places.append(f"request {self.workload.request_ids[[counts['last_row']]].tolist()[0]!r}")
+            row = self.world.requests["row"][counts["last_row"]]
+            places.append(f"request {self.workload.request_ids[[row]].tolist()[0]!r}")
         action = "asked about"
         if counts["hook"] > 0:
             action = f"in hook {list(HOOKS)[counts['hook'] - 1]!r} of"
@@ -139,18 +148,34 @@ MOST_GPUS = 62
 """The bits of `Cluster.gpu_held`."""
 N_BINS = 500
 N_SAMPLES = 96
-_LOGGED = 4
-"""Log entries of migrations per request: twice what a step can add, as a half-full log is emptied."""
 PREDICTIONS = {"none": NO_PREDICTIONS, "initial": INITIAL, "current": CURRENT}
 """The loop's codes of `Policy.predictions`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared(Run):
     """A run on a fixed pool. record: its migrations; None without upkeep and without a rectifier."""
 
     timeline: Timeline
+    pieces: Pieces
     record: MigrationRecord | None
+    rectify: Rectify | None
+
+    def resumes(self, code: int) -> bool:
+        """Empty the log of migrations; plan the day's migrations if the loop paused for them."""
+        if self.record is None or code not in (PAUSED, LOG_FULL, ALL_CAME):
+            return False
+        self.record.take_over(self.world)
+        if code == PAUSED and self.rectify is not None:
+            plan_migrations(self.world, self.rectify, self.workload.resources.index("cpu_cores"), self.record)
+        return code != ALL_CAME
+
+    def take_next(self) -> None:
+        """Put the next piece's requests in the tables, and take out those that have ended."""
+        self.world = self.pieces.shortened(self.world)
+        self.world = self.pieces.lengthened(self.world)
+        timeline, _, host_events = self.arguments
+        self.arguments = (timeline, _by_departure(self.world), host_events)
 
 
 def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, *, is_ranked: bool | None,
@@ -167,10 +192,8 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     if predictions == NO_PREDICTIONS and is_emptying and migration.is_predicting:
         predictions = CURRENT  # for the order of migrations, though the chain uses none
     min_empty, batch_hosts = defragmentation_of(upkeep, n_hosts)
-    curves = curves_for(workload, policy, source, predictions != NO_PREDICTIONS or rectify is not None)
-    host_table, request_table = tables_of(workload, curves)
-    if rectify is not None:
-        request_table["is_pinned"] |= non_migratable(workload, rectify)
+    is_predicted = predictions != NO_PREDICTIONS or rectify is not None
+    columns = columns_of(workload, None if rectify is None else non_migratable(workload, rectify))
     order = None
     is_uneven = is_outdated in policy.scorers  # it scores empty hosts differently
     if is_ranked is not False and is_packing_last(policy) and not is_uneven:
@@ -180,19 +203,16 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     is_full = is_migrating or bool(upkeep) or policy.is_queueing or workload.constraints != NO_CONSTRAINTS
     extent: Extent = "full" if is_full else "hooks" if policy.hooks is not None else "plain"
     loop = compiled_loop(policy, n_resources, is_ranked=order is not None, extent=extent, is_checked=is_checked)
-    n_late, n_migrating = (n if policy.is_queueing else 0), (n if is_migrating else 0)
     cpu = workload.resources.index("cpu_cores")
     settings = _record(
         SETTINGS, predictions=predictions, is_queueing=policy.is_queueing,
         has_kinds=workload.constraints.host_type is not None, has_groups=workload.constraints.apart_by is not None,
-        stop_row=stop_row, first_migration=n_late, first_host_event=n_late + n_migrating,
-        first_deadline=n_late + n_migrating + len(host_events), n_at_once=migration.n_at_once,
+        stop_row=stop_row, first_deadline=len(host_events), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, n_a_day=NEVER if migration.n_a_day is None else migration.n_a_day,
         min_empty=min_empty, batch_hosts=batch_hosts,
         move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
         long_s=long_lived(workload).threshold_s, cpu=cpu,
         mem=workload.resources.index("mem_gib") if "mem_gib" in workload.resources else -1)  # fmt: skip
-    n_slots = n_late + n_migrating + len(host_events) + (n_hosts if policy.hooks else 0)
     none = np.zeros(0, np.int64)
     levels = np.zeros((2, 1 + 2 * n_resources), np.int64)
     levels[0, 0] = n_hosts
@@ -200,65 +220,52 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         Cluster(workload.capacity.copy(), workload.capacity.copy(), np.zeros(n_hosts, np.int64),
                 np.full(n_hosts, EXPIRED), np.zeros(n_hosts, np.int64), np.zeros(n_hosts, np.int64),
                 state_of(policy, n_hosts, n, workload.resources.index("cpu_cores")), *gpus_of(workload)),
-        request_table, host_table, workload.need, curves.uptime_s, curves.total_s,
-        none if curves.overhang_s is None else curves.overhang_s,
+        np.zeros(0, REQUESTS), hosts_of(workload), workload.need[:0], none, none, none,
         no_ranking(n_resources) if order is None else order,
-        _slots(n_slots, n_late + n_migrating, host_events), np.zeros(2 * n_migrating, PLAN),
-        np.zeros(_LOGGED * n if upkeep or rectify is not None else 0, MIGRATION_LOG), levels[0], levels[1], settings,
+        _slots(len(host_events) + (n_hosts if policy.hooks else 0), host_events), np.zeros(0, PLAN),
+        np.zeros(0, MIGRATION_LOG), levels[0], levels[1], settings,
         _record(COUNTS, first_waiting=-1, last_waiting=-1, heap_size=len(host_events)),
     )  # fmt: skip
-    timeline = _timeline(workload, policy, int(request_table["owner"].max(initial=-1)) + 1)
+    timeline = _timeline(workload, policy, int(np.max(columns["owner"], initial=-1)) + 1)
+    is_logging = bool(upkeep) or rectify is not None
     record = None
-    if upkeep or rectify is not None:
+    if is_logging:
         record = MigrationRecord(None if rectify is None else rectify.planner, host_events, migration.duration_s)
-    idx_departing = np.argsort(workload.departure_s, kind="stable")
-    return Prepared(workload, policy, loop, world, (timeline, idx_departing, host_events),
-                    workload.hosts["host_id"].tolist(), timeline, record, at_pause=None if record is None else
-                    functools.partial(_at_pause, world, rectify, cpu, record))
+    # a rectifier looks at what has ended, and a replay that stops at a request is looked at by rows
+    is_whole = rectify is not None or stop_row >= 0
+    pieces = Pieces(columns, workload.need, functools.partial(curves_for, workload, policy, source, is_predicted),
+                    workload.warmup_s, policy.is_queueing, is_migrating, is_logging, n if is_whole else PIECE)
+    run = Prepared(workload, policy, loop, world, (timeline, none, host_events), workload.hosts["host_id"].tolist(),
+                   timeline, pieces, record, rectify)
+    run.take_next()
+    return run
 
 
-def _at_pause(world: World, rectify: Rectify | None, cpu: int, record: MigrationRecord, code: int) -> None:
-    """Empty the log of migrations; plan the day's migrations if the loop paused for them."""
-    record.take_over(world)
-    if code == PAUSED and rectify is not None:
-        plan_migrations(world, rectify, cpu, record)
+def _by_departure(world: World) -> np.ndarray:
+    return np.argsort(world.requests["departure_s"], kind="stable")
 
 
-def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool) -> Curves:
-    """The source's curves; placeholders if they are not needed. ValueError if a needed source is None."""
+def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None, is_needed: bool, first: int = 0,
+               end: int | None = None) -> Curves:
+    """The source's curves of the rows from `first` up to `end` (None = all); placeholders if they are not needed.
+
+    ValueError if a needed source is None.
+    """
     if not is_needed:
-        return one_step(np.zeros(len(workload.placed_s), np.int64))
+        return one_step(np.zeros((len(workload.placed_s) if end is None else end) - first, np.int64))
     if source is None:
         user = "which uses" if policy.predictions != "none" else "whose migrations are ordered by"
         raise ValueError(f"source must be given for policy {policy.name!r}, {user} predictions; got None")
-    return asked_curves(workload, policy.name, source)
+    return asked_curves(workload, policy.name, source, first, end)
 
 
 def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:
-    """The tables of hosts and requests before the first event."""
-    rules = workload.constraints.rules(workload.trace.requests, workload.hosts)
-    hosts = np.zeros(len(workload.capacity), HOSTS)
-    hosts["valid_until_s"], hosts["first"] = NEVER, -1
-    hosts["kind"] = 0 if rules.host_kind is None else rules.host_kind
-    curve = curves.curve_of()
-    start = curves.offsets[curve]
-    requests = np.zeros(len(workload.placed_s), REQUESTS)
-    columns: dict[str, Any] = {
-        "arrival_s": workload.placed_s, "departure_s": workload.departure_s, "curve_start": start,
-        "curve_end": curves.offsets[curve + 1], "kind": -1 if rules.kind is None else rules.kind,
-        "group": -1 if rules.group is None else rules.group,
-        "is_pinned": 0 if rules.is_pinned is None else rules.is_pinned, "owner": owner_numbers(workload),
-        "host": NOT_PLACED, "from_host": NOT_PLACED, "first_host": NOT_PLACED, "start_s": workload.start_s,
-        "ends_s": workload.departure_s, "next": -1, "previous": -1, "next_waiting": -1, "wait_s": -1,
-        "since_s": EXPIRED, "segment": start,
-    }  # fmt: skip
-    for name, values in columns.items():
-        requests[name] = values
-    return hosts, requests
+    """The tables of hosts and of all requests before the first event."""
+    return hosts_of(workload), records_of(columns_of(workload), curves, 0, len(workload.placed_s))
 
 
 def gpus_of(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The GPUs of empty hosts for `Cluster`: gpu_free, gpu_held and gpu_dimension.
+    """The GPUs of empty hosts for `Cluster`: gpu_free, gpu_held of no request, and gpu_dimension.
 
     No columns unless each host has whole GPUs, up to MOST_GPUS, and each request asks for whole ones or a part of one.
     """
@@ -269,7 +276,7 @@ def gpus_of(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if is_whole and ((of_request < WHOLE_GPU) | (of_request % WHOLE_GPU == 0)).all():
             number = np.arange(of_host.max(initial=0) // WHOLE_GPU)
             return (np.where(number < of_host[:, None] // WHOLE_GPU, WHOLE_GPU, 0),
-                    np.zeros((len(of_request), 4), np.int64), np.array([d]))
+                    np.zeros((0, 4), np.int64), np.array([d]))
     return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
 
 
@@ -280,14 +287,13 @@ def _with_rectifying(host_events: np.ndarray, times_s: list[int]) -> np.ndarray:
     return np.asarray(whole[np.argsort(whole["time_s"], kind="stable")])
 
 
-def _slots(n_slots: int, first_host_event: int, host_events: np.ndarray) -> np.ndarray:
+def _slots(n_slots: int, host_events: np.ndarray) -> np.ndarray:
     """The agenda with the host events; in order of time they are a heap already."""
     slots = np.zeros(n_slots, SLOTS)
     slots["time"], slots["position"] = NEVER, -1
     idx = np.arange(len(host_events))
-    slots["time"][first_host_event + idx] = host_events["time_s"]
-    slots["position"][first_host_event + idx] = idx
-    slots["heap"][idx] = first_host_event + idx
+    slots["time"][idx] = host_events["time_s"]
+    slots["position"][idx] = slots["heap"][idx] = idx
     return slots
 
 
@@ -356,8 +362,8 @@ def _request(world: World, row: int, now: int) -> Request:
     """The request as the chain saw it."""
     record = world.requests[row]
     curve = slice(int(record["curve_start"]), int(record["curve_end"]))
-    return Request(row, read_only(world.need[row]), int(record["exit_s"]), now - int(record["start_s"]),
-                   read_only(world.uptime_s[curve]), read_only(world.overhang_s[curve]))
+    return Request(int(record["row"]), read_only(world.need[row]), int(record["exit_s"]), now - int(record["start_s"]),
+                   read_only(world.uptime_s[curve]), read_only(world.overhang_s[curve]), row)
 
 
 def _read_only(cluster: Cluster) -> Cluster:

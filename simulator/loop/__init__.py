@@ -29,6 +29,7 @@ from sojourn.simulator.loop.occupancy import (
 )
 from sojourn.simulator.loop.python_policy import PythonScores, asking, read_only, visible
 from sojourn.simulator.loop.state import (
+    ALL_CAME,
     ALLOCATED,
     BAD_DEADLINE,
     BAD_SCORE,
@@ -81,8 +82,8 @@ POOL_PARTS = (placement, consolidation, pool_replay)
 """Those of an elastic pool."""
 
 __all__ = [
-    "ALLOCATED", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BOOTED", "BY_ROW", "CHEAPEST", "COUNTS", "CURRENT",
-    "DEFRAGMENTED", "DRAIN", "DRAINED", "DRAINED_BY_CHOICE", "EFFICIENT", "EMPTY_HOSTS", "EXPIRED", "FAIL",
+    "ALLOCATED", "ALL_CAME", "AT_RANDOM", "BAD_DEADLINE", "BAD_SCORE", "BOOTED", "BY_ROW", "CHEAPEST", "COUNTS",
+    "CURRENT", "DEFRAGMENTED", "DRAIN", "DRAINED", "DRAINED_BY_CHOICE", "EFFICIENT", "EMPTY_HOSTS", "EXPIRED", "FAIL",
     "FAILED", "HOSTS", "HOST_EVENTS", "INITIAL", "LOG", "LOG_FULL", "LONGEST_FIRST", "MIGRATION_LOG", "MOVES",
     "NODES", "NOT_PLACED", "NO_PREDICTIONS", "NO_RELEASE", "OFF", "OPEN", "OPENED", "PARTS", "PAUSED", "PLAN",
     "POOL", "POOL_PARTS", "RECTIFY", "REGRET", "RELEASED", "RELEASE_EMPTY", "REOPEN", "REPAIR", "REQUESTS",

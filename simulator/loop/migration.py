@@ -88,7 +88,7 @@ def log_migration(world: World, row: int, source: int, target: int, planner: int
     """Log a migration or restart of a request; see MIGRATION_LOG."""
     counts = world.counts[0]
     entry = world.migration_log[counts.n_logged]
-    entry.row, entry.from_host, entry.to_host, entry.at_s = row, source, target, counts.time_s
+    entry.row, entry.from_host, entry.to_host, entry.at_s = world.requests[row].row, source, target, counts.time_s
     entry.planner, entry.planned_s = planner, planned_s
     counts.n_logged += 1
 
@@ -97,7 +97,7 @@ def log_migration(world: World, row: int, source: int, target: int, planner: int
 def still_takes(world: World, target: int, request: Request) -> bool:
     """Whether the planned target of a request is still in use and open, and has room."""
     return (world.cluster.n_running[target] > 0 and fits(world.cluster, target, request.need)
-            and is_allowed(world, target, request.row))
+            and is_allowed(world, target, request.place))
 
 
 @inner

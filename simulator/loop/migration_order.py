@@ -148,7 +148,7 @@ def _key(world: World, request: int) -> int:
         return world.requests[request].exit_s
     if order == BY_ROW:
         return 0
-    mixed = (np.uint64(request) + np.uint64(world.settings[0].seed)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (np.uint64(world.requests[request].row) + np.uint64(world.settings[0].seed)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     return int(np.int64((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(2)))
 

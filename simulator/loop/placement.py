@@ -26,7 +26,7 @@ from sojourn.simulator.loop.state import (
 def choose(world: World, request: Request, now: int) -> int:
     """First fit, as an example; the chain of a policy replaces it."""
     for host in range(len(world.hosts)):
-        if fits(world.cluster, host, request.need) and is_allowed(world, host, request.row):
+        if fits(world.cluster, host, request.need) and is_allowed(world, host, request.place):
             return host
     return NOT_PLACED
 
@@ -82,21 +82,21 @@ def asked(world: World, row: int, now: int) -> Request:
         predict_first(world, row)
     record = world.requests[row]
     start, end = record.curve_start, record.curve_end
-    return Request(row, world.need[row], record.exit_s, now - record.start_s, world.uptime_s[start:end],
-                   world.overhang_s[start:end])
+    return Request(record.row, world.need[row], record.exit_s, now - record.start_s, world.uptime_s[start:end],
+                   world.overhang_s[start:end], row)
 
 
 @inlined
 def settle(world: World, request: Request, host: int, now: int) -> None:
     """Give a request room on a host and add it to its list."""
-    occupy(world, request.row, host, 1, gpu_for(world, request, host))
+    occupy(world, request.place, host, 1, gpu_for(world, request, host))
     note(world, request, host, now)
 
 
 @inlined
 def note(world: World, request: Request, host: int, now: int) -> None:
     """Add a request to the list of a host on which it has room."""
-    row = request.row
+    row = request.place
     if world.settings[0].predictions != NO_PREDICTIONS:
         enter(world, host, row, now)
         touched(world, host)

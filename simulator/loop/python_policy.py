@@ -37,7 +37,7 @@ def asking(n_hosts: int) -> Asking:
 
 
 @intrinsic
-def ask_python(typingctx: Any, address: Any, row: Any, exit_s: Any, age_s: Any, now: Any) -> Any:
+def ask_python(typingctx: Any, address: Any, place: Any, exit_s: Any, age_s: Any, now: Any) -> Any:
     """Call the function at the address; the number of levels of scores that it wrote, or a negative
     number."""
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -58,7 +58,7 @@ def best_scored(world: World, request: Request, n_levels: int) -> int:
         first = scores[0, host]
         if first > best_first or (n_levels == 1 and first == best_first):
             continue  # most hosts end here, and of the others most are full
-        if not fits(world.cluster, host, request.need) or not is_allowed(world, host, request.row):
+        if not fits(world.cluster, host, request.need) or not is_allowed(world, host, request.place):
             continue
         is_better, is_out = best == NOT_PLACED, False
         for level in range(n_levels):
@@ -99,14 +99,16 @@ class PythonScores:
         self._function, self._scores = function, world.cluster.state.scores
         self._cluster, self._need = visible(world.cluster), read_only(world.need)
         self._uptime_s, self._overhang_s = read_only(world.uptime_s), read_only(world.overhang_s)
-        self._first, self._end = world.requests["curve_start"], world.requests["curve_end"]
+        self._requests = world.requests
         self._callback = _CALLBACK(self._ask)
         world.cluster.state.address[0] = ctypes.cast(self._callback, ctypes.c_void_p).value
 
-    def _ask(self, row: int, exit_s: int, age_s: int, now: int) -> int:
+    def _ask(self, place: int, exit_s: int, age_s: int, now: int) -> int:
         try:
-            curve = slice(self._first[row], self._end[row])
-            request = Request(row, self._need[row], exit_s, age_s, self._uptime_s[curve], self._overhang_s[curve])
+            record = self._requests[place]
+            curve = slice(record["curve_start"], record["curve_end"])
+            request = Request(int(record["row"]), self._need[place], exit_s, age_s, self._uptime_s[curve],
+                              self._overhang_s[curve], place)
             result = self._function(self._cluster, request, now)
             levels = result if isinstance(result, tuple) else (result,)
             if not 1 <= len(levels) <= MOST_LEVELS:

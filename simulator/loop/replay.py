@@ -19,6 +19,7 @@ from sojourn.simulator.loop.migration_order import begin_plan, insert
 from sojourn.simulator.loop.occupancy import pass_time, shortage
 from sojourn.simulator.loop.placement import admit, at_deadline, depart, give_back, remind
 from sojourn.simulator.loop.state import (
+    ALL_CAME,
     BAD_DEADLINE,
     BAD_SCORE,
     EMPTY_HOSTS,
@@ -62,8 +63,8 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
     """Run all events up to the last mark; 0, a code of a pause, or a negative code of an error.
 
     idx_departing: int64 (n,), requests by departure, then by row. PAUSED: migrations are to be
-    planned. LOG_FULL: the log is to be emptied. Called again with the same arguments, the loop
-    continues. BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one,
+    planned. LOG_FULL: the log is to be emptied. ALL_CAME: more requests are to be put in the tables.
+    Called again, the loop continues. BAD_SCORE: the chain gave one, for counts.last_row. BAD_DEADLINE: a hook gave one,
     for counts.last_host. Below that: an invariant does not hold (see migration_order.VIOLATIONS).
     """
     settings, counts, requests = world.settings[0], world.counts[0], world.requests
@@ -76,6 +77,9 @@ def replay(world: World, timeline: Timeline, idx_departing: np.ndarray, host_eve
         if HAS_UPKEEP and 2 * counts.n_logged > len(world.migration_log):
             counts.idx_arrival, counts.idx_departure, counts.has_room = idx_arrival, idx_departure, has_room
             return LOG_FULL
+        if idx_arrival == n and settings.has_more == 1:
+            counts.idx_arrival, counts.idx_departure, counts.has_room = idx_arrival, idx_departure, has_room
+            return ALL_CAME
         next_arrival = requests[idx_arrival].arrival_s if idx_arrival < n else NEVER
         now, departing = NEVER, -1
         while idx_departure < n:

@@ -21,9 +21,9 @@ EXPIRED = -(2**62)
 NOT_PLACED = -1
 BAD_SCORE = -2
 """A chain returns it instead of a host if a score is negative or not a finite number."""
-PAUSED, LOG_FULL = 1, 2
-"""The loop returns them when migrations are to be planned outside of it, and when its log is to be
-emptied; called again it continues."""
+PAUSED, LOG_FULL, ALL_CAME = 1, 2, 3
+"""The loop returns them when migrations are to be planned outside of it, when its log is to be emptied,
+and when further requests are to be put in its tables; called again it continues."""
 BAD_DEADLINE = -3
 """The loop returns it if a hook sets a deadline that has come already."""
 FRAGMENTED, FILTERED, RULED_OUT = 0, -1, -2
@@ -38,6 +38,7 @@ amount; capacities of the hosts in use begin one place a resource after that."""
 
 REQUESTS = np.dtype([
     # input
+    ("row", np.int64),  # its row in the workload's requests; all others are places in this table
     ("arrival_s", np.int64),  # not before 0
     ("departure_s", np.int64),  # after the arrival
     ("curve_start", np.int64),  # its curve's place in the flat arrays, and one past it
@@ -83,8 +84,8 @@ policy chooses it when the migration begins. planner: why the source was closed 
 OPEN = a rectifier, which closes none."""
 MIGRATION_LOG = np.dtype([("row", np.int64), ("from_host", np.int64), ("to_host", np.int64), ("at_s", np.int64),
                           ("planner", np.int64), ("planned_s", np.int64)])
-"""A request that begins to migrate. If planner is FAILED: from_host failed, and the request
-continues on to_host, or -1 for none; if from_host is -1, a failure interrupted it before and it
+"""A request (its row in the workload) that begins to migrate. If planner is FAILED: from_host failed, and the
+request continues on to_host, or -1 for none; if from_host is -1, a failure interrupted it before and it
 starts again on to_host."""
 SETTINGS = np.dtype([
     ("predictions", np.int64),
@@ -92,6 +93,7 @@ SETTINGS = np.dtype([
     ("has_kinds", np.int64),
     ("has_groups", np.int64),
     ("stop_row", np.int64),  # stop before this request's decision; -1 = never
+    ("has_more", np.int64),  # 1 = requests are left that come after those in the table
     ("first_migration", np.int64),  # slots of each kind of event begin here; late departures at 0
     ("first_host_event", np.int64),
     ("first_deadline", np.int64),

@@ -183,7 +183,11 @@ class LifetimeSource(Protocol):
     """Anything that predicts: the oracle, a live model, noise around either."""
 
     def curves(self, requests: pd.DataFrame) -> Curves:
-        """One curve per row of `requests` (columns as in Trace.requests, in arrival order)."""
+        """One curve per row of `requests` (columns as in Trace.requests, in arrival order).
+
+        A long replay calls it for one piece of the requests after another, so an answer may not depend on
+        other rows than its own and those before.
+        """
         ...
 
 
@@ -273,13 +277,16 @@ def _is_whole(array: np.ndarray) -> np.ndarray:
     return np.isfinite(array) & (np.floor(array) == array)
 
 
-def asked_curves(workload: Workload, policy: str, source: LifetimeSource) -> Curves:
-    """The source's curves, one per request; ValueError names the first request without one."""
-    requests = workload.trace.requests
+def asked_curves(workload: Workload, policy: str, source: LifetimeSource, first: int = 0,
+                 end: int | None = None) -> Curves:
+    """The source's curves of the requests from row `first` up to `end` (None = the last); ValueError names the first
+    without one."""
+    requests = workload.trace.requests.iloc[first:end]
     try:
         curves = source.curves(requests)
     except Exception as error:
         row = error.row if isinstance(error, BadCurve) else _first_raising(source, requests)
+        row += first if row >= 0 else 0
         raise ValueError(f"source must predict every request, but {_place(workload, policy, row)} it raised "
                          f"{type(error).__name__}: {error}") from error
     if not isinstance(curves, Curves):
@@ -287,7 +294,7 @@ def asked_curves(workload: Workload, policy: str, source: LifetimeSource) -> Cur
     if len(curves) != len(requests):
         row = min(len(curves), len(requests) - 1)
         raise ValueError(f"curves must be one per request ({len(requests)}), got {len(curves)}: see "
-                         f"{_place(workload, policy, row)[:-1]}")
+                         f"{_place(workload, policy, first + row)[:-1]}")
     return curves
 
 

@@ -1,0 +1,147 @@
+"""A replay in pieces has the bits of a replay in one; errors name the same request."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+import sojourn.simulator as sim
+from made_workloads import cases, each_policy, full_cases
+from sojourn.simulator import Cluster, Request, kernel
+from sojourn.simulator.engine import world as engine
+from sojourn.simulator.engine.pieces import Pieces
+
+
+def both(length: int, workload: sim.Workload, policy: Any, source: Any, **asked: Any) -> tuple[sim.Result, sim.Result]:
+    """The result in one piece, and in pieces of so many requests or of as many as run."""
+    whole = sim.simulate(workload, policy, source, **asked)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "PIECE", length)
+        return whole, sim.simulate(workload, policy, source, **asked)
+
+
+def check_same(whole: sim.Result, cut: sim.Result) -> None:
+    assert cut.host.tolist() == whole.host.tolist()
+    assert cut.metrics == whole.metrics
+    assert cut.is_disturbed == whole.is_disturbed
+    pd.testing.assert_frame_equal(cut.series, whole.series, check_exact=True)
+    for field in fields(whole.samples):
+        np.testing.assert_array_equal(getattr(cut.samples, field.name), getattr(whole.samples, field.name))
+    if whole.migrations is not None:
+        assert cut.migrations is not None
+        pd.testing.assert_frame_equal(cut.migrations, whole.migrations, check_exact=True)
+
+
+@pytest.mark.parametrize("policy", each_policy(sim.POLICIES))
+@settings(deadline=None, max_examples=60)
+@given(case=cases(), length=st.integers(1, 6))
+def test_pieces_change_nothing(policy: str, case: Any, length: int) -> None:
+    workload, curves, _ = case
+    check_same(*both(length, workload, policy, sim.Held(workload.request_ids, curves)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("policy", "is_ranked"), [("nilas", False), ("best-fit", True), ("lava", True),
+                                                   ("joint-exact", True), ("open-fgd", True)])
+@settings(deadline=None, max_examples=80)
+@given(case=full_cases(are_hosts_alike=True), length=st.integers(1, 6))
+def test_pieces_change_nothing_where_all_may_happen(policy: str, is_ranked: bool, case: Any, length: int) -> None:
+    workload, curves, _, upkeep, migration, is_queueing = case
+    waiting = replace(sim.KNOWN_POLICIES[policy], is_queueing=is_queueing)
+    check_same(*both(length, workload, waiting, sim.Held(workload.request_ids, curves), is_ranked=is_ranked,
+                     upkeep=upkeep, migration=migration, is_checked=True))
+
+
+def busy(n: int = 60) -> sim.Workload:
+    """Requests "r0", "r1" ... one every 10 s, each for 200 s, on 4 hosts."""
+    trace = naive.trace_of([(10 * k, min(10 * k + 200, 10 * n), 1.0, 1.0) for k in range(n)], 10 * n)
+    named = sim.Trace(trace.requests.assign(request_id=[f"r{k}" for k in range(n)]), 10 * n)
+    hosts = pd.DataFrame({"host_id": range(4), "cpu_cores": 8.0, "mem_gib": 64.0})
+    return sim.Workload("test", named, hosts, trace.lifetime_s())
+
+
+class Noted(sim.Oracle):
+    """An oracle that notes how many requests it is asked about at once."""
+
+    def __init__(self, workload: sim.Workload) -> None:
+        super().__init__(workload)
+        self.asked: list[list[str]] = []
+
+    def curves(self, requests: pd.DataFrame) -> sim.Curves:
+        self.asked.append(requests["request_id"].tolist())
+        return super().curves(requests)
+
+
+def test_tables_hold_what_runs_and_the_next_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, n_records, lengthened = busy(), [], Pieces.lengthened
+
+    def noted(pieces: Pieces, world: Any) -> Any:
+        world = lengthened(pieces, world)
+        n_records.append((len(world.requests), len(world.uptime_s), len(world.need)))
+        return world
+
+    monkeypatch.setattr(engine, "PIECE", 15)
+    monkeypatch.setattr(Pieces, "lengthened", noted)
+    source = Noted(workload)
+    sim.simulate(workload, "nilas", source)
+    # 20 run when a piece ends, all of them if fewer have come: 15, then 15 + 15, then 20 + 20 twice at most
+    assert n_records == [(15, 15, 15), (30, 30, 30), (40, 40, 40), (30, 30, 30)]
+    assert [name for asked in source.asked for name in asked] == workload.request_ids.tolist()
+
+
+@kernel
+def fails_at_41(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """Below 0 for the request in row 41."""
+    return -1.0 if request.row == 41 else 0.0
+
+
+def fails_in_numpy(cluster: Cluster, request: Request, now: int) -> np.ndarray:
+    if request.row == 41:
+        raise KeyError("no such row")
+    return np.zeros(len(cluster.n_running))
+
+
+@pytest.mark.parametrize("policy", [sim.Policy("x", (fails_at_41,)), sim.Policy("y", host_scores=fails_in_numpy)])
+def test_an_error_of_a_policy_names_the_request(policy: sim.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="asked about request 'r41' at 410 s") as whole:
+        sim.simulate(busy(), policy)
+    monkeypatch.setattr(engine, "PIECE", 15)
+    with pytest.raises(ValueError, match="asked about request 'r41' at 410 s") as cut:
+        sim.simulate(busy(), policy)
+    assert str(cut.value) == str(whole.value)
+
+
+def test_an_error_of_a_source_names_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(sim.Oracle):
+        def curves(self, requests: pd.DataFrame) -> sim.Curves:
+            if "r41" in requests["request_id"].tolist():
+                raise RuntimeError("not this one")
+            return super().curves(requests)
+
+    monkeypatch.setattr(engine, "PIECE", 15)
+    with pytest.raises(ValueError, match="request 'r41' that arrives at 410 s, it raised RuntimeError: not this one"):
+        sim.simulate(busy(), "nilas", Failing(busy()))
+
+
+def test_overhangs_of_some_pieces_only_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Uneven(sim.Oracle):
+        def curves(self, requests: pd.DataFrame) -> sim.Curves:
+            own = super().curves(requests)
+            return replace(own, overhang_s=own.total_s) if "r0" in requests["request_id"].tolist() else own
+
+    monkeypatch.setattr(engine, "PIECE", 15)
+    with pytest.raises(ValueError, match="source must give overhang_s for every request or for none"):
+        sim.simulate(busy(), "nilas", Uneven(busy()))
+
+
+def test_an_explanation_looks_at_the_whole_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = busy()
+    whole = sim.explain(workload, "nilas", sim.Oracle(workload), "r50")
+    monkeypatch.setattr(engine, "PIECE", 15)
+    cut = sim.explain(workload, "nilas", sim.Oracle(workload), "r50")
+    pd.testing.assert_frame_equal(cut.table, whole.table)
