@@ -89,7 +89,7 @@ def test_tables_hold_what_runs_and_the_next_piece(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Pieces, "lengthened", noted)
     source = Noted(workload)
     sim.simulate(workload, "nilas", source)
-    # 20 run when a piece ends, all of them if fewer have come: 15, then 15 + 15, then 20 + 20 twice at most
+    # the first 15; as all of them still run, 15 more; 20 of these run, so 20 more; and the last 10
     assert n_records == [(15, 15, 15), (30, 30, 30), (40, 40, 40), (30, 30, 30)]
     assert [name for asked in source.asked for name in asked] == workload.request_ids.tolist()
 
