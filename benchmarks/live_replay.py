@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--policy", default="nilas", help="of the long replay")
     asked = parser.parse_args()
     if asked.stream:
-        with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # so that what training leaves behind is not counted
+        with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # training leaves memory behind
             known, model, examples = apart.submit(learnt_alone).result()
         write(asked.path, [streamed(known, Builder(model, examples), asked)])
         return

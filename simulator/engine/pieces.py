@@ -20,8 +20,8 @@ from sojourn.simulator.loop import EXPIRED, HOSTS, MIGRATION_LOG, NOT_PLACED, PL
 from sojourn.simulator.predictions import Curves
 from sojourn.simulator.workloads import Workload, owner_numbers
 
-PIECE = 100_000
-"""Requests that arrive in a piece; or as many as run, if more do, so that to carry these over costs little."""
+PIECE = 50_000
+"""Requests that arrive in a piece; or a quarter of those that run, if that is more: it costs to carry them over."""
 _LOGGED = 4
 """Log entries of migrations per request: twice what a step can add, as a half-full log is emptied."""
 NOWHERE = -1
@@ -38,7 +38,8 @@ class Pieces:
 
     columns: see `columns_of`. need: the workload's. curves: those of the requests from a row up to another. warmup_s:
     of what came before, only hosts and disturbances are noted. is_queueing, is_migrating, is_logging: whether requests
-    may depart late, migrate, and have their moves logged. length: of a piece, at least.
+    may depart late, migrate, and have their moves logged. is_asked_once: whether a policy sees a request's curve only
+    as it arrives, so that the part before its uptime may go. length: of a piece, at least.
 
     host: int64 (n,), the first host of each request, or NOT_PLACED. reasons: of those rejected, int64 arrays. wait_s:
     of those placed, in all. is_disturbed: whether one waited, or was on a host that failed.
@@ -51,12 +52,15 @@ class Pieces:
     is_queueing: bool
     is_migrating: bool
     is_logging: bool
+    is_asked_once: bool
     length: int
     host: np.ndarray = field(init=False)
     reasons: list[np.ndarray] = field(init=False, default_factory=list)
     wait_s: int = field(init=False, default=0)
     is_disturbed: bool = field(init=False, default=False)
     _end: int = field(init=False, default=0)
+    _used: int = field(init=False, default=0)
+    _flat: list[np.ndarray] = field(init=False, default_factory=lambda: [_NONE, _NONE, _NONE])
 
     def __post_init__(self) -> None:
         self.host = np.full(len(self.need), NOT_PLACED)
@@ -78,18 +82,23 @@ class Pieces:
         world.hosts["first"] = place[world.hosts["first"]]
         for name in ("first_waiting", "last_waiting", "last_row"):
             counts[name] = place[counts[name]]
-        return self._moved(world, kept, place, _gathered(kept, (world.uptime_s, world.total_s, world.overhang_s)))
+        if self.is_asked_once:
+            kept["curve_start"] = kept["segment"]
+        starts, ends, to, self._used = _runs(kept, 0)
+        for array in self._flat:
+            if len(array):
+                _copy(array, starts, ends, to, array)  # a run moves down, to where nothing is needed any more
+        return self._moved(world, kept, place, (_NONE, _NONE, _NONE))
 
     def lengthened(self, world: World) -> World:
         """The world with the next requests in its tables; ValueError if the source fails for them."""
         first, n_kept = self._end, len(world.requests)
-        self._end = end = min(first + max(self.length, n_kept), len(self.need))
+        self._end = end = min(first + max(self.length, n_kept // 4), len(self.need))
         curves = self.curves(first, end)
         arriving, flat = records_of(self.columns, curves, first, end), flat_of(curves)
+        if first or end < len(self.need):
+            flat = self._added(arriving, flat)
         if n_kept:
-            if len(world.overhang_s) != len(world.uptime_s) * (curves.overhang_s is not None):
-                raise ValueError("source must give overhang_s for every request or for none")
-            flat = _gathered(arriving, flat, (world.uptime_s, world.total_s, world.overhang_s))
             arriving = np.concatenate([world.requests, arriving])
         world.settings["has_more"] = end < len(self.need)
         return self._moved(world, arriving, np.append(np.arange(n_kept), NOWHERE), flat)
@@ -101,6 +110,22 @@ class Pieces:
         self.reasons.append(requests["reason"][is_counted & is_rejected])
         self.wait_s += int(requests["wait_s"][is_counted & ~is_rejected].sum())
         self.is_disturbed |= bool((requests["since_s"] != EXPIRED).any() or (requests["wait_s"] > 0).any())
+
+    def _added(self, requests: np.ndarray, flat: Flat) -> Flat:
+        """The curves of the tables with those of further records, which get their places there."""
+        if len(self._flat[0]) and (len(self._flat[2]) > 0) != (len(flat[2]) > 0):
+            raise ValueError("source must give overhang_s for every request or for none")
+        used = self._used
+        starts, ends, to, self._used = _runs(requests, used)
+        for k, source in enumerate(flat):
+            if len(source):
+                if self._used > len(self._flat[k]):  # what is not written takes no memory yet
+                    grown = np.empty(2 * self._used, np.int64)
+                    grown[:used] = self._flat[k][:used]
+                    self._flat[k] = grown
+                _copy(source, starts, ends, to, self._flat[k])
+        uptime_s, total_s, overhang_s = (array[:self._used] for array in self._flat)
+        return uptime_s, total_s, overhang_s
 
     def _moved(self, world: World, requests: np.ndarray, place: np.ndarray, flat: Flat) -> World:
         """The world with these records and curves. place: int64 (n + 1,), the new place of each old one, or NOWHERE."""
@@ -197,23 +222,18 @@ def _plan(world: World, place: np.ndarray, n_free: int) -> np.ndarray:
     return plan
 
 
-def _gathered(requests: np.ndarray, flat: Flat, before: Flat = (_NONE, _NONE, _NONE)) -> Flat:
-    """Breakpoints: those before, then those of the records' curves, each curve once; records get their new places."""
-    starts, idx, curve = np.unique(requests["curve_start"], return_index=True, return_inverse=True)
-    ends = requests["curve_end"][idx]
-    to = np.cumsum(ends - starts) - (ends - starts)
-    whole = []
-    for old, source in zip(before, flat, strict=True):
-        n = int((ends - starts).sum()) if len(source) else 0
-        target = np.empty(len(old) + n, np.int64)
-        target[:len(old)] = old
-        if n:
-            _copy(source, starts, ends, to, target[len(old):])
-        whole.append(target)
-    shift = (to - starts + len(before[0]))[curve]
+def _runs(requests: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Begin, end and new begin of the records' curves, each curve once, rising, from `first` on; and the end of all.
+    The records get their new places."""
+    ends, curve = np.unique(requests["curve_end"], return_inverse=True)
+    starts = np.full(len(ends), NEVER)
+    np.minimum.at(starts, curve, requests["curve_start"])
+    until = first + np.cumsum(ends - starts)
+    to = until - (ends - starts)
+    shift = (to - starts)[curve]
     for name in ("curve_start", "curve_end", "segment"):
         requests[name] += shift
-    return whole[0], whole[1], whole[2]
+    return starts, ends, to, int(until[-1]) if len(until) else first
 
 
 @kept_kernel

@@ -233,8 +233,11 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         record = MigrationRecord(None if rectify is None else rectify.planner, host_events, migration.duration_s)
     # a rectifier looks at what has ended, and a replay that stops at a request is looked at by rows
     is_whole = rectify is not None or stop_row >= 0
+    has_residents = policy.hooks is not None and "resident" in policy.hooks.given()
+    is_asked_once = predictions == CURRENT and extent != "full" and not has_residents
     pieces = Pieces(columns, workload.need, functools.partial(curves_for, workload, policy, source, is_predicted),
-                    workload.warmup_s, policy.is_queueing, is_migrating, is_logging, n if is_whole else PIECE)
+                    workload.warmup_s, policy.is_queueing, is_migrating, is_logging, is_asked_once,
+                    n if is_whole else PIECE)
     run = Prepared(workload, policy, loop, world, (timeline, none, host_events), workload.hosts["host_id"].tolist(),
                    timeline, pieces, record, rectify)
     run.take_next()

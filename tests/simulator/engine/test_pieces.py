@@ -89,8 +89,8 @@ def test_tables_hold_what_runs_and_the_next_piece(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Pieces, "lengthened", noted)
     source = Noted(workload)
     sim.simulate(workload, "nilas", source)
-    # the first 15; as all of them still run, 15 more; 20 of these run, so 20 more; and the last 10
-    assert n_records == [(15, 15, 15), (30, 30, 30), (40, 40, 40), (30, 30, 30)]
+    # 15, which all still run when 15 more come; of these 20 run when the next come
+    assert n_records == [(15, 15, 15), (30, 30, 30), (35, 35, 35), (35, 35, 35)]
     assert [name for asked in source.asked for name in asked] == workload.request_ids.tolist()
 
 
