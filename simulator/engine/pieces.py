@@ -1,6 +1,6 @@
 """The requests of a replay, a piece at a time: the loop's tables hold those that run, wait, or arrive next.
 
-Otherwise memory would grow with the trace: a record takes 200 bytes, and its curve up to 1.7 kB. When the last request
+Otherwise memory would grow with the trace: a record takes 184 bytes, and its curve up to 1.7 kB. When the last request
 of the tables has come, the loop returns. Requests that have ended leave the tables, and the next ones get their
 records and curves. Records keep the order of the trace, so decisions and counts are those of a replay in one piece.
 
