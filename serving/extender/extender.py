@@ -21,9 +21,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from sojourn.serving.extender.calls import REPORTS, ExtenderCalls, Turns
-from sojourn.serving.extender.http import JSON_TYPE, JsonServer, Limits
+from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
+from sojourn.serving.http import JSON_TYPE, JsonServer, Limits, Turns
 from sojourn.serving.inputs import clock_zero_s
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics

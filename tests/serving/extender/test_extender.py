@@ -29,7 +29,7 @@ from sojourn.serving import Predictor, load_bundle
 from sojourn.serving.extender import main
 from sojourn.serving.extender.calls import ExtenderCalls
 from sojourn.serving.extender.extender import Settings, bind
-from sojourn.serving.extender.http import JsonServer
+from sojourn.serving.http import JsonServer
 from sojourn.serving.inputs import UNIX_PHASE_S, clock_zero_s
 
 POSTS = ("/filter", "/prioritize", "/placed", "/ended", "/running", "/nodes")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.http import JsonServer, Limits, _Client, _Server
+from sojourn.serving.http import JsonServer, Limits
+from sojourn.serving.http.json_server import _Client, _Server
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n"
 

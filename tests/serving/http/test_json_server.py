@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.calls import Turns
-from sojourn.serving.extender.http import JsonServer, Limits
+from sojourn.serving.http import JsonServer, Limits, Turns
 
 
 def _echo(document: Any) -> tuple[int, Any]:

@@ -7,7 +7,7 @@ import re
 import socket
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.http import JsonServer
+from sojourn.serving.http import JsonServer
 
 N_REQUESTS = 2_000
 HEAD = b"Host: localhost:8899\r\nUser-Agent: Go-http-client/1.1\r\nContent-Type: application/json\r\n"

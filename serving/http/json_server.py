@@ -34,8 +34,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sojourn.serving.extender.calls import Turns
-
 JSON_TYPE = "application/json"
 _HOST = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?")
 _HEAD_BYTES_MAX = 1 << 16
@@ -63,6 +61,31 @@ class Limits:
         for each in fields(self):
             if not getattr(self, each.name) > 0:
                 raise ValueError(f"{each.name} must be above 0, got {getattr(self, each.name)!r}")
+
+
+class Turns:
+    """A lock for `with` whose holder can let a waiting thread go first.
+
+    >>> turns = Turns()
+    >>> with turns:
+    ...     turns.pass_on()  # no thread waits
+    """
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()  # held by the next thread
+        self._work = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._next:
+            self._work.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._work.release()
+
+    def pass_on(self) -> None:
+        """Let a waiting thread work first; called by the holder. A plain lock would mostly return to its holder."""
+        self.__exit__()
+        self.__enter__()
 
 
 class JsonServer:
