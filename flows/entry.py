@@ -8,6 +8,7 @@ from importlib import import_module
 
 DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
     ("serve", "extender"): ("sojourn.serving.extender", "main"),
+    ("serve", "http"): ("sojourn.serving.http", "main"),
     ("serve", "warm"): ("sojourn.serving.live", "warm_main"),
 }
 """Commands that need no command line library: a scheduler's image has none. By words: module and function."""

@@ -72,11 +72,13 @@ REFUSED = [
     ("POST /echo", JSON_HEAD + JSON_HEAD + "Content-Length: 0", 415),
 ]
 NO_HTTP = [
-    b"nonsense", b"a b c d", b"GET /text HTTP/x", b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /x HTTP/11",
+    b"nonsense", b"a b c d", b"GET /text HTTP/x", b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost",
+    b"\x16\x03\x01\x02\x00\x01\x00", b"GET /x HTTP/11",
     *(b"GET /text HTTP/1.1\r\nHost: localhost\r\n" + line for line in (
         b"Content-Length : 5", b"no colon", b": empty", b"A: b\rContent-Length: 5", b"A: \x00", b"Host: localhost",
         b"Content-Length: 2\r\nContent-Length: 3",
-        b"Content-Length: 2\r\nTransfer-Encoding: chunked", b"Content-Length: -1", b"Content-Length: 1e3", b"Content-Length: ")),
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked", b"Content-Length: -1", b"Content-Length: 1e3",
+        b"Content-Length: ")),
     b"GET /text HTTP/1.1",
 ]
 HOSTS = {"localhost:80": 200, "LOCALHOST": 200, "127.0.0.1": 200, "[::1]:8899": 200, "10.1.2.3": 200,
