@@ -34,6 +34,7 @@ N_QUANTILES_MAX = 20
 N_ENDED = 100_000
 """So many of the latest ended requests are known by their ids."""
 _log = logging.getLogger(__name__)
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +137,14 @@ class AnswerCalls:
             found = work([document], asked)
             status = found[0].get("status", HTTPStatus.OK)
             self.counts[path[1:], status] += 1
-            return status, json.dumps(found[0], separators=(",", ":")).encode()
+            return status, _encode(found[0]).encode()
         texts = []
         for start in range(0, len(items), N_AT_ONCE):
             if start:
                 await asyncio.sleep(0)
             found = work(items[start:start + N_AT_ONCE], asked)
             self.counts.update((path[1:], each.get("status", HTTPStatus.OK)) for each in found)
-            texts.append(json.dumps(found, separators=(",", ":"))[1:-1])
+            texts.append(_encode(found)[1:-1])
         text = f"[{','.join(texts)}]"
         return HTTPStatus.OK, (text if is_list else f'{{"items":{text}}}').encode()
 

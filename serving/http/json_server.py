@@ -38,6 +38,7 @@ from sojourn.serving.prometheus import Histogram
 JSON_TYPE = "application/json"
 _HOST = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?")
 _HEAD_BYTES_MAX = 1 << 16
+_SHORT_BYTES = 1 << 12
 _FULL = HTTPStatus.SERVICE_UNAVAILABLE
 Post = Callable[[Any], tuple[int, Any]] | Callable[[Any], Awaitable[tuple[int, bytes]]]
 """Answers a JSON document with a status and a document, in a thread; or, in the event loop, with a status and JSON."""
@@ -304,6 +305,10 @@ class _Answer(Response):
         self._sent = sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self.body) < _SHORT_BYTES:  # the socket takes it at once
+            self._sent()
+            await super().__call__(scope, receive, send)
+            return
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": self.body, "more_body": True})
@@ -421,7 +426,10 @@ def _checked_length(request: Request, host_names: Collection[str], body_bytes: i
     on this machine, under a name of its own that resolves to this server (DNS rebinding). An
     address cannot be rebound, so all are accepted. HTTP/1.0 may omit the host.
     """
-    hosts = request.headers.getlist("Host")
+    heads: dict[bytes, list[bytes]] = {}
+    for name, value in request.scope["headers"]:
+        heads.setdefault(name, []).append(value)
+    hosts = [host.decode("latin-1") for host in heads.get(b"host", ())]
     if hosts or request.scope["http_version"] != "1.0":
         match = _HOST.fullmatch(hosts[0].strip()) if len(hosts) == 1 else None
         if match is None:
@@ -434,26 +442,31 @@ def _checked_length(request: Request, host_names: Collection[str], body_bytes: i
         except ValueError as error:
             raise HTTPException(HTTPStatus.MISDIRECTED_REQUEST, f"Host must be an address or one of "
                                 f"{', '.join(sorted(host_names))}, got {name[:255]!r}") from error
-    if "Transfer-Encoding" in request.headers:
+    if b"transfer-encoding" in heads:
         raise HTTPException(HTTPStatus.LENGTH_REQUIRED, "Content-Length must be given, got Transfer-Encoding")
-    length = request.headers.get("Content-Length")
-    if length is not None and int(length) > body_bytes:
+    lengths = heads.get(b"content-length")
+    length = None if lengths is None else int(lengths[0])
+    if length is not None and length > body_bytes:
         raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                             f"body must be at most {body_bytes} bytes, got {length}")
-    return None if length is None else int(length)
+    return length
 
 
 def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body, parse_constant=_refuse_constant)
+        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"body must be JSON, got {str(error) or type(error).__name__}") from error
 
 
 def _text(document: Any) -> bytes:
     """JSON; ValueError for an infinite number, which may come from 1e999 in a document."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(document).encode()
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"the number {name}")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)  # json.loads and json.dumps would make one at each call
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
