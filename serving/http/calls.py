@@ -226,7 +226,11 @@ class AnswerCalls:
         arrival_s = item.get("arrival_s")
         vm = self._predictor.admit(_request(item), now_s, request_id=request_id,
                                    arrival_s=None if arrival_s is None else self._second(arrival_s, "arrival_s"))
-        self._enter(request_id, vm)
+        try:
+            self._enter(request_id, vm)
+        except Exception:  # else it would run for ever under no name
+            self._predictor.withdraw(vm)
+            raise
         return {"request_id": request_id, "state": "admitted", **self._new(vm, now_s, asked)}
 
     def _predict(self, item: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
