@@ -62,6 +62,8 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
     "serve": Branch("Answer a scheduler or other programs.", MappingProxyType({
         "extender": Leaf("serve", "extender", "Serve a bundle as a Kubernetes scheduler extender, on the loopback "
                                               "interface by default.", is_parsed=False),
+        "http": Leaf("serve", "http", "Answer programs that are not Python over HTTP: admissions, remaining times, "
+                                      "ends; one writer of the history.", is_parsed=False),
         "annotate": Leaf("serve", "annotate", "Write how long running pods or jobs will run, at most, as annotations "
                                               "that other programs read."),
         "warm": Leaf("serve", "warm", "Compile what a predictor's first start would compile, once, and keep it.",

@@ -8,11 +8,12 @@ from importlib import import_module
 
 DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
     ("serve", "extender"): ("sojourn.serving.extender", "main"),
+    ("serve", "http"): ("sojourn.serving.http", "main"),
     ("serve", "warm"): ("sojourn.serving.live", "warm_main"),
 }
 """Commands that need no command line library: a scheduler's image has none. By words: module and function."""
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
-_OF_SERVE = frozenset({"anyio", "click", "h11", "starlette", "uvicorn"})
+_OF_SERVE = frozenset({"anyio", "click", "h11", "httptools", "starlette", "uvicorn"})
 
 
 def main() -> None:

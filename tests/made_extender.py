@@ -14,8 +14,8 @@ from typing import Any, cast
 from sojourn.serving import Lifetime, Predictor
 from sojourn.serving.curves.curve import OnceCurve
 from sojourn.serving.extender.calls import ExtenderCalls
-from sojourn.serving.extender.http import JsonServer
 from sojourn.serving.extender.nodes import Drains, Nodes, PodColumns
+from sojourn.serving.http import JsonServer
 
 EXAMPLES = Path(__file__).parent / "serving" / "extender" / "extender_examples"
 SIX_OCLOCK_S = 1_772_344_800

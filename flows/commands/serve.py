@@ -174,6 +174,13 @@ def extender(context: typer.Context) -> None:
     raise typer.Exit(main(context.args, "sojourn serve extender"))
 
 
+def http(context: typer.Context) -> None:
+    """Answer programs that are not Python over HTTP: admissions, remaining times, ends; one writer of the history."""
+    from sojourn.serving.http import main
+
+    raise typer.Exit(main(context.args, "sojourn serve http"))
+
+
 def warm(context: typer.Context) -> None:
     """Compile what a predictor's first start would compile, once, and keep it."""
     from sojourn.serving.live import warm_main

@@ -3,13 +3,12 @@
 `filter` and `prioritize` use the types of `k8s.io/kube-scheduler/extender/v1`. These have no JSON
 tags, so fields have their Go names, and Go's decoder ignores the case.
 
-`Turns` admits one worker at a time; a long call lets waiting calls go first now and then.
+A long call lets waiting calls go first now and then.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
@@ -201,28 +200,3 @@ def _start_order(pod: Any) -> float:
     except ValueError:
         started_s = None
     return math.inf if started_s is None else float(started_s)
-
-
-class Turns:
-    """A lock for `with` whose holder can let a waiting thread go first.
-
-    >>> turns = Turns()
-    >>> with turns:
-    ...     turns.pass_on()  # no thread waits
-    """
-
-    def __init__(self) -> None:
-        self._next = threading.Lock()  # held by the next thread
-        self._work = threading.Lock()
-
-    def __enter__(self) -> None:
-        with self._next:
-            self._work.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._work.release()
-
-    def pass_on(self) -> None:
-        """Let a waiting thread work first; called by the holder. A plain lock would mostly return to its holder."""
-        self.__exit__()
-        self.__enter__()

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +18,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from sojourn.serving.extender.calls import REPORTS, ExtenderCalls, Turns
-from sojourn.serving.extender.http import JSON_TYPE, JsonServer, Limits
+from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
+from sojourn.serving.http import JSON_TYPE, JsonServer, Limits, Turns, add_options, limits_of, loaded, run
 from sojourn.serving.inputs import clock_zero_s
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
-from sojourn.serving.watch import WatchEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
     """The metrics of the extender, beside those of its predictor."""
     requests = tuple(({"verb": verb, "outcome": outcome}, count)
                      for (verb, outcome), count in sorted(server.counts.copy().items()))
-    seconds = tuple(({"verb": verb}, each_s) for verb, each_s in sorted(server.seconds.copy().items()))
+    times = tuple(({"verb": verb}, each) for verb, each in sorted(server.times.copy().items()))
     return [
         Metric.of("sojourn_extender_nodes_refused_total", "counter",
                   "Nodes that filter refused, since the pod would outlive their drain.", calls.n_nodes_refused),
@@ -96,7 +92,8 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
         Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(calls.has_pods)),
         Metric("sojourn_extender_requests_total", "counter",
                "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
-        Metric("sojourn_extender_work_seconds_total", "counter", "Seconds of work by verb.", seconds),
+        Metric("sojourn_request_seconds", "histogram",
+               "Seconds from a posted body to its answer, with the wait for other requests, by verb.", times),
     ]
 
 
@@ -106,9 +103,7 @@ def _json(code: HTTPStatus, **document: str) -> tuple[int, str, str]:
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog, description="A Kubernetes scheduler extender over a bundle.")
-    parser.add_argument("bundle", type=Path, help="bundle folder")
-    parser.add_argument("--host", default="127.0.0.1", help="address to bind to (default: loopback only)")
-    parser.add_argument("--port", type=int, default=8899, help="port, 0 for any free one (default: %(default)s)")
+    add_options(parser, 8899, 16)
     parser.add_argument("--columns", type=Path,
                         help="JSON file: request column -> where it comes from in a pod (default: none)")
     parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
@@ -119,71 +114,18 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",
                         help="probability with which a pod must have ended by then (default: %(default)s)")
     parser.add_argument("--pods-max", type=int, default=100_000, help="pods to keep track of (default: %(default)s)")
-    parser.add_argument("--body-mib", type=int, default=16, help="largest request body (default: %(default)s)")
-    parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME", dest="host_names",
-                        help="name by which clients reach it, besides localhost, --host and addresses; may be repeated "
-                             "(default: none)")
-    parser.add_argument("--watch-s", type=_seconds, default=5.0, metavar="S",
-                        help="seconds between two looks for a new version in the folder (default: %(default)s)")
-    parser.add_argument("--log-to", type=Path, metavar="FOLDER",
-                        help="log each placement's prediction and its end here (default: none)")
-    parser.add_argument("--log-owner-key", type=Path, metavar="FILE",
-                        help="log owners by a keyed hash; the file's 16 to 64 bytes are the key (default: none)")
-    parser.add_argument("--shadow", type=Path, metavar="BUNDLE",
-                        help="bundle folder of a challenger that answers each placement, too, and is not used "
-                             "(default: none)")
-    parser.add_argument("--recalibrate", action=argparse.BooleanOptionalAction,
-                        help="correct new pods' curves by how pods ended of late (default: as the version was judged)")
-    parser.add_argument("--connections-max", type=int, default=32, help="connections at once (default: %(default)s)")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.extender") -> int:
     """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error if it cannot start."""
     options = _parser(prog).parse_args(arguments)
-    is_over = threading.Event()
-    try:
-        if options.log_owner_key is not None and options.log_to is None:
-            raise ValueError("--log-owner-key must be given with --log-to, got it alone")
-        predictor = Predictor.load(options.bundle, shadow=options.shadow, recalibrate=options.recalibrate)
-        if options.log_to is not None:
-            key = None if options.log_owner_key is None else options.log_owner_key.read_bytes()
-            predictor.log_to(options.log_to, owner_key=key)
+
+    def opened() -> tuple[Predictor, JsonServer]:
+        predictor = loaded(options)
         sources = None if options.columns is None else json.loads(options.columns.read_bytes())
-        limits = Limits(body_bytes=options.body_mib << 20, n_connections=options.connections_max)
-        server = bind(predictor, options.host, options.port, Settings(
-            sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max, limits,
-            tuple(options.host_names)))
-        watch = predictor.watch(interval_s=options.watch_s, on_event=_say)
-    except (ValueError, OSError, OverflowError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: is_over.set())
-    if options.shadow is not None:
-        state = predictor.shadow()
-        print(f"shadow {state['version']}" if state["version"] else f"refused  shadow: {state['reason']}", flush=True)
-    if predictor.info()["recalibration"] != "off":
-        print(f"recalibration {predictor.info()['recalibration']}", flush=True)
-    thread = threading.Thread(target=server.serve_forever, name="extender")
-    thread.start()
-    print(f"extender on http://{options.host}:{server.server_port}, bundle {predictor.version}; SIGTERM ends it",
-          flush=True)
-    is_over.wait()
-    watch.stop()
-    server.stop()
-    thread.join()
-    predictor.stop_logging()
-    return 0
+        return predictor, bind(predictor, options.host, options.port, Settings(
+            sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max,
+            limits_of(options), tuple(options.host_names)))
 
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0.0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"must be above 0 and below 1e6, got {text}")
-    return seconds
-
-
-def _say(event: WatchEvent) -> None:
-    print(f"reloaded bundle {event.version}" if event.is_served else f"refused  bundle {event.version}: {event.reason}",
-          flush=True)
+    return run("extender", options, opened)

@@ -15,8 +15,8 @@ from made_extender import Clock, ask, connect, pod, serving
 from made_prometheus import parsed
 from sojourn.serving import Predictor, WatchEvent, load_bundle
 from sojourn.serving.extender.extender import Settings, bind
-from sojourn.serving.extender.http import JsonServer
 from sojourn.serving.extender.nodes import PodRequests
+from sojourn.serving.http import JsonServer
 from sojourn.serving.inputs import Encoder, HistoryDefinition
 
 N_THREADS = 4

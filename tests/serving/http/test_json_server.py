@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import socket
@@ -11,8 +12,7 @@ from typing import Any
 import pytest
 
 from made_extender import ask, connect, serving
-from sojourn.serving.extender.calls import Turns
-from sojourn.serving.extender.http import JsonServer, Limits
+from sojourn.serving.http import JsonServer, Limits, Turns
 
 
 def _echo(document: Any) -> tuple[int, Any]:
@@ -63,20 +63,22 @@ JSON_HEAD = "Content-Type: application/json|"
 REFUSED = [
     ("GET /none", "", 404), ("POST /none", "Content-Length: 0", 404), ("GET /echo", "", 405),
     ("POST /text", "Content-Length: 0", 405), ("PUT /echo", "Content-Length: 0", 405), ("HEAD /echo", "", 405),
-    ("GET http://localhost/text", "", 404), ("CONNECT localhost:1", "", 404), ("GET /text/", "", 404),
+    ("GET http://localhost/none", "", 404), ("GET /text/", "", 404),
     ("POST /echo", JSON_HEAD, 411), ("GET /text", "Transfer-Encoding: chunked", 411),
     ("POST /echo", JSON_HEAD + "Transfer-Encoding: chunked", 411), ("GET /text", "Content-Length: 1001", 413),
     ("POST /echo", JSON_HEAD + "Content-Length: 1001", 413),
-    ("POST /echo", JSON_HEAD + "Content-Length: 2|Transfer-Encoding: chunked", 411),
     ("POST /echo", "Content-Length: 0", 415), ("POST /echo", "Content-Type: text/plain|Content-Length: 0", 415),
     ("POST /echo", "Content-Type: application/jsonp|Content-Length: 0", 415),
     ("POST /echo", JSON_HEAD + JSON_HEAD + "Content-Length: 0", 415),
 ]
 NO_HTTP = [
-    b"nonsense", b"a b c d", b"GET /echo", b"GET /text HTTP/x", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /x HTTP/11",
+    b"nonsense", b"a b c d", b"GET /text HTTP/x", b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost",
+    b"\x16\x03\x01\x02\x00\x01\x00", b"GET /x HTTP/11",
     *(b"GET /text HTTP/1.1\r\nHost: localhost\r\n" + line for line in (
         b"Content-Length : 5", b"no colon", b": empty", b"A: b\rContent-Length: 5", b"A: \x00", b"Host: localhost",
-        b"Content-Length: 2\r\nContent-Length: 3", b"Content-Length: -1", b"Content-Length: 1e3", b"Content-Length: ")),
+        b"Content-Length: 2\r\nContent-Length: 3",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked", b"Content-Length: -1", b"Content-Length: 1e3",
+        b"Content-Length: ")),
     b"GET /text HTTP/1.1",
 ]
 HOSTS = {"localhost:80": 200, "LOCALHOST": 200, "127.0.0.1": 200, "[::1]:8899": 200, "10.1.2.3": 200,
@@ -100,9 +102,10 @@ def test_what_is_not_http_is_answered_in_http_and_closed() -> None:
         for content in NO_HTTP:
             assert _raw(server, content + b"\r\n\r\n").startswith(b"HTTP/1.1 400 "), content[:80]
         assert server.counts == {("other", "refused"): len(NO_HTTP)}
-        for version in ("0.9", "1.2", "2.0", "9.9"):
+        for version, status in {"0.9": 505, "1.2": 400, "2.0": 505, "9.9": 400}.items():
             found = _raw(server, f"GET /text HTTP/{version}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-            assert found.startswith(b"HTTP/1.1 505 "), version
+            assert found.startswith(b"HTTP/1.1 %d " % status), version
+        assert _raw(server, b"GET /echo\r\n\r\n").startswith(b"HTTP/1.1 505 ")
         assert _raw(server, b"GET /text HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
@@ -131,6 +134,31 @@ def test_requests_that_come_together_are_answered_in_turn() -> None:
         found = _raw(server, b"".join(one + b"\r\n%d" % number for number in range(9))
                      + one + b"Connection: close\r\n\r\n9")
     assert [part[-1:] for part in found.split(b"HTTP/1.1 200 OK\r\n")[1:]] == [b"%d" % number for number in range(10)]
+
+
+def test_what_is_not_http_waits_for_the_answer_before_it() -> None:
+    one = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n7"
+    with serving(_server()) as server:
+        found = _raw(server, one + b"no http\r\n\r\n")
+    assert found.count(b"HTTP/1.1 ") == 1 and found.endswith(b"\r\n\r\n7")
+
+
+def test_a_head_that_comes_in_pieces_is_bounded() -> None:
+    with serving(_server()) as server, socket.create_connection(("127.0.0.1", server.server_port), 30) as client:
+        client.sendall(b"GET /text HTTP/1.1\r\n")
+        with contextlib.suppress(OSError):  # it is closed before all is sent
+            for number in range(2_000):
+                client.sendall(b"A%d: %s\r\n" % (number, b"a" * 1_000))
+        with contextlib.suppress(ConnectionResetError):
+            assert _until_closed(client).startswith(b"HTTP/1.1 400 ")
+        assert server.counts["other", "refused"] >= 1 and server.counts["text", "ok"] == 0
+
+
+def test_a_request_for_another_protocol_is_answered_and_closed() -> None:
+    with serving(_server()) as server:
+        found = _raw(server, b"GET /text HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+                             b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert found.count(b"HTTP/1.1 200 OK\r\n") == found.count(b"HTTP/1.1 ") == 1
 
 
 def test_a_long_report_lets_questions_go_first_and_no_other_report() -> None:
