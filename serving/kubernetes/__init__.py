@@ -4,10 +4,12 @@
 """
 
 from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
+from sojourn.serving.kubernetes.watcher import main
 
 __all__ = [
     "CONNECTION_ERRORS",
     "add_cluster_options",
     "ask",
+    "main",
     "open_cluster",
 ]  # fmt: skip
