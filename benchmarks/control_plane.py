@@ -286,8 +286,9 @@ class Served:
     def curves(self, requests: pd.DataFrame) -> Curves:
         predictor, table = Predictor.load(self._folder), self._day.table
         by_id = table.set_index("request_id")
-        events = sorted([(int(row.arrival_s), 1, row.request_id) for row in table.itertuples()]
-                        + [(int(row.departure_s), 0, row.request_id) for row in table.itertuples()])
+        names: list[str] = table["request_id"].tolist()
+        events = sorted([*zip(table["arrival_s"].tolist(), [1] * len(names), names, strict=True),
+                         *zip(table["departure_s"].tolist(), [0] * len(names), names, strict=True)])
         lives: dict[str, Any] = {}
         for time_s, is_arrival, name in events:
             if is_arrival:
@@ -296,7 +297,7 @@ class Served:
             elif name in lives and time_s < DAY_S:
                 predictor.ended(lives[name], self._day.begin_s + time_s)
         offsets, uptimes_s, totals_s = [0], list[int](), list[int]()
-        for name in requests["request_id"]:
+        for name in requests["request_id"].tolist():
             uptime_s = 0
             while uptime_s < 4 * DAY_S:
                 total_s = max(int(uptime_s + lives[name].remaining(float(uptime_s))), uptime_s + 1)
@@ -370,9 +371,9 @@ def replayed(kube: Path, bundle: Path, day: Day, n_nodes: int, seconds: float, h
             looking = threading.Thread(target=look)
             looking.start()
             begun_s = time.time()
-            rows = list(day.table.itertuples())
-            plan = sorted([(int(row.arrival_s), 1, idx) for idx, row in enumerate(rows)]
-                          + [(int(row.departure_s), 0, idx) for idx, row in enumerate(rows)])
+            rows: list[dict[str, Any]] = day.table.to_dict("records")  # type: ignore[assignment]
+            plan = sorted([(int(row["arrival_s"]), 1, idx) for idx, row in enumerate(rows)]
+                          + [(int(row["departure_s"]), 0, idx) for idx, row in enumerate(rows)])
             late_s = 0.0
             for time_s, is_arrival, idx in plan:
                 if time_s >= DAY_S:
@@ -380,16 +381,16 @@ def replayed(kube: Path, bundle: Path, day: Day, n_nodes: int, seconds: float, h
                 wait_s = begun_s + time_s / factor - time.time()
                 late_s = max(late_s, -wait_s)
                 time.sleep(max(wait_s, 0.0))
-                row: Any = rows[idx]
+                row = rows[idx]
                 if is_arrival:
-                    plane.create(plain_pod(row.request_id, f"{row.cpu_cores:g}", f"{row.mem_gib:g}Gi",
-                                           {"owner": row.deployment}))
+                    plane.create(plain_pod(row["request_id"], f"{row['cpu_cores']:g}", f"{row['mem_gib']:g}Gi",
+                                           {"owner": row["deployment"]}))
                 else:
-                    plane.delete(row.request_id)
+                    plane.delete(row["request_id"])
             time.sleep(1.0)
             is_over.set()
             looking.join()
-            hosts = np.array([int(host.get(row.request_id, "node--1").partition("-")[2]) for row in rows])
+            hosts = np.array([int(host.get(row["request_id"], "node--1").partition("-")[2]) for row in rows])
             came = day.table["arrival_s"].to_numpy() < DAY_S
             return {"empty nodes, %": day.empty_pct(hosts, n_nodes), "pods": float(came.sum()),
                     "pods seen on no node": float((hosts[came] < 0).sum()), "driver late at most, s": late_s,
