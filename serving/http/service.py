@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from sojourn.serving.checks import N_TEXT_MAX
 from sojourn.serving.http.calls import CALLS, N_QUANTILES_MAX, AnswerCalls, Call
@@ -235,11 +235,21 @@ def limits_of(options: argparse.Namespace) -> Limits:
     return Limits(body_bytes=options.body_mib << 20, n_connections=options.connections_max)
 
 
+class Beside(Protocol):
+    """What runs beside a server."""
+
+    def start(self) -> None:
+        """Begin, in threads of its own."""
+
+    def stop(self) -> None:
+        """End them."""
+
+
 def run(name: str, options: argparse.Namespace, opened: Callable[[], tuple[Predictor, JsonServer]],
-        keep: Callable[[], object] = lambda: None, every_s: float = math.inf) -> int:
+        keep: Callable[[], object] = lambda: None, every_s: float = math.inf, beside: Beside | None = None) -> int:
     """Serve what is opened until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error if it cannot start.
 
-    keep: called every `every_s` and at the end; 1 if it fails then.
+    keep: called every `every_s` and at the end; 1 if it fails then. beside: runs while it serves.
     """
     is_over = threading.Event()
     try:
@@ -259,9 +269,13 @@ def run(name: str, options: argparse.Namespace, opened: Callable[[], tuple[Predi
     thread.start()
     print(f"{name} on http://{options.host}:{server.server_port}, bundle {predictor.version}; SIGTERM ends it",
           flush=True)
+    if beside is not None:
+        beside.start()
     while not is_over.wait(min(every_s, threading.TIMEOUT_MAX)):
         _kept(keep)
     watch.stop()
+    if beside is not None:
+        beside.stop()
     server.stop()
     thread.join()
     is_kept = _kept(keep)
