@@ -21,14 +21,16 @@ def parsed(text: str) -> tuple[dict[tuple[str, tuple[tuple[str, str], ...]], flo
     for line in lines:
         if found := re.fullmatch(rf"# HELP ({NAME}) ((?:[^\\]|\\[\\n])+)", line):
             helps[found[1]] = found[2]
-        elif found := re.fullmatch(rf"# TYPE ({NAME}) (counter|gauge)", line):
+        elif found := re.fullmatch(rf"# TYPE ({NAME}) (counter|gauge|histogram)", line):
             if found[1] in types or found[1] not in helps:
                 raise ValueError(f"a type must come once, after its help: {line!r}")
             types[found[1]] = found[2]
         elif found := re.fullmatch(rf"({NAME})(?:{{((?:{LABEL},)*{LABEL})}})? ({NUMBER})", line):
             labels = tuple((name, re.sub(r"\\.", lambda part: ESCAPES[part[0]], value))
                            for name, value in re.findall(LABEL, found[2] or ""))
-            if found[1] not in types or (found[1], labels) in samples:
+            part = re.fullmatch("(.+)_(?:bucket|sum|count)", found[1])
+            is_part = part is not None and types.get(part[1]) == "histogram"
+            if (types.get(found[1], "histogram") == "histogram" and not is_part) or (found[1], labels) in samples:
                 raise ValueError(f"a sample must come once, after its type: {line!r}")
             samples[found[1], labels] = float(found[found.lastindex or 0])
         else:

@@ -85,7 +85,7 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
     """The metrics of the extender, beside those of its predictor."""
     requests = tuple(({"verb": verb, "outcome": outcome}, count)
                      for (verb, outcome), count in sorted(server.counts.copy().items()))
-    seconds = tuple(({"verb": verb}, each_s) for verb, each_s in sorted(server.seconds.copy().items()))
+    times = tuple(({"verb": verb}, each) for verb, each in sorted(server.times.copy().items()))
     return [
         Metric.of("sojourn_extender_nodes_refused_total", "counter",
                   "Nodes that filter refused, since the pod would outlive their drain.", calls.n_nodes_refused),
@@ -96,7 +96,8 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
         Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(calls.has_pods)),
         Metric("sojourn_extender_requests_total", "counter",
                "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
-        Metric("sojourn_extender_work_seconds_total", "counter", "Seconds of work by verb.", seconds),
+        Metric("sojourn_request_seconds", "histogram",
+               "Seconds from a posted body to its answer, with the wait for other requests, by verb.", times),
     ]
 
 

@@ -35,6 +35,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sojourn.serving.extender.calls import Turns
+from sojourn.serving.prometheus import Histogram
 
 JSON_TYPE = "application/json"
 _HOST = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z._-]+))(?::[0-9]{1,5})?")
@@ -90,7 +91,7 @@ class JsonServer:
         self._reporting = dict.fromkeys(reports, threading.Lock())  # one lock for all of them
         self._counting = threading.Lock()
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.times: defaultdict[str, Histogram] = defaultdict(Histogram)
         self._n_held = self._n_posted = 0
         app = Starlette(routes=[Route(path, self._posted, methods=["POST"]) for path in posts]
                         + [Route(path, self._got) for path in gets], exception_handlers={HTTPException: self._refused})
@@ -153,7 +154,7 @@ class JsonServer:
                 text = _text(answer)
             is_refused = status >= 400 or (isinstance(answer, dict) and bool(answer.get("Error")))
             self.count(path[1:], "failed" if status >= 500 else "refused" if is_refused else "ok")
-            self.seconds[path[1:]] += time.perf_counter() - started_s
+            self.times[path[1:]].add(time.perf_counter() - started_s)
         return status, text
 
     def count(self, verb: str, outcome: str) -> None:

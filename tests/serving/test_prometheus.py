@@ -13,7 +13,7 @@ from made_bundles import Made, rewrite_schema
 from made_prometheus import parsed
 from sojourn.serving import Predictor, prometheus_text
 from sojourn.serving.live import COUNTERS
-from sojourn.serving.prometheus import _escaped
+from sojourn.serving.prometheus import LATENCY_EDGES_S, Histogram, Metric, _escaped, exposition
 
 HOSTILE = 'a "b"\n} 1\n# TYPE evil counter\\ \r\u2028ü'
 
@@ -49,6 +49,18 @@ def test_a_hostile_family_stays_a_label(made: Made, tmp_path: Path) -> None:
     assert text.encode()
 
 
+def test_a_histogram_has_cumulative_counts_by_edge() -> None:
+    times = Histogram()
+    for seconds in (0.0, 0.001, 0.0011, 3.0, 11.0):  # an edge belongs to the bucket that it ends
+        times.add(seconds)
+    samples, types, _ = parsed(exposition([Metric("t_seconds", "histogram", "h", (({"verb": "a"}, times),))]))
+    verb = ("verb", "a")
+    counts = [samples.pop(("t_seconds_bucket", (verb, ("le", edge)))) for edge in (*map(str, LATENCY_EDGES_S), "+Inf")]
+    assert counts == [2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5]
+    assert samples == {("t_seconds_sum", (verb,)): 14.0021, ("t_seconds_count", (verb,)): 5}
+    assert types == {"t_seconds": "histogram"}
+
+
 @given(st.text(st.characters(codec="utf-8")))
 def test_every_text_comes_back(value: str) -> None:
     samples, _, _ = parsed(f'# HELP m h\n# TYPE m gauge\nm{{a="{_escaped(value)}"}} 1\n')
@@ -56,6 +68,7 @@ def test_every_text_comes_back(value: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
+    "# HELP m h\n# TYPE m histogram\nm 1\n", "# HELP m h\n# TYPE m gauge\nm_sum 1\n",
     "m 1\n", "# HELP m h\n# TYPE m gauge\nm 1", '# HELP m h\n# TYPE m gauge\nm{a="\n"} 1\n',
     '# HELP m h\n# TYPE m gauge\nm{a="""} 1\n', "\n", "# TYPE m gauge\n",
 ])  # fmt: skip

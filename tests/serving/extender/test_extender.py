@@ -209,6 +209,12 @@ def test_a_bundle_is_served_with_health_and_metrics(made: Made, server: JsonServ
         assert samples["sojourn_extender_requests_total", (("verb", verb), ("outcome", outcome))] == 1
     assert samples["sojourn_bundle_info", (("version", version), ("family", "made-hazard"), ("kind", "hazard"))] == 1
     assert types["sojourn_extender_requests_total"] == "counter"
+    assert types["sojourn_request_seconds"] == "histogram"
+    for verb in ("placed", "prioritize", "ended", "filter"):
+        assert samples["sojourn_request_seconds_count", (("verb", verb),)] == 1
+        assert samples["sojourn_request_seconds_bucket", (("verb", verb), ("le", "+Inf"))] == 1
+        assert samples["sojourn_request_seconds_bucket", (("verb", verb), ("le", "10.0"))] == 1
+        assert 0 < samples["sojourn_request_seconds_sum", (("verb", verb),)] < 10
     assert set(helps) == set(types)
     connection.close()
 
