@@ -62,6 +62,8 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
     "serve": Branch("Answer a scheduler or other programs.", MappingProxyType({
         "extender": Leaf("serve", "extender", "Serve a bundle as a Kubernetes scheduler extender, on the loopback "
                                               "interface by default.", is_parsed=False),
+        "kubernetes": Leaf("serve", "kubernetes", "Serve a bundle as a scheduler extender that itself watches a "
+                                                  "cluster's pods and nodes.", is_parsed=False),
         "annotate": Leaf("serve", "annotate", "Write how long running pods or jobs will run, at most, as annotations "
                                               "that other programs read."),
         "warm": Leaf("serve", "warm", "Compile what a predictor's first start would compile, once, and keep it.",

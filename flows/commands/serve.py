@@ -1,5 +1,5 @@
-"""Commands that answer by a bundle: `model predict`, `pull` and `export-c`, `serve annotate` and `extender`; and why "3
-days", one request's prediction as a table of what each of its inputs adds."""
+"""Commands that answer by a bundle: `model predict`, `pull` and `export-c`, `serve annotate`, `extender` and
+`kubernetes`; and why "3 days", one request's prediction as a table of what each of its inputs adds."""
 
 from __future__ import annotations
 
@@ -172,6 +172,13 @@ def extender(context: typer.Context) -> None:
     from sojourn.serving.extender import main
 
     raise typer.Exit(main(context.args, "sojourn serve extender"))
+
+
+def kubernetes(context: typer.Context) -> None:
+    """Serve a bundle as a scheduler extender that itself watches a cluster's pods and nodes."""
+    from sojourn.serving.kubernetes import main
+
+    raise typer.Exit(main(context.args, "sojourn serve kubernetes"))
 
 
 def warm(context: typer.Context) -> None:

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from sojourn.serving.extender.choices import Choices
-from sojourn.serving.extender.nodes import Drains, Nodes
+from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Drains, Nodes
 from sojourn.serving.inputs import (
     listed_items,
     node_name,
@@ -96,7 +96,7 @@ class ExtenderCalls:
 
     def placed(self, document: Any) -> tuple[int, Any]:
         """A Pod, or a list of pods, in their present state -> counts of the results."""
-        starts = [(_start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
+        starts = [(start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
         return self._tally([pod for *_, pod in sorted(starts, key=itemgetter(0, 1))], self._place)
 
     def ended(self, document: Any) -> tuple[int, Any]:
@@ -114,13 +114,24 @@ class ExtenderCalls:
         uids = [_uid(pod) for pod in self._pausing(listed)]
         status, tally = self.placed(document)
         self.has_pods |= status == HTTPStatus.OK
+        return status, tally | {"absent": self.end_absent(uids)}
+
+    def end_absent(self, uids: Sequence[str | None], grace_s: int = ABSENT_GRACE_S) -> int:
+        """End the pods that are not among all uids of a list, if none of them is None -> how many they were.
+
+        grace_s: how much older the list may be than what else was reported.
+        """
         now_s = self._now_s()
-        absent = [] if None in uids else self._nodes.absent(uids, now_s)
+        absent = [] if None in uids else self._nodes.absent(uids, now_s, grace_s)
         for uid in self._pausing(absent):
             self._end({"metadata": {"uid": uid}}, now_s)
-        if self.choices is not None and None not in uids:
-            self.choices.only(uids)
-        return status, tally | {"absent": len(absent)}
+        if self.choices is not None:
+            self.choices.listed(uids)
+        return len(absent)
+
+    def take(self, pod: Any, is_deleted: bool = False) -> str:
+        """A pod in its present or its last state -> the result, as it is counted; ValueError if it is refused."""
+        return (self._end if is_deleted else self._place)(pod, self._now_s())
 
     def nodes(self, document: Any) -> tuple[int, Any]:
         """A Node, or the list of all nodes, with their annotations -> how many, and how many with a deadline."""
@@ -131,8 +142,8 @@ class ExtenderCalls:
 
     def _place(self, pod: Any, now_s: int) -> str:
         outcome = self._nodes.placed(pod, now_s)
-        if self.choices is not None:  # the first list is of pods that were placed before
-            self.choices.taken(pod, outcome, now_s, now_s + self._epoch_s, is_new=self.has_pods)
+        if self.choices is not None:
+            self.choices.taken(pod, outcome, now_s, now_s + self._epoch_s)
         return outcome
 
     def _end(self, pod: Any, now_s: int) -> str:
@@ -217,7 +228,7 @@ def _uid(pod: Any) -> str | None:
         return None
 
 
-def _start_order(pod: Any) -> float:
+def start_order(pod: Any) -> float:
     """Sort key: earlier starts first, for the owner history; a pod that cannot be read is refused later."""
     try:
         started_s = started_unix_s(pod)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -80,6 +81,7 @@ class Choices:
         self._running = nodes
         self._is_named = is_named
         self._n_pods_max = n_pods_max
+        self._has_all = False
         self._nodes: dict[str, _Node] = {}
         self._pods: dict[str, tuple[str, Mapping[str, float]]] = {}  # node and requests by uid; DaemonSets' pods, too
         self._used: dict[str, dict[str, float]] = {}
@@ -98,34 +100,40 @@ class Choices:
             self._answered(next(iter(self._asked)))
 
     def seen(self, document: Any) -> None:
-        """A Node, or the list of all nodes; one that cannot be read is no node to choose."""
+        """A Node, or the list of all nodes; one whose `status.allocatable` cannot be read is none to choose."""
         listed = listed_items(document)
         if listed is not None:
             self._nodes.clear()
         for node in [document] if listed is None else listed:
-            try:
-                self._nodes[node_name(node)] = _Node.of(node)
-            except ValueError:
-                self._nodes.pop(node_name(node), None)
+            self._nodes.pop(node_name(node), None)
+            with suppress(ValueError):
+                found = _Node.of(node)
+                if found.allocatable:
+                    self._nodes[node_name(node)] = found
 
-    def taken(self, pod: Any, outcome: str, now_s: int, unix_s: int, *, is_new: bool) -> None:
-        """A pod's report had this outcome (see `Nodes.placed`). is_new: compare the node if it was placed."""
+    def node_names(self) -> set[str]:
+        """Nodes to choose from."""
+        return set(self._nodes)
+
+    def taken(self, pod: Any, outcome: str, now_s: int, unix_s: int) -> None:
+        """A pod's report had this outcome (see `Nodes.placed`); if it was placed, compare its node."""
         uid, name = pod_uid(pod), field(pod, "spec", "nodeName")
+        is_new = outcome == "placed" and self._has_all
         if is_finished(pod):
             self.gone(uid)
             return
         if outcome not in ("placed", "ignored") or not name or uid in self._pods:
             return
         if len(self._pods) >= self._n_pods_max:
-            self.n_skipped += outcome == "placed" and is_new
+            self.n_skipped += is_new
             return
         asked = self._answered(uid)
         try:
             requests = _requests(pod)
-            if outcome == "placed" and is_new:
+            if is_new:
                 self._compare(pod, uid, name, asked or self._with_room(pod, requests), bool(asked), now_s, unix_s)
         except ValueError:  # the pod's room cannot be read
-            self.n_skipped += outcome == "placed" and is_new
+            self.n_skipped += is_new
             return
         self._pods[uid] = name, requests
         used = self._used.setdefault(name, {})
@@ -139,9 +147,13 @@ class Choices:
         for resource, amount in requests.items():
             self._used[name][resource] -= amount
 
-    def only(self, uids: Iterable[str | None]) -> None:
-        """Pods that neither are in a list of all nor run by later reports have ended."""
-        for uid in self._pods.keys() - set(uids):
+    def listed(self, uids: Collection[str | None]) -> None:
+        """A list of all pods, these, was taken in: others that do not run by later reports have ended.
+
+        Pods of the first list were placed before, and are not compared.
+        """
+        self._has_all = True
+        for uid in () if None in uids else self._pods.keys() - set(uids):
             if uid not in self._running:
                 self.gone(uid)
 

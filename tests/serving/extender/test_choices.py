@@ -13,10 +13,11 @@ from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, FixedPredictor, ask, conn
 from made_prometheus import parsed
 from sojourn.serving import Predictor
 from sojourn.serving.extender import choices, main
-from sojourn.serving.extender.calls import ExtenderCalls
+from sojourn.serving.extender.calls import ExtenderCalls, Turns
 from sojourn.serving.extender.choices import FILE, Choices
 from sojourn.serving.extender.extender import Settings, bind
 from sojourn.serving.extender.nodes import Drains, Nodes, PodColumns
+from sojourn.serving.kubernetes.watcher import NodeTaker, PodTaker
 
 TOTALS_S = {"old": 10.0 * HOUR_S, "short": 2.0 * HOUR_S, "mid": 4.0 * HOUR_S, "long": 300.0 * HOUR_S, "agent": 9.0}
 
@@ -253,3 +254,35 @@ def test_a_dry_run_over_http_has_metrics_and_its_log(made: Made, tmp_path: Path)
 def test_a_dry_run_needs_a_folder(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(made.folders["once"]), "--dry-run"]) == 2
     assert capsys.readouterr().err == "error: --dry-run must be given with --log-to, got it alone\n"
+
+
+def test_a_watchers_nodes_and_pods_are_enough(tmp_path: Path) -> None:
+    calls, found, _ = calls_of(tmp_path)
+    turns = Turns()
+    pods, nodes = PodTaker(calls, turns, None), NodeTaker(Drains("sojourn/drain-by"), found)
+    assert "PartialObjectMetadata" not in nodes.accept
+
+    def add_node(item: Any) -> None:
+        nodes.take(item, is_deleted=False)
+
+    def add_pod(item: Any) -> None:
+        pods.take(item, is_deleted=False)
+
+    listed = [nodes.kept(node(name) | {"metadata": node(name)["metadata"] | {"annotations": {}}})
+              for name in ("n1", "n2", "n3", "n4")]
+    nodes.take_all(listed, add_node)
+    pods.take_all([sized("old", "n1"), sized("short", "n2")], add_pod)
+    assert lines(tmp_path) == []
+    pods.take(pods.kept(sized("mid", "n3")), is_deleted=False)
+    assert (lines(tmp_path)[0]["would"], lines(tmp_path)[0]["n_nodes"]) == ("n1", 4)
+    pods.take(pods.kept(sized("mid", "n3")), is_deleted=True)
+    nodes.take(node("n1"), is_deleted=True)
+    pods.take(pods.kept(sized("long", "n3")), is_deleted=False)
+    assert (lines(tmp_path)[1]["would"], lines(tmp_path)[1]["n_nodes"]) == ("n2", 3)
+    nodes.take_all([nodes.kept(node("n2"))], add_node)
+    assert found.node_names() == {"n2"}
+    claim = {"persistentVolumeClaim": {"claimName": "a"}}
+    claimed = sized("agent", "n2", volumes=[{"name": "a", "emptyDir": {}}, claim])
+    assert pods.kept(claimed)["spec"]["volumes"] == [claim]
+    pods.take(pods.kept(claimed), is_deleted=False)
+    assert found.n_skipped == 1

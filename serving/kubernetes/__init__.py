@@ -1,0 +1,15 @@
+"""What talks to a Kubernetes API server, by the official client (`sojourn[kubernetes]`).
+
+`main` feeds the scheduler extender. May import: everything else in `serving`.
+"""
+
+from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
+from sojourn.serving.kubernetes.watcher import main
+
+__all__ = [
+    "CONNECTION_ERRORS",
+    "add_cluster_options",
+    "ask",
+    "main",
+    "open_cluster",
+]  # fmt: skip
