@@ -201,8 +201,8 @@ class PodTaker:
 
 
 class NodeTaker:
-    """Drain deadlines of nodes, into the extender, and their room for a dry run. A deadline that cannot be read counts as
-    none."""
+    """Drain deadlines of nodes, into the extender, and their room for a dry run. A deadline that cannot be read counts
+    as none."""
 
     resource = "nodes"
     accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
