@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel site pictures bench soak scale faults docs clean
+.PHONY: run test slow fuzz steady lint types contracts size tables examples wheel image site pictures bench soak scale faults docs clean
 
 # the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)
 run: $(READY)
@@ -66,6 +67,10 @@ pictures: $(READY)
 
 wheel: $(READY)
 	$(BIN)/python .ci/check_wheel.py
+
+# the steps of deploy/Containerfile, without a registry
+image: $(READY)
+	$(BIN)/python .ci/check_image.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/serving.py

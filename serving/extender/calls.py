@@ -15,6 +15,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Drains, Nodes
 from sojourn.serving.inputs import (
     listed_items,
@@ -41,11 +42,13 @@ class ExtenderCalls:
 
     clock: unix seconds now. drain_quantile: `filter` refuses a node with a deadline unless the pod
     will have ended by then with this probability. pause: called now and then in a long list;
-    meanwhile, other calls than REPORTS may run.
+    meanwhile, other calls than REPORTS may run. choices: for a dry run, which leaves the scheduler's
+    placement as it is: `filter` passes all nodes, all scores are 0, and choices are compared.
     """
 
     def __init__(self, nodes: Nodes, drains: Drains, *, epoch_s: int, drain_quantile: float = 0.9,
-                 clock: Callable[[], float] = time.time, pause: Callable[[], None] = lambda: None) -> None:
+                 clock: Callable[[], float] = time.time, pause: Callable[[], None] = lambda: None,
+                 choices: Choices | None = None) -> None:
         if not 0.0 < drain_quantile < 1.0:
             raise ValueError(f"drain_quantile must be between 0 and 1, got {drain_quantile!r}")
         self._nodes = nodes
@@ -54,6 +57,7 @@ class ExtenderCalls:
         self._drain_quantile = drain_quantile
         self._clock = clock
         self._pause = pause
+        self.choices = choices
         self.n_nodes_refused = 0
         self.has_pods = False  # true after the first list of all pods: before it every node looks empty
         self.posts: dict[str, Callable[[Any], tuple[int, Any]]] = {
@@ -66,7 +70,7 @@ class ExtenderCalls:
         is predicted to outlive."""
         try:
             pod, names, items = _arguments(document)
-            refusals = self._outlived(pod, names, items)
+            refusals = {} if self.choices is not None else self._outlived(pod, names, items)
         except ValueError as error:
             return 200, {"Error": str(error)}  # the scheduler shows this text only with status 200
         self.n_nodes_refused += len(refusals)
@@ -81,6 +85,9 @@ class ExtenderCalls:
     def prioritize(self, document: Any) -> tuple[int, Any]:
         """ExtenderArgs -> HostPriorityList: a score of 0 to 10 for each node."""
         pod, names, _ = _arguments(document)
+        if self.choices is not None:
+            self.choices.asked(pod, names)
+            return 200, [{"Host": name, "Score": 0} for name in names]
         now_s = self._now_s()
         remaining_s = self._nodes.predict(pod, now_s).remaining(0.0)
         scores = self._nodes.scores(names, remaining_s, now_s)
@@ -89,11 +96,11 @@ class ExtenderCalls:
     def placed(self, document: Any) -> tuple[int, Any]:
         """A Pod, or a list of pods, in their present state -> counts of the results."""
         starts = [(start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
-        return self._tally([pod for *_, pod in sorted(starts, key=itemgetter(0, 1))], self._nodes.placed)
+        return self._tally([pod for *_, pod in sorted(starts, key=itemgetter(0, 1))], self._place)
 
     def ended(self, document: Any) -> tuple[int, Any]:
         """A Pod (metadata.uid is enough), or a list of pods, that have ended -> counts of the results."""
-        return self._tally(_items(document), self._nodes.ended)
+        return self._tally(_items(document), self._end)
 
     def running(self, document: Any) -> tuple[int, Any]:
         """The list of all pods -> counts of the results; pods that are not in it have ended.
@@ -116,16 +123,32 @@ class ExtenderCalls:
         now_s = self._now_s()
         absent = [] if None in uids else self._nodes.absent(uids, now_s, grace_s)
         for uid in self._pausing(absent):
-            self._nodes.ended({"metadata": {"uid": uid}}, now_s)
+            self._end({"metadata": {"uid": uid}}, now_s)
+        if self.choices is not None:
+            self.choices.listed(uids)
         return len(absent)
 
     def take(self, pod: Any, is_deleted: bool = False) -> str:
         """A pod in its present or its last state -> the result, as it is counted; ValueError if it is refused."""
-        return (self._nodes.ended if is_deleted else self._nodes.placed)(pod, self._now_s())
+        return (self._end if is_deleted else self._place)(pod, self._now_s())
 
     def nodes(self, document: Any) -> tuple[int, Any]:
         """A Node, or the list of all nodes, with their annotations -> how many, and how many with a deadline."""
-        return 200, self._drains.update(document)
+        counts = self._drains.update(document)
+        if self.choices is not None:
+            self.choices.seen(document)
+        return 200, counts
+
+    def _place(self, pod: Any, now_s: int) -> str:
+        outcome = self._nodes.placed(pod, now_s)
+        if self.choices is not None:
+            self.choices.taken(pod, outcome, now_s, now_s + self._epoch_s)
+        return outcome
+
+    def _end(self, pod: Any, now_s: int) -> str:
+        if self.choices is not None:
+            self.choices.gone(pod_uid(pod))
+        return self._nodes.ended(pod, now_s)
 
     def _outlived(self, pod: Any, names: Sequence[str], items: Sequence[Any] | None) -> dict[str, str]:
         drains = self._drains

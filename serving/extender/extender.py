@@ -1,7 +1,7 @@
 """A Kubernetes scheduler extender: scores nodes by how much longer a pod would keep them in use.
 
     python -m sojourn.serving.extender BUNDLE [--host 127.0.0.1] [--port 8899] [--columns FILE] [--epoch-s N]
-        [--log-to FOLDER] [--shadow BUNDLE]
+        [--log-to FOLDER] [--shadow BUNDLE] [--dry-run]
 
 Answers `filter` and `prioritize` of `k8s.io/kube-scheduler/extender/v1`; learns placements and ends
 from `/placed`, `/ended` and `/running`, and deadlines of nodes from `/nodes`. See docs/extender.md.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
+from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
 from sojourn.serving.http import JSON_TYPE, JsonServer, Limits, Turns, add_options, limits_of, loaded, run
 from sojourn.serving.inputs import clock_zero_s
@@ -29,8 +30,9 @@ from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predict
 @dataclass(frozen=True, slots=True)
 class Settings:
     """sources: request column -> its source in a pod (default: DEFAULT_SOURCES). epoch_s: unix time
-    at the bundle clock's 0 (default: `clock_zero_s`). host_names: see JsonServer. The rest: see
-    ExtenderCalls, Drains, Nodes and Limits."""
+    at the bundle clock's 0 (default: `clock_zero_s`). host_names: see JsonServer. choices_to: folder for
+    the lines of a dry run (default: none); is_named: they have pods' names. The rest: see ExtenderCalls,
+    Drains, Nodes and Limits."""
 
     sources: Any = None
     epoch_s: int | None = None
@@ -39,6 +41,8 @@ class Settings:
     n_pods_max: int = 100_000
     limits: Limits = field(default_factory=Limits)
     host_names: tuple[str, ...] = ()
+    choices_to: Path | None = None
+    is_named: bool = True
 
 
 class Feed(Protocol):
@@ -82,8 +86,10 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
     nodes = Nodes(predictor, PodRequests(predictor, options.sources), epoch_s=epoch_s, n_pods_max=options.n_pods_max)
     drains = Drains(options.drain_annotation)
     turns = Turns()
+    choices = None if options.choices_to is None else Choices(
+        nodes, options.choices_to, is_named=options.is_named, n_pods_max=2 * options.n_pods_max)
     calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=options.drain_quantile, clock=clock,
-                          pause=turns.pass_on)
+                          pause=turns.pass_on, choices=choices)
     posts = calls.posts
     if feed is not None:
         feed.attach(calls, drains, turns, options.sources)
@@ -131,6 +137,24 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
                "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
         Metric("sojourn_request_seconds", "histogram",
                "Seconds from a posted body to its answer, with the wait for other requests, by verb.", times),
+        *([] if calls.choices is None else _choice_metrics(calls.choices)),
+    ]
+
+
+def _choice_metrics(choices: Choices) -> list[Metric]:
+    pods = [({"outcome": name}, n) for name, n in (
+        ("alike", choices.n_alike), ("other", choices.n_other), ("skipped", choices.n_skipped))]
+    seconds = [({"choice": name}, each_s) for name, each_s in (
+        ("chosen", choices.chosen_s), ("would", choices.would_s))]
+    return [
+        Metric("sojourn_dry_run_pods_total", "counter",
+               "Pods by whether the dry run would have placed them alike, on another node, or could not compare.",
+               tuple(pods)),
+        Metric("sojourn_dry_run_extension_seconds_total", "counter",
+               "Seconds by which pods keep nodes in use longer, on the chosen nodes and on those of the dry run.",
+               tuple(seconds)),
+        Metric.of("sojourn_dry_run_errors_total", "counter", "Lines of the dry run that could not be written.",
+                  choices.n_errors),
     ]
 
 
@@ -151,6 +175,9 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",
                         help="probability with which a pod must have ended by then (default: %(default)s)")
     parser.add_argument("--pods-max", type=int, default=100_000, help="pods to keep track of (default: %(default)s)")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="leave the scheduler's placement as it is, and write what would have been chosen into "
+                             "--log-to's choices.jsonl")
     return parser
 
 
@@ -163,12 +190,15 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     options = parser.parse_args(arguments)
 
     def opened() -> tuple[Predictor, JsonServer]:
+        if options.dry_run and options.log_to is None:
+            raise ValueError("--dry-run must be given with --log-to, got it alone")
         predictor = loaded(options)
         sources = None if options.columns is None else json.loads(options.columns.read_bytes())
         if feed is not None:
             feed.configure(options)
         return predictor, bind(predictor, options.host, options.port, Settings(
             sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max,
-            limits_of(options), tuple(options.host_names)), feed=feed)
+            limits_of(options), tuple(options.host_names), options.log_to if options.dry_run else None,
+            options.log_owner_key is None), feed=feed)
 
     return run("extender", options, opened, beside=feed)

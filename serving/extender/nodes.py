@@ -114,6 +114,10 @@ class Nodes:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod was placed here and has not ended."""
+        return uid in self._placed
+
     @property
     def n_pods(self) -> int:
         """Number of reported pods that run now."""
@@ -196,6 +200,15 @@ class Nodes:
         exits_s = np.fromiter(map(self._exits_s.get, names, repeat(-math.inf)), np.float64, len(names))
         scores: list[int] = node_scores(exits_s, now_s + remaining_s).tolist()
         return scores
+
+    def exits_without(self, uid: str, names: Sequence[str], now_s: int) -> tuple[np.ndarray, float]:
+        """Nodes' exits without a placed pod, float64 (n,), -infinity for an empty node; and the pod's own exit."""
+        self._refresh(now_s)
+        pod = self._placed[uid]
+        exits_s = np.fromiter(map(self._exits_s.get, names, repeat(-math.inf)), np.float64, len(names))
+        others_s = [each.exit_s for other, each in self._nodes[pod.node].items() if other != uid]
+        exits_s[[name == pod.node for name in names]] = max(others_s, default=-math.inf)
+        return exits_s, pod.exit_s
 
     def _refresh(self, now_s: int) -> None:
         due, placed = self._due, self._placed

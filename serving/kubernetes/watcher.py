@@ -28,9 +28,9 @@ from typing import Any, Protocol
 from kubernetes.client import ApiClient
 from urllib3 import HTTPResponse
 
-from sojourn.serving.extender import Drains, ExtenderCalls, Turns, start_order
+from sojourn.serving.extender import Choices, Drains, ExtenderCalls, Turns, start_order
 from sojourn.serving.extender import main as serve
-from sojourn.serving.inputs import mapping, node_name, pod_uid, sequence
+from sojourn.serving.inputs import field, mapping, node_name, pod_uid, sequence
 from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
 from sojourn.serving.prometheus import Metric
 
@@ -59,6 +59,7 @@ _PIECE_BYTES = 1 << 16
 _KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
 _CONTAINER_FIELDS = ("name", "image", "resources", "restartPolicy")
+_CLAIMS = frozenset({"persistentVolumeClaim", "ephemeral"})
 _STATUS_FIELDS = ("phase", "startTime", "qosClass", "containerStatuses")
 _SPACE = re.compile(r"[\s,]*")
 _ITEMS = re.compile(r'"items"\s*:\s*\[')
@@ -180,7 +181,9 @@ class PodTaker:
         except ValueError:
             return item
         metadata.pop("managedFields", None)
-        spec.pop("volumes", None)
+        claims = [each for each in spec.pop("volumes", None) or () if isinstance(each, dict) and each.keys() & _CLAIMS]
+        if claims:  # a dry run does not know which nodes they can be on
+            spec["volumes"] = claims
         return {"metadata": metadata, "spec": spec,
                 "status": {key: status[key] for key in _STATUS_FIELDS if key in status}}
 
@@ -204,14 +207,18 @@ class PodTaker:
 
 
 class NodeTaker:
-    """Drain deadlines of nodes, into the extender. A deadline that cannot be read counts as none."""
+    """Drain deadlines of nodes, into the extender, and their room for a dry run. A deadline that cannot be read counts
+    as none."""
 
     resource = "nodes"
     accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
     """Without status and spec: a node's images alone may have 10 KB."""
 
-    def __init__(self, drains: Drains) -> None:
+    def __init__(self, drains: Drains, choices: Choices | None = None) -> None:
         self._drains = drains
+        self._choices = choices
+        if choices is not None:
+            self.accept = "application/json"
         self._draining: set[str] = set()
 
     def kept(self, item: Any) -> Any:
@@ -219,7 +226,13 @@ class NodeTaker:
         metadata = item.get("metadata") if isinstance(item, dict) else None
         if not isinstance(metadata, dict):
             return item
-        return {"metadata": {key: metadata[key] for key in ("name", "annotations") if key in metadata}}
+        kept: dict[str, Any] = {"metadata": {key: metadata[key] for key in ("name", "annotations") if key in metadata}}
+        if self._choices is not None:
+            kept["metadata"]["labels"] = metadata.get("labels")
+            kept["spec"] = item.get("spec")
+            with suppress(ValueError):
+                kept["status"] = {"allocatable": field(item, "status", "allocatable")}
+        return kept
 
     def take(self, item: Any, is_deleted: bool) -> str:
         """Set or lift its deadline."""
@@ -228,11 +241,13 @@ class NodeTaker:
         if is_draining or name in self._draining:
             self._drains.update(item if is_draining else {"metadata": {"name": name}})
             (self._draining.add if is_draining else self._draining.discard)(name)
+        if self._choices is not None:
+            self._choices.seen({"metadata": {"name": name}} if is_deleted else item)
         return "draining" if is_draining else "ended" if is_deleted else "known"
 
     def take_all(self, items: list[Any], take: Callable[[Any], None]) -> None:
         """Absent nodes lose their deadlines."""
-        absent = set(self._draining)
+        absent = set(self._draining if self._choices is None else self._draining | self._choices.node_names())
         for item in items:
             take(item)
             with suppress(ValueError):
@@ -486,7 +501,7 @@ class Watcher:
         """Report to these; ValueError for a source that is not kept in memory."""
         if self._client is None:
             raise ValueError("client must be given, or configured, got none")
-        takers: tuple[Taker, ...] = (PodTaker(calls, turns, sources), NodeTaker(drains))
+        takers: tuple[Taker, ...] = (PodTaker(calls, turns, sources), NodeTaker(drains, calls.choices))
         for taker in takers:
             self.reflectors[taker.resource] = Reflector(self._client, taker, turns, self._rng, self._clock, self._say)
 
