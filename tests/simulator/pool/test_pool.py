@@ -92,6 +92,20 @@ def test_regret_keeps_a_host_whose_emptying_does_not_pay() -> None:
     assert run(made(short), Consolidation("regret")).n_drained == 0
 
 
+def test_balanced_keeps_a_host_whose_evictions_cost_more_than_it_saves() -> None:
+    # After 4,200 s host 0 has one request and host 1 another: each host is half of the price. Uniform: each is half of
+    # the cost, too, a score of 1: emptied from k = 1 on.
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0)).n_drained == 1
+    assert run(made(SPREAD), Consolidation("balanced", k=0.99)).n_drained == 0
+    # By uptime over an hour both cost 1 as well, from 5,092 s on (the root of 2 h) 2. By uptime over remaining time:
+    # 4,200 / 24,600 is near 1/8, 4,200 / 17,400 near 1/4. Host 0 has 1.125 of 2.375, a score of 1.056.
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0, cost="invested")).n_drained == 1
+    by_ratio = run(made(SPREAD), Consolidation("balanced", k=0.95, cost="ratio"))
+    assert said(by_ratio)[2] == (4200, "drained", 0)
+    # of the other host 1.25 are too much, until it costs as much
+    assert run(made(SPREAD), Consolidation("balanced", k=0.94, cost="ratio", recheck_s=9 * HOUR)).n_drained == 0
+
+
 def test_a_host_is_not_emptied_onto_an_empty_one() -> None:
     # worst-fit would take the empty host 1, which is kept on
     rows = [(0, 9 * HOUR, 2.0), (0, HOUR, 10.0)]
