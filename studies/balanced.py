@@ -2,10 +2,10 @@
 
     python -m studies balanced [--trace PATH --reader NAME] [--predictor NAME ...] [--n-seeds N]
 
-For k = 1, 2, 3 (Karpenter has 2): costs by uptime alone (`invested`, no model), and by uptime over predicted remaining
-time (`ratio`, what `sojourn serve costs` writes), each held against the uniform cost on the same requests. A pair is of
+For k = 1, 2, 3 (Karpenter has 2): costs by uptime alone, and by uptime over predicted remaining time, as `sojourn serve
+costs` writes them without and with a bundle. Each is held against the uniform cost on the same requests; a pair is of
 one seed and one k. Beside them, the rules without a score: hosts that are empty, and any host whose requests fit
-elsewhere."""
+elsewhere. The 6 h of the costs were chosen on openb."""
 
 from __future__ import annotations
 
@@ -33,26 +33,21 @@ from studies.settings import OF_REPLAYS, StudySettings, run_study
 KS = (1.0, 2.0, 3.0)
 QUIET = Consolidation("timer", utilisation_max=2.0, is_reset_by_events=True, recheck_s=RECHECK_S, moving="restart")
 """Karpenter's consolidateAfter: any host on which nothing has come or gone for 10 min."""
-UNITS_S = {"uptime/1h": 3_600, "uptime/6h": 21_600}
-"""The uptime that costs as much as a pod without an annotation; without a model it is a guess, so there are two."""
 _GROUP = ["workload", "rule", "k", "cost"]
 _MEASURES = ("host_h", "n_moves", "lost_core_h")
 _LEGEND = ("Difference to the uniform cost of the same k and seed, %, negative = less (better), with the paired 95 % "
-           "interval. Lost: core-hours that evicted requests had run for; host-hours hold their repetition. Costs: uptime "
-           "over 1 h or 6 h, or over the remaining time of a predictor.")
+           "interval. Lost: core-hours that evicted requests had run for; host-hours hold their repetition. Costs: by "
+           "uptime alone, or by uptime over what remains by a predictor.")
 
 
 def balanced_rows(workload: Workload, sources: Mapping[str, LifetimeSource]) -> Iterator[dict[str, Any]]:
-    """One row per rule, k and cost. sources: predictor -> lifetimes, for the cost `ratio`."""
+    """One row per rule, k and cost. sources: predictor -> lifetimes, for the predicted cost."""
     ways: list[tuple[str, float, str, Consolidation, LifetimeSource | None]] = [
         ("empty", np.nan, "-", Consolidation("empty", moving="restart"), None), ("any", np.nan, "-", QUIET, None)]
     for k in KS:
         rule = replace(QUIET, mode="balanced", k=k)
-        ways.append(("balanced", k, "uniform", rule, None))
-        ways += [("balanced", k, name, replace(rule, cost="invested", cost_unit_s=unit_s), None)
-                 for name, unit_s in UNITS_S.items()]
-        ways += [("balanced", k, f"/{name}", replace(rule, cost="ratio"), source)
-                 for name, source in sources.items()]
+        ways += [("balanced", k, "uniform", rule, None), ("balanced", k, "uptime", replace(rule, cost="uptime"), None)]
+        ways += [("balanced", k, name, replace(rule, cost="predicted"), source) for name, source in sources.items()]
     types = host_types(workload)
     for rule_name, k, cost, rules, source in ways:
         result = simulate_pool(workload, ElasticPool(types, consolidation=rules), "best-fit", source)
@@ -64,7 +59,7 @@ def balanced_summary(replays: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds; for each measure the difference to the uniform cost of the same k and seed, %, and its half
     paired 95 % interval.
 
-    >>> two = pd.DataFrame({"workload": "w", "rule": "balanced", "k": 2.0, "cost": ["uniform", "ratio"] * 2,
+    >>> two = pd.DataFrame({"workload": "w", "rule": "balanced", "k": 2.0, "cost": ["uniform", "uptime"] * 2,
     ...     "seed": [0, 0, 1, 1], "host_h": [100.0, 90.0, 100.0, 80.0], "n_moves": [10, 5, 10, 5],
     ...     "lost_core_h": [0.0, 0.0, 0.0, 0.0]})
     >>> balanced_summary(two)["host_h_pct"].round(9).tolist()
@@ -89,8 +84,8 @@ def balanced_summary(replays: pd.DataFrame) -> pd.DataFrame:
 
 def _section(summary: pd.DataFrame, description: str) -> Section:
     titles = ("rule", "k", "cost", "host-h", "host-h %", "evicted", "evicted %", "lost", "lost %")
-    caption = (f"{description}; {int(summary['n_seeds'].max())} seeds; at most {summary['n_rejected'].max():g} requests "
-               "rejected.")
+    caption = (f"{description}; {int(summary['n_seeds'].max())} seeds; at most {summary['n_rejected'].max():g} "
+               "requests rejected.")
     return Section("Karpenter's Balanced, requests start over", caption, titles,
                    tuple(_shown(row) for row in summary.to_dict("records")), 3, _LEGEND)
 

@@ -275,7 +275,9 @@ class NaivePool(Replay):
         rules, uptime = self.consolidation, self.now - self.begins[i]
         if rules.cost == "uniform":
             return 1.0
-        over = rules.cost_unit_s if rules.cost == "invested" else self.current(i) - self.now
+        over = rules.cost_unit_s
+        if rules.cost == "predicted":
+            over = min(over, self.current(i) - self.now)
         return 2.0 ** min(max(round(math.log2(max(uptime, 1e-9) / over)), -4), 3)
 
     def grew(self) -> int:

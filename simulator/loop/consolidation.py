@@ -2,8 +2,8 @@
 
 A host is emptied only if each of its requests fits on another host in use; the policy chooses them
 one after another. In mode REGRET the saving until the host's predicted exit must also exceed the
-cost of the moves; in mode BALANCED the host's price must be worth its evictions. Predicted exits come from each request's curve at its present uptime, so nothing
-of the future enters.
+cost of the moves; in mode BALANCED the host's price must be worth its evictions. Predicted exits
+come from each request's curve at its present uptime, so nothing of the future enters.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sojourn.simulator.loop.state import (
     DRAINING,
     EFFICIENT,
     EXPIRED,
-    INVESTED,
     NO_PREDICTIONS,
     NO_RELEASE,
     NOT_PLACED,
     OFF,
     OPEN,
     OPENED,
+    PREDICTED,
     REGRET,
     RELEASED,
     TIMER,
@@ -119,11 +119,13 @@ def move_cost(world: Any, k: int, host: int, now: int) -> float:
 @inner
 def eviction_cost(world: Any, row: int, now: int) -> float:
     """What Karpenter would read as a request's cost: 1, or a power of 2 near its uptime over the unit, or over its
-    predicted remaining time."""
+    predicted remaining time if that is shorter."""
     pool, record = world.pool[0], world.requests[row]
     if pool.cost == UNIFORM:
         return 1.0
-    over_s = pool.cost_unit_s if pool.cost == INVESTED else exit_now(world, row, now) - now
+    over_s = pool.cost_unit_s
+    if pool.cost == PREDICTED:
+        over_s = min(over_s, exit_now(world, row, now) - now)
     cost = COST_LEAST
     while cost < COST_MOST and now - record.start_s >= cost * over_s * 2**0.5:
         cost *= 2.0

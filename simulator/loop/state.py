@@ -217,7 +217,7 @@ CHEAPEST, EFFICIENT = range(2)
 """How the type of a new host is chosen."""
 NO_RELEASE, RELEASE_EMPTY, TIMER, REGRET, BALANCED = range(5)
 """Modes of consolidation."""
-UNIFORM, INVESTED, RATIO = range(3)
+UNIFORM, UPTIME, PREDICTED = range(3)
 """What an eviction costs in mode BALANCED."""
 COST_LEAST, COST_MOST = 2.0**-4, 2.0**3
 """Costs are powers of 2 in between; Karpenter's cost of a pod without an annotation is 1, and 10 the most."""
@@ -252,7 +252,7 @@ POOL = np.dtype([
     ("utilisation_max", np.float64),
     ("trust", np.float64),  # factor of the predicted saving of an emptied host
     ("k", np.float64),  # Karpenter's consolidationThreshold
-    ("cost", np.int64),  # of an eviction: UNIFORM, INVESTED, RATIO
+    ("cost", np.int64),  # of an eviction: UNIFORM, UPTIME, PREDICTED
     ("cost_unit_s", np.int64),  # an uptime that costs 1
     # the pool's totals in mode BALANCED, as of totals_s
     ("totals_s", np.int64),

@@ -40,7 +40,6 @@ from sojourn.simulator.loop import (
     EFFICIENT,
     EXPIRED,
     HOSTS,
-    INVESTED,
     LOG,
     MOVES,
     NO_PREDICTIONS,
@@ -52,7 +51,7 @@ from sojourn.simulator.loop import (
     PLAN,
     POOL,
     POOL_PARTS,
-    RATIO,
+    PREDICTED,
     REGRET,
     RELEASE_EMPTY,
     RELEASED,
@@ -62,6 +61,7 @@ from sojourn.simulator.loop import (
     TIMER,
     TYPES,
     UNIFORM,
+    UPTIME,
     PoolWorld,
     no_ranking,
     pool_ranking,
@@ -73,7 +73,7 @@ from sojourn.simulator.workloads import NO_CONSTRAINTS, UNITS_PER, Workload, sha
 
 _MODES = {"none": NO_RELEASE, "empty": RELEASE_EMPTY, "timer": TIMER, "regret": REGRET,
           "balanced": BALANCED}
-_COSTS = {"uniform": UNIFORM, "invested": INVESTED, "ratio": RATIO}
+_COSTS = {"uniform": UNIFORM, "uptime": UPTIME, "predicted": PREDICTED}
 
 
 def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: LifetimeSource | None, *, n_places: int,
@@ -85,7 +85,7 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
     """
     n, (n_types, n_resources) = len(workload.placed_s), workload.capacity.shape
     predictions = PREDICTIONS[policy.predictions]
-    is_predicted = consolidation.mode == "regret" or (consolidation.mode, consolidation.cost) == ("balanced", "ratio")
+    is_predicted = {"regret": True, "balanced": consolidation.cost == "predicted"}.get(consolidation.mode, False)
     needs_curves = predictions != NO_PREDICTIONS or is_predicted
     if is_predicted and source is None and predictions == NO_PREDICTIONS:
         raise ValueError(f"source must be given for consolidation by {consolidation.mode}, which uses predictions; "
@@ -356,7 +356,7 @@ def fits_a_type(demand: np.ndarray, capacities: np.ndarray) -> np.ndarray:
 
 
 Mode = Literal["none", "empty", "timer", "regret", "balanced"]
-Cost = Literal["uniform", "invested", "ratio"]
+Cost = Literal["uniform", "uptime", "predicted"]
 Moving = Literal["live", "restart"]
 
 
@@ -387,8 +387,9 @@ class Consolidation:
         predicted extension of other hosts. The latest of several uncertain exits is predicted too
         late.
     k: Karpenter's consolidationThreshold (its policy Balanced has 2); higher = more hosts are emptied.
-    cost: what an eviction costs in `balanced`: `uniform` 1; `invested` uptime over `cost_unit_s`;
-        `ratio` uptime over predicted remaining time. The last two as a power of 2 from 1/16 to 8.
+    cost: what an eviction costs in `balanced`: `uniform` 1; `uptime` uptime over `cost_unit_s`;
+        `predicted` uptime over predicted remaining time, of which at most `cost_unit_s` count. The
+        last two as a power of 2 from 1/16 to 8.
 
     >>> Consolidation("timer", after_s=-1)
     Traceback (most recent call last):
@@ -407,7 +408,7 @@ class Consolidation:
     trust: float = 1.0
     k: float = 2.0
     cost: Cost = "uniform"
-    cost_unit_s: int = 3_600
+    cost_unit_s: int = 21_600
 
     def __post_init__(self) -> None:
         for name, value, known in (("mode", self.mode, get_args(Mode)), ("moving", self.moving, get_args(Moving)),

@@ -99,11 +99,14 @@ def test_balanced_keeps_a_host_whose_evictions_cost_more_than_it_saves() -> None
     assert run(made(SPREAD), Consolidation("balanced", k=0.99)).n_drained == 0
     # By uptime over an hour both cost 1 as well, from 5,092 s on (the root of 2 h) 2. By uptime over remaining time:
     # 4,200 / 24,600 is near 1/8, 4,200 / 17,400 near 1/4. Host 0 has 1.125 of 2.375, a score of 1.056.
-    assert run(made(SPREAD), Consolidation("balanced", k=1.0, cost="invested")).n_drained == 1
-    by_ratio = run(made(SPREAD), Consolidation("balanced", k=0.95, cost="ratio"))
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0, cost="uptime", cost_unit_s=HOUR)).n_drained == 1
+    by_ratio = run(made(SPREAD), Consolidation("balanced", k=0.95, cost="predicted", cost_unit_s=9 * HOUR))
     assert said(by_ratio)[2] == (4200, "drained", 0)
     # of the other host 1.25 are too much, until it costs as much
-    assert run(made(SPREAD), Consolidation("balanced", k=0.94, cost="ratio", recheck_s=9 * HOUR)).n_drained == 0
+    kept = Consolidation("balanced", k=0.94, cost="predicted", cost_unit_s=9 * HOUR, recheck_s=9 * HOUR)
+    assert run(made(SPREAD), kept).n_drained == 0
+    # of the remaining time an hour counts: as by uptime
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0, cost="predicted", cost_unit_s=HOUR)).n_drained == 1
 
 
 def test_a_host_is_not_emptied_onto_an_empty_one() -> None:

@@ -34,7 +34,8 @@ def pools(draw: Any, workload: sim.Workload) -> ElasticPool:
         draw(st.sampled_from([0.3, 0.6, 2.0])), draw(st.booleans()), draw(later),
         draw(st.sampled_from(["live", "restart"])), draw(later), draw(st.sampled_from([0, 0, unit])),
         draw(st.sampled_from([0.0, 0.5, 1.0])), draw(st.sampled_from([0.5, 1.0, 1.0])),
-        draw(st.sampled_from([0.5, 1.0, 2.0])), draw(st.sampled_from(["uniform", "invested", "ratio", "ratio"])), unit)
+        draw(st.sampled_from([0.5, 1.0, 2.0])), draw(st.sampled_from(["uniform", "uptime", "predicted", "predicted"])),
+        unit)
     return ElasticPool(types, draw(st.sampled_from(["cheapest", "efficient"])), draw(seconds), draw(seconds),
                        draw(st.sampled_from([None, None, 1, 3])), consolidation)
 
