@@ -7,6 +7,7 @@ import traceback
 from importlib import import_module
 
 DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
+    ("serve", "costs"): ("sojourn.serving.kubernetes.costs", "main"),
     ("serve", "extender"): ("sojourn.serving.extender", "main"),
     ("serve", "warm"): ("sojourn.serving.live", "warm_main"),
 }

@@ -174,6 +174,13 @@ def extender(context: typer.Context) -> None:
     raise typer.Exit(main(context.args, "sojourn serve extender"))
 
 
+def costs(context: typer.Context) -> None:
+    """Write what an eviction of each running pod would waste, for Karpenter or Kueue; a dry run by default."""
+    from sojourn.serving.kubernetes.costs import main
+
+    raise typer.Exit(main(context.args, "sojourn serve costs"))
+
+
 def warm(context: typer.Context) -> None:
     """Compile what a predictor's first start would compile, once, and keep it."""
     from sojourn.serving.live import warm_main

@@ -537,7 +537,8 @@ def rounds(writer: Writer, *, is_once: bool, is_removing: bool, every_s: int, wa
         else:
             for line in table(writer.rows) if writer.rows else ():
                 print(line)
-            print(json.dumps({"time_s": int(clock())} | {name: n for name, n in sorted(counts.items()) if n}), flush=True)
+            line = {"time_s": int(clock())} | {name: n for name, n in sorted(counts.items()) if n}
+            print(json.dumps(line), flush=True)
             is_left = any(counts[name] for name in ("left", "conflict", "failed", "throttled"))
             if is_once or (is_removing and not is_left):
                 return 0
