@@ -64,6 +64,8 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
                                               "interface by default.", is_parsed=False),
         "costs": Leaf("serve", "costs", "Write what an eviction of each running pod would waste, for Karpenter or Kueue; "
                                         "a dry run by default.", is_parsed=False),
+        "kubernetes": Leaf("serve", "kubernetes", "Serve a bundle as a scheduler extender that itself watches a "
+                                                  "cluster's pods and nodes.", is_parsed=False),
         "annotate": Leaf("serve", "annotate", "Write how long running pods or jobs will run, at most, as annotations "
                                               "that other programs read."),
         "warm": Leaf("serve", "warm", "Compile what a predictor's first start would compile, once, and keep it.",

@@ -7,8 +7,9 @@ import traceback
 from importlib import import_module
 
 DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
-    ("serve", "costs"): ("sojourn.serving.kubernetes.costs", "main"),
+    ("serve", "costs"): ("sojourn.serving.kubernetes", "costs_main"),
     ("serve", "extender"): ("sojourn.serving.extender", "main"),
+    ("serve", "kubernetes"): ("sojourn.serving.kubernetes", "main"),
     ("serve", "warm"): ("sojourn.serving.live", "warm_main"),
 }
 """Commands that need no command line library: a scheduler's image has none. By words: module and function."""
@@ -59,8 +60,8 @@ def _words(missing: str, arguments: list[str]) -> str:
     words = [each for each in arguments if not each.startswith("-")]
     command = " ".join(words[:2 if words[:1] in (["model"], ["serve"]) else 1])
     wanted = f"sojourn {command}".strip()
-    if missing in _OF_SERVE:
-        extra = "'.[serve]'"
+    if missing in (*_OF_SERVE, "kubernetes"):
+        extra = "'.[kubernetes]'" if command in ("serve costs", "serve kubernetes") else "'.[serve]'"
     elif missing in _OF_PULL and command in ("model pull", "model predict", "model export-c"):
         extra = "'.[pull]'"
     elif missing in _OF_PULL and not command:

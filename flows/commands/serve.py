@@ -1,5 +1,5 @@
-"""Commands that answer by a bundle: `model predict`, `pull` and `export-c`, `serve annotate` and `extender`; and why "3
-days", one request's prediction as a table of what each of its inputs adds."""
+"""Commands that answer by a bundle: `model predict`, `pull` and `export-c`, `serve annotate`, `extender` and
+`kubernetes`; and why "3 days", one request's prediction as a table of what each of its inputs adds."""
 
 from __future__ import annotations
 
@@ -176,9 +176,16 @@ def extender(context: typer.Context) -> None:
 
 def costs(context: typer.Context) -> None:
     """Write what an eviction of each running pod would waste, for Karpenter or Kueue; a dry run by default."""
-    from sojourn.serving.kubernetes.costs import main
+    from sojourn.serving.kubernetes import costs_main
 
-    raise typer.Exit(main(context.args, "sojourn serve costs"))
+    raise typer.Exit(costs_main(context.args, "sojourn serve costs"))
+
+
+def kubernetes(context: typer.Context) -> None:
+    """Serve a bundle as a scheduler extender that itself watches a cluster's pods and nodes."""
+    from sojourn.serving.kubernetes import main
+
+    raise typer.Exit(main(context.args, "sojourn serve kubernetes"))
 
 
 def warm(context: typer.Context) -> None:

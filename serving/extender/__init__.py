@@ -3,8 +3,14 @@
 HTTP is answered by uvicorn and Starlette (`sojourn[serve]`). May import: everything else in `serving`.
 """
 
+from sojourn.serving.extender.calls import ExtenderCalls, Turns, start_order
 from sojourn.serving.extender.extender import main
+from sojourn.serving.extender.nodes import Drains
 
 __all__ = [
+    "Drains",
+    "ExtenderCalls",
+    "Turns",
     "main",
+    "start_order",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sojourn.serving.extender.nodes import Drains, Nodes
+from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Drains, Nodes
 from sojourn.serving.inputs import (
     listed_items,
     node_name,
@@ -89,7 +89,7 @@ class ExtenderCalls:
 
     def placed(self, document: Any) -> tuple[int, Any]:
         """A Pod, or a list of pods, in their present state -> counts of the results."""
-        starts = [(_start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
+        starts = [(start_order(pod), idx, pod) for idx, pod in enumerate(self._pausing(_items(document)))]
         return self._tally([pod for *_, pod in sorted(starts, key=itemgetter(0, 1))], self._nodes.placed)
 
     def ended(self, document: Any) -> tuple[int, Any]:
@@ -107,11 +107,22 @@ class ExtenderCalls:
         uids = [_uid(pod) for pod in self._pausing(listed)]
         status, tally = self.placed(document)
         self.has_pods |= status == HTTPStatus.OK
+        return status, tally | {"absent": self.end_absent(uids)}
+
+    def end_absent(self, uids: Sequence[str | None], grace_s: int = ABSENT_GRACE_S) -> int:
+        """End the pods that are not among all uids of a list, if none of them is None -> how many they were.
+
+        grace_s: how much older the list may be than what else was reported.
+        """
         now_s = self._now_s()
-        absent = [] if None in uids else self._nodes.absent(uids, now_s)
+        absent = [] if None in uids else self._nodes.absent(uids, now_s, grace_s)
         for uid in self._pausing(absent):
             self._nodes.ended({"metadata": {"uid": uid}}, now_s)
-        return status, tally | {"absent": len(absent)}
+        return len(absent)
+
+    def take(self, pod: Any, is_deleted: bool = False) -> str:
+        """A pod in its present or its last state -> the result, as it is counted; ValueError if it is refused."""
+        return (self._nodes.ended if is_deleted else self._nodes.placed)(pod, self._now_s())
 
     def nodes(self, document: Any) -> tuple[int, Any]:
         """A Node, or the list of all nodes, with their annotations -> how many, and how many with a deadline."""
@@ -194,7 +205,7 @@ def _uid(pod: Any) -> str | None:
         return None
 
 
-def _start_order(pod: Any) -> float:
+def start_order(pod: Any) -> float:
     """Sort key: earlier starts first, for the owner history; a pod that cannot be read is refused later."""
     try:
         started_s = started_unix_s(pod)

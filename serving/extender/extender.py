@@ -15,11 +15,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sojourn.serving.extender.calls import REPORTS, ExtenderCalls, Turns
 from sojourn.serving.extender.http import JSON_TYPE, JsonServer, Limits
@@ -45,13 +45,41 @@ class Settings:
     host_names: tuple[str, ...] = ()
 
 
+class Feed(Protocol):
+    """Reports pods and nodes from within the process; then `/placed`, `/ended`, `/running` and `/nodes` are not served.
+
+    Its methods are called in this order, `missing` and `metrics` at any time from `attach` on.
+    """
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add its own options."""
+
+    def configure(self, options: argparse.Namespace) -> None:
+        """Take its options; ValueError if they are wrong."""
+
+    def attach(self, calls: ExtenderCalls, drains: Drains, turns: Turns, sources: Mapping[str, str] | None) -> None:
+        """Report to these, in `turns`; sources: as in Settings. ValueError for a source that it does not report."""
+
+    def start(self) -> None:
+        """Begin to report, in threads of its own."""
+
+    def stop(self) -> None:
+        """End them."""
+
+    def missing(self) -> str:
+        """Why the extender's answers would mean nothing yet, or no more; empty if they do."""
+
+    def metrics(self) -> list[Metric]:
+        """Its own metrics."""
+
+
 def bind(predictor: Predictor, host: str, port: int, settings: Settings | None = None,
-         clock: Callable[[], float] = time.time) -> JsonServer:
+         clock: Callable[[], float] = time.time, feed: Feed | None = None) -> JsonServer:
     """A server for a predictor, bound (port 0: any free one) but not yet serving.
 
     The predictor may be reloaded meanwhile: pods keep their curves and the history continues.
-    clock: unix seconds now. ValueError for a wrong setting, OSError for an address that cannot be
-    bound to.
+    clock: unix seconds now. feed: attached, but not started. ValueError for a wrong setting, OSError
+    for an address that cannot be bound to.
     """
     options = Settings() if settings is None else settings
     epoch_s = clock_zero_s(predictor.encoder.phase_s) if options.epoch_s is None else options.epoch_s
@@ -60,28 +88,37 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
     turns = Turns()
     calls = ExtenderCalls(nodes, drains, epoch_s=epoch_s, drain_quantile=options.drain_quantile, clock=clock,
                           pause=turns.pass_on)
+    posts = calls.posts
+    if feed is not None:
+        feed.attach(calls, drains, turns, options.sources)
+        posts = {path: posts[path] for path in ("/filter", "/prioritize")}
+
+    def missing() -> str:
+        if feed is not None:
+            return feed.missing()
+        return "" if calls.has_pods else "no list of all pods has been received yet (POST /running)"
 
     def health() -> tuple[int, str, str]:
         return _json(HTTPStatus.OK, status="ok", version=predictor.version)
 
     def readiness() -> tuple[int, str, str]:
-        missing = "no list of all pods has been received yet (POST /running)" if not calls.has_pods else ""
-        missing = "the server is stopping" if server.is_stopping else missing
-        if missing:
-            return _json(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=missing,
-                         version=predictor.version)
+        reason = "the server is stopping" if server.is_stopping else missing()
+        if reason:
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=reason, version=predictor.version)
         return _json(HTTPStatus.OK, status="ready", version=predictor.version)
 
     def metrics() -> tuple[int, str, str]:
-        extras = extender_metrics(calls, nodes, drains, server)
+        extras = extender_metrics(calls, nodes, drains, server, is_ready=not missing())
+        extras += [] if feed is None else feed.metrics()
         return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *extras])
 
-    server = JsonServer(host, port, calls.posts, {"/healthz": health, "/readyz": readiness, "/metrics": metrics},
-                        options.limits, options.host_names, turns=turns, reports=REPORTS)
+    server = JsonServer(host, port, posts, {"/healthz": health, "/readyz": readiness, "/metrics": metrics},
+                        options.limits, options.host_names, turns=turns, reports=REPORTS & posts.keys())
     return server
 
 
-def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server: JsonServer) -> list[Metric]:
+def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server: JsonServer, *,
+                     is_ready: bool) -> list[Metric]:
     """The metrics of the extender, beside those of its predictor."""
     requests = tuple(({"verb": verb, "outcome": outcome}, count)
                      for (verb, outcome), count in sorted(server.counts.copy().items()))
@@ -93,7 +130,7 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
                   "Drain deadlines in node objects that could not be read and passed as none.", drains.n_unreadable),
         Metric.of("sojourn_extender_pods", "gauge", "Pods that run, as far as was reported.", nodes.n_pods),
         Metric.of("sojourn_extender_nodes_in_use", "gauge", "Nodes with at least one of them.", len(nodes)),
-        Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(calls.has_pods)),
+        Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(is_ready)),
         Metric("sojourn_extender_requests_total", "counter",
                "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
         Metric("sojourn_extender_work_seconds_total", "counter", "Seconds of work by verb.", seconds),
@@ -138,9 +175,13 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.extender") -> int:
+def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.extender",
+         feed: Feed | None = None) -> int:
     """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error if it cannot start."""
-    options = _parser(prog).parse_args(arguments)
+    parser = _parser(prog)
+    if feed is not None:
+        feed.add_options(parser)
+    options = parser.parse_args(arguments)
     is_over = threading.Event()
     try:
         if options.log_owner_key is not None and options.log_to is None:
@@ -150,10 +191,12 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
             key = None if options.log_owner_key is None else options.log_owner_key.read_bytes()
             predictor.log_to(options.log_to, owner_key=key)
         sources = None if options.columns is None else json.loads(options.columns.read_bytes())
+        if feed is not None:
+            feed.configure(options)
         limits = Limits(body_bytes=options.body_mib << 20, n_connections=options.connections_max)
         server = bind(predictor, options.host, options.port, Settings(
             sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max, limits,
-            tuple(options.host_names)))
+            tuple(options.host_names)), feed=feed)
         watch = predictor.watch(interval_s=options.watch_s, on_event=_say)
     except (ValueError, OSError, OverflowError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -169,8 +212,12 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     thread.start()
     print(f"extender on http://{options.host}:{server.server_port}, bundle {predictor.version}; SIGTERM ends it",
           flush=True)
+    if feed is not None:
+        feed.start()
     is_over.wait()
     watch.stop()
+    if feed is not None:
+        feed.stop()
     server.stop()
     thread.join()
     predictor.stop_logging()

@@ -176,14 +176,14 @@ class Nodes:
         self._predictor.ended(placed.vm, max(end_s, placed.vm.arrival_s))  # last: may raise if it dropped it
         return "ended"
 
-    def absent(self, uids: Iterable[str | None], now_s: int) -> list[str]:
-        """Uids of all running pods except these, and except those reported within ABSENT_GRACE_S.
+    def absent(self, uids: Iterable[str | None], now_s: int, grace_s: int = ABSENT_GRACE_S) -> list[str]:
+        """Uids of all running pods except these, and except those reported within `grace_s`.
 
         If a pod was reported long after now, the clock was ahead then: it has no grace.
         """
         listed = set(uids)
         return [uid for uid, placed in self._placed.items()
-                if uid not in listed and abs(now_s - placed.learnt_s) >= ABSENT_GRACE_S]
+                if uid not in listed and abs(now_s - placed.learnt_s) >= grace_s]
 
     def exit_s(self, name: str, now_s: int) -> float | None:
         """When the node is predicted to be empty: the latest exit among its pods; None for an empty node."""

@@ -1,8 +1,8 @@
 """Writes what an eviction of each running pod would waste, as the annotation that a consumer reads.
 
-    python -m sojourn.serving.kubernetes.costs --consumer karpenter                    # a dry run: prints a table
-    python -m sojourn.serving.kubernetes.costs --consumer karpenter --write            # each 5 min, until SIGTERM
-    python -m sojourn.serving.kubernetes.costs --consumer karpenter --remove --write   # takes all of it back
+    sojourn serve costs --consumer karpenter                     # a dry run: prints a table
+    sojourn serve costs --consumer karpenter --write             # each 5 min, until SIGTERM
+    sojourn serve costs --consumer karpenter --remove --write    # takes all of it back
 
 The cost of a pod is its uptime over 6 h, or, with a bundle, over its predicted remaining time if that is shorter; as a
 power of 2 from 1/16 to 8. Nothing is kept here: what was written is recorded beside the value, on the object itself.
@@ -494,8 +494,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None,
-         prog: str | None = "python -m sojourn.serving.kubernetes.costs") -> int:
+def costs_main(arguments: Sequence[str] | None = None, prog: str | None = "sojourn serve costs") -> int:
     """Rounds until SIGTERM; 0, 1 if a single round failed, or 2 with one line on standard error if it cannot work."""
     options = _parser(prog).parse_args(arguments)
     is_over = threading.Event()
@@ -559,7 +558,3 @@ def _pod_costs(options: argparse.Namespace) -> PodCosts:
 def _end(error: Exception) -> int:
     print(f"error: {error}", file=sys.stderr)
     return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -31,8 +31,8 @@ from sojourn.serving.kubernetes.costs import (
     Rules,
     Writer,
     cost_level,
+    costs_main,
     costs_metrics,
-    main,
     rounds,
     table,
 )
@@ -417,18 +417,18 @@ def test_the_program_writes_nothing_by_default(monkeypatch: pytest.MonkeyPatch,
     cluster = MadeCluster(*(job(f"a-job-of-a-very-long-name-{k}", -k * HOUR) for k in range(50)), now_s=NOW_S)
     before = cluster.state()
     monkeypatch.setattr(costs, "open_cluster", lambda kubeconfig, context: cluster)
-    assert main(["--consumer", "karpenter", "--namespace", "a"]) == 0
+    assert costs_main(["--consumer", "karpenter", "--namespace", "a"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines()[:-1])) <= 80
     assert "~job-of-a-very-long-name-49" in out or "a-job-of-a-very-long-name-49" in out
     assert out.splitlines()[-2] == "and 10 more"
     assert json.loads(out.splitlines()[-1])["to_be_written"] == 50
     assert (cluster.state(), cluster.n_patches) == (before, 0)
-    assert main(["--consumer", "karpenter", "--remove"]) == 0
-    assert main(["--consumer", "karpenter", "--write", "--once", "--writes-per-minute", "6000"]) == 0
+    assert costs_main(["--consumer", "karpenter", "--remove"]) == 0
+    assert costs_main(["--consumer", "karpenter", "--write", "--once", "--writes-per-minute", "6000"]) == 0
     assert cluster.n_patches == 50
     capsys.readouterr()
-    assert main(["--consumer", "karpenter", "--remove"]) == 0
+    assert costs_main(["--consumer", "karpenter", "--remove"]) == 0
     assert "(taken away)" in capsys.readouterr().out
     assert cluster.n_patches == 50
 
@@ -439,13 +439,13 @@ def test_the_program_writes_nothing_by_default(monkeypatch: pytest.MonkeyPatch,
 ])  # fmt: skip
 def test_options_that_are_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(arguments)
+        costs_main(arguments)
     assert words in capsys.readouterr().err
 
 
 def test_no_bundle_and_no_cluster_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "none"), "--consumer", "karpenter"]) == 2
-    assert main(["--consumer", "karpenter", "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert costs_main([str(tmp_path / "none"), "--consumer", "karpenter"]) == 2
+    assert costs_main(["--consumer", "karpenter", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("error: ") == 2
 
 
@@ -490,12 +490,12 @@ def test_a_real_api_server(capsys: pytest.CaptureFixture[str]) -> None:
     before = state()
     options = ["--consumer", "karpenter", "--kubeconfig", kubeconfig, "--namespace", space,
                "--writes-per-minute", "6000"]
-    assert main(options) == 0
+    assert costs_main(options) == 0
     assert state() == before
-    assert main([*options, "--write", "--once"]) == 0
+    assert costs_main([*options, "--write", "--once"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["written"] == 2
     assert annotations() == {"a": {KEY, WROTE}, "b": {KEY, WROTE, "x"}, "c": {KEY}}
-    assert main([*options, "--remove", "--write"]) == 0
+    assert costs_main([*options, "--remove", "--write"]) == 0
     assert state() == before
 
     def edit(seconds: float) -> bool:  # the second pod, after the first was written
@@ -537,7 +537,7 @@ def test_a_real_api_server(capsys: pytest.CaptureFixture[str]) -> None:
         "name": "w", "ownerReferences": [owner]}})
     before = state(workloads)
     options[1] = "kueue"
-    assert main([*options, "--write", "--once"]) == 0
+    assert costs_main([*options, "--write", "--once"]) == 0
     assert annotations(workloads) == {"w": {CONSUMERS["kueue"].key, WROTE}}
-    assert main([*options, "--remove", "--write"]) == 0
+    assert costs_main([*options, "--remove", "--write"]) == 0
     assert state(workloads) == before

@@ -1,0 +1,523 @@
+"""Feeds the scheduler extender from a cluster's API server.
+
+    python -m sojourn.serving.kubernetes BUNDLE [--kubeconfig FILE] [--context NAME] [options of the extender]
+
+Two threads, one for pods and one for nodes, each list all objects page by page, and then watch
+from the list's resource version on. A broken watch goes on at the last version; if the server no
+longer has it (410), all is listed anew, and what is absent has ended. See docs/extender/watcher.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import json
+import logging
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from kubernetes.client import ApiClient
+from urllib3 import HTTPResponse
+
+from sojourn.serving.extender import Drains, ExtenderCalls, Turns, start_order
+from sojourn.serving.extender import main as serve
+from sojourn.serving.inputs import mapping, node_name, pod_uid, sequence
+from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
+from sojourn.serving.prometheus import Metric
+
+PAGE_SIZE = 500
+"""Objects of one answer to a list, as client-go asks."""
+WATCH_S = 60
+"""The server ends a watch after so long; a connection that is dead without a sign is noticed 15 s later."""
+STALE_S = 900
+"""The extender stays ready for so long after the last sign of the API server."""
+FORBIDDEN_S = 60.0
+"""The least wait after 403: a role is missing until a person adds it."""
+BACKOFF_S = (0.5, 30.0)
+"""The first and the longest wait after a failure; it doubles, and is drawn from its upper half."""
+RETRY_AFTER_MAX_S = 300.0
+N_REASONS_MAX = 30
+
+_N_ANSWERED_MAX = 3
+"""After so many failures in a row that the server answered, all is listed anew."""
+_OBJECT_BYTES_MAX = 8 << 20
+"""Above etcd's limit for an object, 1.5 MiB."""
+_PIECE_BYTES = 1 << 16
+_KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
+_CONTAINER_FIELDS = ("name", "image", "resources", "restartPolicy")
+_STATUS_FIELDS = ("phase", "startTime", "qosClass", "containerStatuses")
+_SPACE = re.compile(r"[\s,]*")
+_ITEMS = re.compile(r'"items"\s*:\s*\[')
+_scan = json.JSONDecoder().raw_decode
+_log = logging.getLogger(__name__)
+
+
+def listed_objects(pieces: Iterable[bytes], rest: dict[str, Any]) -> Iterator[Any]:
+    """The items of a JSON list as its text comes in; at the end, `rest` has its other fields.
+
+    Only one item is in memory, however long the list, and no parsing takes long. ValueError for
+    anything else than such a list.
+
+    >>> rest = {}
+    >>> list(listed_objects([b'{"metadata":{"continue":"c"},"ite', b'ms":[{"a":1},{', b'"a":2}]}'], rest)), rest
+    ([{'a': 1}, {'a': 2}], {'metadata': {'continue': 'c'}, 'items': None})
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    texts = (decoder.decode(piece) for piece in pieces)
+    text = ""
+    while (found := _ITEMS.search(text)) is None:
+        more = next(texts, None)
+        if more is None:
+            rest |= _object(text)  # an empty list may be written as null
+            return
+        text = _bounded(text + more)
+    rest |= _object(text[:found.start()] + '"items":null}')
+    at = found.end()
+    while True:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if text.startswith("]", at):
+            break
+        try:
+            item, at = _scan(text, at)
+        except ValueError:
+            more = next(texts, None)
+            if more is None:
+                raise
+            text, at = _bounded(text[at:] + more), 0
+        else:
+            yield item
+    rest |= _object('{"items":null' + text[at + 1:] + "".join(texts))
+
+
+def _bounded(text: str) -> str:
+    if len(text) > _OBJECT_BYTES_MAX:
+        raise ValueError(f"an object must have at most {_OBJECT_BYTES_MAX} bytes, got more")
+    return text
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"text must be a JSON object, got {type(value).__name__}")
+    return value
+
+
+def watched_objects(pieces: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and object of each event of a watch as its lines come in; ValueError for a line that is none.
+
+    >>> list(watched_objects([b'{"type":"ADDED","obj', b'ect":{}}\\n']))
+    [('ADDED', {})]
+    """
+    begun = b""
+    for piece in pieces:
+        *lines, begun = (begun + piece).split(b"\n")
+        for line in filter(bytes.strip, lines):
+            event = _object(line)
+            kind, of = event.get("type"), event.get("object")
+            if not isinstance(kind, str) or not isinstance(of, dict):
+                raise ValueError("an event must have a type and an object")
+            yield kind, of
+        if len(begun) > _OBJECT_BYTES_MAX:
+            raise ValueError(f"a line must have at most {_OBJECT_BYTES_MAX} bytes, got more")
+    if begun.strip():
+        raise ValueError("the last line of the watch is cut")
+
+
+class Taker(Protocol):
+    """Takes in one kind of object."""
+
+    resource: str
+    accept: str
+    """Media types of an answer; `{}` stands for `List` in a list, else for nothing."""
+
+    def kept(self, item: Any) -> Any:
+        """What of an object is worth keeping in memory, and may be taken in."""
+
+    def take(self, item: Any, is_deleted: bool) -> str:
+        """Take in an object; the result, as it is counted. ValueError if it is refused. The caller has the turn."""
+
+    def take_all(self, items: list[Any], take: Callable[[Any], None]) -> None:
+        """Empty a list of all objects; `take` waits for a turn and takes in one. What is absent has ended."""
+
+
+class PodTaker:
+    """Pods, into the extender. It must be the only one that reports them: then what is absent from a list has ended."""
+
+    resource = "pods"
+    accept = "application/json"
+
+    def __init__(self, calls: ExtenderCalls, turns: Turns, sources: Mapping[str, str] | None) -> None:
+        self._calls, self._turns = calls, turns
+        for column, source in (sources or {}).items():
+            parts = source.split(".")
+            is_kept = parts[3:4] and parts[3] in _CONTAINER_FIELDS if parts[1:2] and parts[1] in _CONTAINERS else (
+                parts[1:2] != ["volumes"] and parts[:2] != ["metadata", "managedFields"])
+            if source.startswith(("metadata.", "spec.")) and not is_kept:
+                raise ValueError(f"{column} must not come from volumes, managedFields, or of containers from else than "
+                                 f"{', '.join(_CONTAINER_FIELDS)}: a watcher does not keep these; got {source!r}")
+
+    def kept(self, item: Any) -> Any:
+        """The pod without what no column can come from; as it is, if a part has a wrong type (it is refused later)."""
+        try:
+            metadata, spec, status = (dict(mapping(item, part)) for part in ("metadata", "spec", "status"))
+            for name in _CONTAINERS & spec.keys():
+                spec[name] = [{key: each[key] for key in _CONTAINER_FIELDS if key in each}
+                              if isinstance(each, dict) else each for each in sequence(spec, name)]
+        except ValueError:
+            return item
+        metadata.pop("managedFields", None)
+        spec.pop("volumes", None)
+        return {"metadata": metadata, "spec": spec,
+                "status": {key: status[key] for key in _STATUS_FIELDS if key in status}}
+
+    def take(self, item: Any, is_deleted: bool) -> str:
+        """Place it, or end it."""
+        return self._calls.take(item, is_deleted)
+
+    def take_all(self, items: list[Any], take: Callable[[Any], None]) -> None:
+        """In the order of their starts, as the owner history needs it."""
+        uids: list[str | None] = []
+        items.sort(key=start_order, reverse=True)
+        while items:  # each is freed when it is taken in
+            item = items.pop()
+            try:
+                uids.append(pod_uid(item))
+            except ValueError:
+                uids.append(None)  # nobody knows which one it is: none is absent
+            take(item)
+        with self._turns:
+            self._calls.end_absent(uids, grace_s=0)
+
+
+class NodeTaker:
+    """Drain deadlines of nodes, into the extender. A deadline that cannot be read counts as none."""
+
+    resource = "nodes"
+    accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+    """Without status and spec: a node's images alone may have 10 KB."""
+
+    def __init__(self, drains: Drains) -> None:
+        self._drains = drains
+        self._draining: set[str] = set()
+
+    def kept(self, item: Any) -> Any:
+        """Name and annotations; as it is, if it has a wrong type (it is refused later)."""
+        metadata = item.get("metadata") if isinstance(item, dict) else None
+        if not isinstance(metadata, dict):
+            return item
+        return {"metadata": {key: metadata[key] for key in ("name", "annotations") if key in metadata}}
+
+    def take(self, item: Any, is_deleted: bool) -> str:
+        """Set or lift its deadline."""
+        name = node_name(item)
+        is_draining = not is_deleted and self._drains.deadline_of(item) is not None
+        if is_draining or name in self._draining:
+            self._drains.update(item if is_draining else {"metadata": {"name": name}})
+            (self._draining.add if is_draining else self._draining.discard)(name)
+        return "draining" if is_draining else "ended" if is_deleted else "known"
+
+    def take_all(self, items: list[Any], take: Callable[[Any], None]) -> None:
+        """Absent nodes lose their deadlines."""
+        absent = set(self._draining)
+        for item in items:
+            take(item)
+            with suppress(ValueError):
+                absent.discard(node_name(item))
+        items.clear()
+        for name in absent:
+            take({"metadata": {"name": name}})
+
+
+class _Refused(Exception):
+    """The server's answer is no. reason: for the metrics. wait_s: the least wait until the next try."""
+
+    def __init__(self, reason: str, text: str, wait_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.reason, self.wait_s = reason, wait_s
+
+
+def _refused(code: Any, status: Mapping[str, Any], retry_after: str | None = None) -> _Refused:
+    """What a Status, as an answer or as an event, means."""
+    text = f"{code} {status.get('message') or status.get('reason') or ''}"
+    wait_s = min(float(retry_after), RETRY_AFTER_MAX_S) if retry_after and retry_after.isdecimal() else 0.0
+    if code == HTTPStatus.GONE or status.get("reason") in ("Expired", "Gone"):
+        return _Refused("expired", text)
+    if code == HTTPStatus.FORBIDDEN:
+        return _Refused("forbidden", text, FORBIDDEN_S)
+    if code == HTTPStatus.UNAUTHORIZED:
+        return _Refused("unauthorized", text)
+    if code == HTTPStatus.TOO_MANY_REQUESTS:
+        return _Refused("throttled", text, wait_s)
+    # 504: also a version that the server does not have yet, as after a restored backup
+    is_server = isinstance(code, int) and code >= 500 and code != HTTPStatus.GATEWAY_TIMEOUT
+    return _Refused("server" if is_server else "status", text, wait_s)
+
+
+def _version(metadata: Mapping[str, Any]) -> str:
+    version = metadata.get("resourceVersion")
+    if not isinstance(version, str) or not version:
+        raise ValueError(f"metadata.resourceVersion must be given, got {version!r}")
+    return version
+
+
+class Reflector:
+    """Lists and watches one resource of the API server, until it is stopped, and hands it to a taker.
+
+    clock: seconds, never falling. say: gets a line when something changes for the worse or the better.
+    """
+
+    def __init__(self, client: ApiClient, taker: Taker, turns: Turns, rng: random.Random | None = None,
+                 clock: Callable[[], float] = time.monotonic, say: Callable[[str], None] = print) -> None:
+        self._client, self._taker, self._turns, self._clock, self._say = client, taker, turns, clock, say
+        self._rng = random.Random() if rng is None else rng
+        self._over = threading.Event()
+        self._response: HTTPResponse | None = None
+        self._version: str | None = None
+        self._n_failed = self._n_answered = 0
+        self._reason = "start"
+        self._seen_s: float | None = None
+        self.failure = ""
+        self.list_s = 0.0
+        self.lists: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.events: Counter[tuple[str, str]] = Counter()
+        self.refusals: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """List and watch until `stop` is called; failures are waited out."""
+        while not self._over.is_set():
+            wait_s = self.step()
+            if wait_s:
+                self._over.wait(wait_s)
+
+    def stop(self) -> None:
+        """End `run` soon, from another thread; it cuts what is being read."""
+        self._over.set()
+        response = self._response
+        if response is not None:
+            with suppress(Exception):  # it may have been read to its end meanwhile
+                response.shutdown()
+
+    def age_s(self) -> float | None:
+        """Seconds since the server last gave a sign that the view is complete; None before the first list."""
+        return None if self._seen_s is None else self._clock() - self._seen_s
+
+    def missing(self) -> str:
+        """Why the view must not be used; empty if it may."""
+        age_s = self.age_s()
+        if age_s is not None and age_s <= STALE_S:
+            return ""
+        view = "have not been listed yet" if age_s is None else f"were last heard of {age_s:.0f} s ago"
+        return f"{self._taker.resource} {view}" + (f": {self.failure}" if self.failure else "")
+
+    def step(self) -> float:
+        """List, or watch until the watch ends; the seconds to wait until the next step."""
+        try:
+            if self._version is None:
+                self._list()
+                return 0.0
+            return self._watch()
+        except _Refused as error:
+            return self._failed(error.reason, str(error), error.wait_s)
+        except CONNECTION_ERRORS as error:
+            return self._failed("connection", f"{type(error).__name__}: {error}")
+        except (ValueError, RecursionError) as error:
+            return self._failed("garbage", str(error) or type(error).__name__)
+        except Exception as error:  # the thread must go on
+            _log.exception("%s failed", self._taker.resource)
+            self._version = None
+            return self._failed("internal", type(error).__name__)
+        finally:
+            if self._response is not None:
+                self._response.close()
+                self._response = None
+
+    def _list(self) -> None:
+        started_s, version = self._clock(), ""
+        items: list[Any] = []
+        query: dict[str, str | int] = {"limit": PAGE_SIZE}
+        self.lists[self._reason] += 1
+        while True:
+            rest: dict[str, Any] = {}
+            items += map(self._taker.kept, listed_objects(self._pieces("List", query), rest))
+            if "items" not in rest:
+                raise ValueError("a list must have items")
+            metadata = mapping(rest, "metadata")
+            page_version = _version(metadata)
+            # of the first page: what changed during the others comes again, which changes nothing
+            version = version or page_version
+            query["continue"] = metadata.get("continue") or ""
+            if not query["continue"]:
+                break
+        n_items = len(items)
+        self._taker.take_all(items, lambda item: self._take("LISTED", item, is_deleted=False))
+        self._version, self._seen_s = version, self._clock()
+        self.list_s = self._seen_s - started_s
+        self._say(f"{self._taker.resource}: listed {n_items} in {self.list_s:.1f} s ({self._reason})")
+
+    def _watch(self) -> float:
+        started_s, n_before = self._clock(), sum(self.events.values())
+        pieces = self._pieces("", {"watch": "true", "resourceVersion": self._version or "", "timeoutSeconds": WATCH_S,
+                                   "allowWatchBookmarks": "true"})
+        for kind, item in watched_objects(pieces):
+            if kind == "ERROR":
+                self.events[kind, "refused"] += 1
+                raise _refused(item.get("code"), item)
+            version = _version(mapping(item, "metadata"))
+            if kind in _KINDS:
+                self._take(kind, self._taker.kept(item), is_deleted=kind == "DELETED")
+            else:
+                self.events["BOOKMARK" if kind == "BOOKMARK" else "other", "known"] += 1
+            self._version = version
+            self._goes_well()
+        if self._clock() - started_s < 1.0 and sum(self.events.values()) == n_before:
+            raise _Refused("short", "the watch ended at once")
+        self._goes_well()
+        return 0.0
+
+    def _pieces(self, listed: str, query: Mapping[str, str | int]) -> Iterator[bytes]:
+        """The body of the server's answer, as it comes."""
+        accept = self._taker.accept.format(listed)
+        response = self._response = ask(self._client, "GET", f"/api/v1/{self._taker.resource}", query,
+                                        headers={"Accept": accept}, timeouts_s=(10.0, WATCH_S + 15.0))
+        if self._over.is_set():
+            return
+        if response.status != HTTPStatus.OK:
+            text = response.read(_PIECE_BYTES)
+            try:
+                status: Mapping[str, Any] = _object(text)
+            except (ValueError, RecursionError):
+                status = {}
+            raise _refused(response.status, status, response.headers.get("Retry-After"))
+        if not listed:
+            self._seen_s = self._clock()
+        for piece in response.stream(_PIECE_BYTES):
+            if not listed:
+                self._seen_s = self._clock()
+            yield piece
+        response.release_conn()
+
+    def _take(self, kind: str, item: Any, is_deleted: bool) -> None:
+        with self._turns:
+            try:
+                outcome = self._taker.take(item, is_deleted)
+            except ValueError as error:
+                outcome = "refused"
+                reason = str(error).partition(" must ")[0][:80]
+                is_new = reason not in self.refusals and len(self.refusals) >= N_REASONS_MAX
+                self.refusals["other" if is_new else reason] += 1
+            except Exception:  # one bad object must not end the view of all others
+                _log.exception("%s failed", kind)
+                outcome = "failed"
+        self.events[kind, outcome] += 1
+
+    def _goes_well(self) -> None:
+        if self.failure:
+            self._say(f"{self._taker.resource}: watched again")
+        self._n_failed = self._n_answered = 0
+        self.failure = ""
+
+    def _failed(self, reason: str, text: str, least_s: float = 0.0) -> float:
+        if self._over.is_set():
+            return 0.0
+        self.failures[reason] += 1
+        self._n_failed += 1
+        self._n_answered += reason in ("garbage", "internal", "status")
+        failure = f"{reason}: {' '.join(text.split())[:300]}"
+        if failure != self.failure:
+            self._say(f"{self._taker.resource}: {failure}")
+        self.failure = failure
+        if reason == "expired" or self._n_answered >= _N_ANSWERED_MAX:
+            self._version = None
+        if self._version is None and self._seen_s is not None:
+            self._reason = "expired" if reason == "expired" else "failures"
+        first_s, longest_s = BACKOFF_S
+        wait_s = min(first_s * 2.0 ** min(self._n_failed - 1, 16), longest_s)
+        return max(wait_s * self._rng.uniform(0.5, 1.0), least_s)
+
+
+class Watcher:
+    """The extender's feed from an API server: pods and nodes, each by a `Reflector` in a thread.
+
+    client: instead of the one that the options lead to. The rest: see Reflector.
+    """
+
+    def __init__(self, client: ApiClient | None = None, rng: random.Random | None = None,
+                 clock: Callable[[], float] = time.monotonic, say: Callable[[str], None] = print) -> None:
+        self._client, self._rng, self._clock, self._say = client, rng, clock, say
+        self.reflectors: dict[str, Reflector] = {}
+        self._threads: list[threading.Thread] = []
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add --kubeconfig and --context."""
+        parser.description = "A Kubernetes scheduler extender over a bundle, that watches the cluster's pods and nodes."
+        add_cluster_options(parser)
+
+    def configure(self, options: argparse.Namespace) -> None:
+        """Set up the client; nothing is sent yet. ValueError if there is no such cluster."""
+        self._client = open_cluster(options.kubeconfig, options.context)
+
+    def attach(self, calls: ExtenderCalls, drains: Drains, turns: Turns, sources: Mapping[str, str] | None) -> None:
+        """Report to these; ValueError for a source that is not kept in memory."""
+        if self._client is None:
+            raise ValueError("client must be given, or configured, got none")
+        takers: tuple[Taker, ...] = (PodTaker(calls, turns, sources), NodeTaker(drains))
+        for taker in takers:
+            self.reflectors[taker.resource] = Reflector(self._client, taker, turns, self._rng, self._clock, self._say)
+
+    def start(self) -> None:
+        """List and watch in two threads. They end with the process, if nobody stops them."""
+        for resource, reflector in self.reflectors.items():
+            thread = threading.Thread(target=reflector.run, name=f"watch {resource}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """End the threads; one that is about to connect is left alone after 5 s."""
+        for reflector in self.reflectors.values():
+            reflector.stop()
+        for thread in self._threads:
+            thread.join(5.0)
+
+    def missing(self) -> str:
+        """Why the view must not be used; empty if it may."""
+        return "; ".join(filter(None, (each.missing() for each in self.reflectors.values())))
+
+    def metrics(self) -> list[Metric]:
+        """`sojourn_watch_*`."""
+        def counted(counter: str, *labels: str) -> tuple[tuple[dict[str, str], float], ...]:
+            return tuple((dict(zip(("resource", *labels), (resource, *((key,) if isinstance(key, str) else key)),
+                                   strict=True)), float(count))
+                         for resource, each in self.reflectors.items()
+                         for key, count in sorted(getattr(each, counter).copy().items()))
+
+        ages = {resource: each.age_s() for resource, each in self.reflectors.items()}
+        return [
+            Metric("sojourn_watch_events_total", "counter", "Objects by event (LISTED: of a list) and outcome.",
+                   counted("events", "event", "outcome")),
+            Metric("sojourn_watch_refused_total", "counter", "Refused objects by what of them was wrong.",
+                   counted("refusals", "reason")),
+            Metric("sojourn_watch_lists_total", "counter", "Lists by why all was listed.",
+                   counted("lists", "reason")),
+            Metric("sojourn_watch_failures_total", "counter",
+                   "Lists and watches that failed, by reason; after a wait, each is tried again.",
+                   counted("failures", "reason")),
+            Metric("sojourn_watch_list_seconds", "gauge", "Seconds that the last whole list took.",
+                   tuple(({"resource": resource}, each.list_s) for resource, each in self.reflectors.items())),
+            Metric("sojourn_watch_view_age_seconds", "gauge",
+                   "Seconds since the API server last gave a sign: an event, a bookmark or a new watch.",
+                   tuple(({"resource": resource}, age_s) for resource, age_s in ages.items() if age_s is not None)),
+        ]
+
+
+def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.kubernetes") -> int:
+    """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error if it cannot start."""
+    return serve(arguments, prog, Watcher(say=lambda line: print(line, flush=True)))
