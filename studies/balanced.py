@@ -130,7 +130,8 @@ def run_balanced(config: StudySettings) -> int:
         console.print(section)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), specs[0].trace, sections,
-                     {"replays": replays} | {f"against_{base}": own.reset_index() for base, own in summaries.items()}, {})
+                     {"replays": replays} | {f"against_{base}": own.reset_index() for base, own in summaries.items()},
+                     {})
     return len(failed)
 
 

@@ -55,8 +55,8 @@ class Remaining:
     def __init__(self, **remaining_s: float) -> None:
         self.remaining_s = remaining_s
 
-    def request(self, each: Any) -> dict[str, Any]:
-        return {"app": each["metadata"]["name"]}
+    def request(self, pod: Any) -> dict[str, Any]:
+        return {"app": pod["metadata"]["name"]}
 
     def predict(self, request: Any, now_s: int) -> Any:
         left_s = self.remaining_s.get(request["app"])

@@ -151,7 +151,7 @@ def test_a_pool_that_may_be_huge_takes_no_more_memory_than_its_requests_need() -
     assert result.host.tolist() == run(made(SPREAD), Consolidation("timer")).host.tolist()
 
 
-@pytest.mark.parametrize("mode", ["timer", "regret"])
+@pytest.mark.parametrize("mode", ["timer", "regret", "balanced"])
 @pytest.mark.parametrize("moving", ["live", "restart"])
 @pytest.mark.parametrize("policy", ["best-fit", "nilas"])
 def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, policy: str) -> None:
@@ -159,7 +159,7 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
     cut = int(np.quantile(workload.placed_s, 0.6))
     curves = sim.NoisyOracle(workload, 1.0).curves(workload.trace.requests)
     pool = ElasticPool((MachineType("h", {"cpu_cores": 24.0, "mem_gib": 96.0}, 1.0),), most_hosts=400,
-                       consolidation=Consolidation(mode, utilisation_max=0.8, moving=moving))
+                       consolidation=Consolidation(mode, utilisation_max=0.8, moving=moving, cost="predicted"))
 
     def done(changed: sim.Workload) -> tuple[list[Any], list[Any]]:
         result = simulate_pool(changed, pool, policy, sim.Held(workload.request_ids, curves))
@@ -195,12 +195,17 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
      "after_s must be a whole number, 0 or more, got nan"),
     (lambda: MachineType("free", {"cpu_cores": 1.0}, -0.1),
      "price_per_h of free must be 0 or more and finite, got -0.1"),
-    (lambda: Consolidation("slow"), "mode must be one of none, empty, timer, regret, got 'slow'"),  # type: ignore[arg-type]
+    (lambda: Consolidation("slow"), "mode must be one of none, empty, timer, regret, balanced, got 'slow'"),  # type: ignore[arg-type]
     (lambda: Consolidation(moving="fast"), "moving must be one of live, restart, got 'fast'"),  # type: ignore[arg-type]
     (lambda: Consolidation(after_s=-1), "after_s must be a whole number, 0 or more, got -1"),
     (lambda: Consolidation(recheck_s=0), "recheck_s must be a whole number, 1 or more, got 0"),
     (lambda: Consolidation(move_s=0), "move_s must be a whole number, 1 or more, got 0"),
     (lambda: Consolidation(move_cost_s=-1), "move_cost_s must be a whole number, 0 or more, got -1"),
+    (lambda: Consolidation(k=0.0), "k must be finite and above 0, got 0.0"),
+    (lambda: Consolidation(k=float("nan")), "k must be finite and above 0, got nan"),
+    (lambda: Consolidation(cost="high"),  # type: ignore[arg-type]
+     "cost must be one of uniform, uptime, predicted, got 'high'"),
+    (lambda: Consolidation(cost_unit_s=0), "cost_unit_s must be a whole number, 1 or more, got 0"),
     (lambda: Consolidation(trust=1.5), "trust must be in 0..1, got 1.5"),
     (lambda: Consolidation(room_weight=-0.1), "room_weight must be in 0..1, got -0.1"),
     (lambda: Consolidation(utilisation_max=0.0), "utilisation_max must be finite and above 0, got 0.0"),
@@ -208,6 +213,9 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
      "each request must fit on an empty host, got 0 larger than every host"),
     (lambda: simulate_pool(made([(0, HOUR, 8.0)]), ElasticPool((TEN,), consolidation=Consolidation("regret"))),
      "source must be given for consolidation by regret, which uses predictions; got None"),
+    (lambda: simulate_pool(made([(0, HOUR, 8.0)]), ElasticPool((TEN,), consolidation=Consolidation(
+        "balanced", cost="predicted"))),
+     "source must be given for consolidation by balanced, which uses predictions; got None"),
     (lambda: simulate_pool(made([(0, HOUR, 8.0)]), ElasticPool((TEN,)), "nilas"),
      "source must be given for policy 'nilas', which uses predictions; got None"),
 ])  # fmt: skip
