@@ -41,6 +41,7 @@ from sojourn.serving.inputs import (
     is_part_of_node,
     mapping,
     sequence,
+    short_text,
     started_unix_s,
 )
 from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
@@ -277,10 +278,10 @@ class Writer:
 
     def _planned(self, counts: Counter[str]) -> Iterator[Change]:
         uids: set[str] = set()
-        for target, path, cost in self._targets():
+        for target, group, cost in self._targets():
             counts["objects"] += 1
             try:
-                ratio = cost.ratio if isinstance(cost, Cost) else None
+                path, ratio = _path(group, target), cost.ratio if isinstance(cost, Cost) else None
                 change = "absent" if cost == "ending" else change_of(target, path, self._consumer, ratio)
             except ValueError:
                 counts["unreadable"] += 1
@@ -301,7 +302,7 @@ class Writer:
         self._refused &= uids
 
     def _targets(self) -> Iterator[tuple[Mapping[str, Any], str, Cost | str]]:
-        """Pods or workloads, their paths, and the cost, or the reason for none ("remove" with is_removing)."""
+        """Pods or workloads, their group's path, and the cost, or the reason for none ("remove": to be taken back)."""
         inside = f"namespaces/{quote(self._rules.namespace, safe='')}/" if self._rules.namespace else ""
         costs, is_kueue = self._costs, self._rules.consumer == KUEUE
         by_owner: dict[str, Cost] = {}
@@ -309,7 +310,7 @@ class Writer:
         for pod in self._listed(f"/api/v1/{inside}pods", query) if costs is not None or not is_kueue else ():
             cost = "remove" if costs is None else costs.of(pod, self._now_s())
             if not is_kueue:
-                yield pod, _path("/api/v1", pod, "pods"), cost
+                yield pod, "/api/v1", cost
             elif isinstance(cost, Cost):
                 by_owner |= {uid: cost for uid in _uids(pod) if uid not in by_owner or by_owner[uid].ratio < cost.ratio}
         if is_kueue:
@@ -317,7 +318,7 @@ class Writer:
             for workload in self._listed(f"{group}/{inside}workloads", {}):
                 of_pods = [by_owner[uid] for uid in _uids(workload) if uid in by_owner]
                 best: Cost | str = max(of_pods, key=lambda each: each.ratio) if of_pods else "no_pod"
-                yield workload, _path(group, workload, "workloads"), "remove" if costs is None else best
+                yield workload, group, "remove" if costs is None else best
 
     def _listed(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         """All objects of a list, page by page."""
@@ -331,7 +332,11 @@ class Writer:
                 raise RoundFailed(f"{path} must answer with a list, got: {error}") from error
 
     def _kueue_version(self) -> str:
-        return str(field(self._read("/apis/kueue.x-k8s.io", {}), "preferredVersion", "groupVersion"))
+        document = self._read("/apis/kueue.x-k8s.io", {})
+        try:
+            return short_text(field(document, "preferredVersion", "groupVersion"))
+        except ValueError as error:
+            raise RoundFailed(f"/apis/kueue.x-k8s.io must name a version, got: {error}") from error
 
     def _read(self, path: str, query: Mapping[str, str | int]) -> Any:
         try:
@@ -400,15 +405,20 @@ _STATES = ("objects", "kept", "foreign", "left", "refused_before")
 _RBAC = re.compile(r" cannot (?:patch|list|get) resource ")
 
 
-def _path(group: str, target: Mapping[str, Any], kind: str) -> str:
-    names = (str(field(target, "metadata", "namespace")), str(field(target, "metadata", "name")))
-    return f"{group}/namespaces/{quote(names[0], safe='')}/{kind}/{quote(names[1], safe='')}"
+def _path(group: str, target: Any) -> str:
+    """An object's path; ValueError if it has no name."""
+    space, name = (quote(short_text(field(target, "metadata", each)), safe="") for each in ("namespace", "name"))
+    return f"{group}/namespaces/{space}/{'pods' if group == '/api/v1' else 'workloads'}/{name}"
 
 
-def _uids(target: Mapping[str, Any]) -> set[str]:
-    """Uids of an object and of its owners: a pod and a workload of one Job share the Job's."""
-    owners = sequence(target, "metadata", "ownerReferences")
-    return {str(uid) for uid in (field(target, "metadata", "uid"), *(field(owner, "uid") for owner in owners)) if uid}
+def _uids(target: Any) -> set[str]:
+    """Uids of an object and of its owners: a pod and a workload of one Job share the Job's. Empty if it has none."""
+    try:
+        owners = sequence(target, "metadata", "ownerReferences")
+        uids = (field(target, "metadata", "uid"), *(field(owner, "uid") for owner in owners))
+        return {short_text(uid) for uid in uids if uid}
+    except ValueError:
+        return set()
 
 
 def _message(data: bytes) -> str:
@@ -495,12 +505,12 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
 
 
 def costs_main(arguments: Sequence[str] | None = None, prog: str | None = "sojourn serve costs") -> int:
-    """Rounds until SIGTERM; 0, 1 if a single round failed, or 2 with one line on standard error if it cannot work."""
+    """Rounds until SIGTERM; 0, 1 if a single round failed or not all was taken back, 2 if it cannot work."""
     options = _parser(prog).parse_args(arguments)
     is_over = threading.Event()
     try:
         rules = Rules(options.consumer, options.namespace, options.remove, options.write, options.writes_per_minute,
-                      max(options.every * options.writes_per_minute // 60, 1))
+                      sys.maxsize if options.remove else max(options.every * options.writes_per_minute // 60, 1))
         costs = None if options.remove else _pod_costs(options)
         client = open_cluster(options.kubeconfig, options.context)
     except (ValueError, OSError, BundleError) as error:
@@ -514,7 +524,7 @@ def costs_main(arguments: Sequence[str] | None = None, prog: str | None = "sojou
 
 def rounds(writer: Writer, *, is_once: bool, is_removing: bool, every_s: int, wait: Callable[[float], bool],
            metrics_file: Path | None = None, clock: Callable[[], float] = time.time) -> int:
-    """Rounds until `wait` says stop, or nothing is left to be taken back; the exit code."""
+    """Rounds until `wait` says stop, or nothing is left to be taken back; the exit code, 1 if that was refused."""
     n_failed = 0
     while True:
         counts: Counter[str] = Counter()
@@ -524,11 +534,12 @@ def rounds(writer: Writer, *, is_once: bool, is_removing: bool, every_s: int, wa
         except RoundFailed as error:
             failure = error
             n_failed += 1
-        except OSError as error:
-            failure = RoundFailed(_line(error))
         if metrics_file is not None:
-            with whole_file(metrics_file) as temporary:
-                temporary.write_text(costs_metrics(counts, writer.totals, n_failed, clock()), encoding="utf-8")
+            try:
+                with whole_file(metrics_file) as temporary:
+                    temporary.write_text(costs_metrics(counts, writer.totals, n_failed, clock()), encoding="utf-8")
+            except OSError as error:  # a full disk does not end the rounds
+                print(f"error: {_line(error)}", file=sys.stderr, flush=True)
         if failure is not None:
             print(f"error: {failure}", file=sys.stderr, flush=True)
             if failure.is_final or is_once:
@@ -540,7 +551,7 @@ def rounds(writer: Writer, *, is_once: bool, is_removing: bool, every_s: int, wa
             print(json.dumps(line), flush=True)
             is_left = any(counts[name] for name in ("left", "conflict", "failed", "throttled"))
             if is_once or (is_removing and not is_left):
-                return 0
+                return int(is_removing and counts["refused"] + counts["refused_before"] > 0)
         if wait(float(every_s)):
             return 0
 

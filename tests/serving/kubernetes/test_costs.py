@@ -310,6 +310,32 @@ def test_a_webhook_that_rejects_all_is_named_once_and_not_asked_again() -> None:
     assert own.totals == Counter(refused=20)
 
 
+def test_taking_back_that_is_refused_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = MadeCluster(job("a"), job("b"))
+    writer(cluster).round()
+    cluster.answers["PATCH", "/api/v1/namespaces/a/pods/a"] = (403, 'admission webhook "w" denied the request: no')
+    own = writer(cluster, is_removing=True)
+    assert rounds(own, is_once=False, is_removing=True, every_s=60, wait=lambda s: False) == 1
+    assert cluster.annotations("/api/v1/namespaces/a/pods/b") == {}
+
+
+@pytest.mark.parametrize("each", [3, None, [], {}, {"metadata": 3}, {"metadata": {"name": 4, "namespace": "a"}},
+                                  {"metadata": {"ownerReferences": 3, "name": "x", "namespace": "a"}},
+                                  {"metadata": {"annotations": 3, "name": "x", "namespace": "a"}}])  # fmt: skip
+@pytest.mark.parametrize("consumer", ["karpenter", "kueue"])
+def test_objects_of_a_wrong_form_do_not_end_a_round(each: Any, consumer: str) -> None:
+    cluster = MadeCluster()
+    group = "/apis/kueue.x-k8s.io/v1beta2"
+    cluster.answers["GET", "/apis/kueue.x-k8s.io"] = (200, {"preferredVersion": {"groupVersion": group[6:]}})
+    for path in ("/api/v1/pods", f"{group}/workloads"):
+        cluster.answers["GET", path] = (200, {"items": [each, {**job("a"), "metadata": {**job("a")["metadata"],
+                                                                                       "resourceVersion": "7"}}]})
+    for is_removing in (False, True):
+        counts = writer(cluster, consumer, is_removing=is_removing).round()
+        assert counts["unreadable"] + counts["other_kind"] == 1
+        assert counts["gone"] + counts["absent"] == 1  # the good one
+
+
 def test_a_server_that_fails_ends_the_round() -> None:
     cluster = MadeCluster(*(job(f"p{k}") for k in range(9)))
     for path in cluster.objects:
@@ -357,9 +383,12 @@ def test_rounds_go_on_after_one_that_failed(capsys: pytest.CaptureFixture[str], 
     file = tmp_path / "costs.prom"
     assert rounds(writer(cluster), is_once=False, is_removing=False, every_s=60, wait=wait, metrics_file=file,
                   clock=lambda: NOW_S) == 0
+    assert rounds(writer(MadeCluster()), is_once=True, is_removing=False, every_s=60, wait=wait,
+                  metrics_file=file / "below", clock=lambda: NOW_S) == 0  # a metrics file that cannot be written
     assert waits == [60.0, 60.0, 60.0]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert lines == [{"time_s": NOW_S, "objects": 1, "written": 1}, {"time_s": NOW_S, "objects": 1, "kept": 1}]
+    assert lines == [{"time_s": NOW_S, "objects": 1, "written": 1}, {"time_s": NOW_S, "objects": 1, "kept": 1},
+                     {"time_s": NOW_S}]
     metrics = file.read_text()
     assert 'sojourn_costs_writes_total{outcome="written"} 1\n' in metrics
     assert 'sojourn_costs_objects{state="kept"} 1\n' in metrics
@@ -431,6 +460,8 @@ def test_the_program_writes_nothing_by_default(monkeypatch: pytest.MonkeyPatch,
     assert costs_main(["--consumer", "karpenter", "--remove"]) == 0
     assert "(taken away)" in capsys.readouterr().out
     assert cluster.n_patches == 50
+    assert costs_main([str(example_bundle()), "--consumer", "karpenter"]) == 0  # of no owner that it knows
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["unknown"] == 50
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
