@@ -5,11 +5,13 @@ HTTP is answered by uvicorn and Starlette (`sojourn[serve]`). May import: everyt
 
 from sojourn.serving.extender.calls import ExtenderCalls, Turns, start_order
 from sojourn.serving.extender.extender import main
-from sojourn.serving.extender.nodes import Drains
+from sojourn.serving.extender.nodes import Drains, PodRequests, Requests
 
 __all__ = [
     "Drains",
     "ExtenderCalls",
+    "PodRequests",
+    "Requests",
     "Turns",
     "main",
     "start_order",

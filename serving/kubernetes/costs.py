@@ -31,7 +31,7 @@ from urllib.parse import quote
 from sojourn.publishing import whole_file
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import BundleError
-from sojourn.serving.extender.nodes import PodRequests, Requests
+from sojourn.serving.extender import PodRequests, Requests
 from sojourn.serving.inputs import (
     Encoder,
     clock_zero_s,
