@@ -64,6 +64,8 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
                                               "interface by default.", is_parsed=False),
         "http": Leaf("serve", "http", "Answer programs that are not Python over HTTP: admissions, remaining times, "
                                       "ends; one writer of the history.", is_parsed=False),
+        "costs": Leaf("serve", "costs", "Write what an eviction of each running pod would waste, for Karpenter or "
+                                        "Kueue; a dry run by default.", is_parsed=False),
         "kubernetes": Leaf("serve", "kubernetes", "Serve a bundle as a scheduler extender that itself watches a "
                                                   "cluster's pods and nodes.", is_parsed=False),
         "annotate": Leaf("serve", "annotate", "Write how long running pods or jobs will run, at most, as annotations "

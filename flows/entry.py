@@ -7,6 +7,7 @@ import traceback
 from importlib import import_module
 
 DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
+    ("serve", "costs"): ("sojourn.serving.kubernetes", "costs_main"),
     ("serve", "extender"): ("sojourn.serving.extender", "main"),
     ("serve", "http"): ("sojourn.serving.http", "main"),
     ("serve", "kubernetes"): ("sojourn.serving.kubernetes", "main"),
@@ -61,7 +62,7 @@ def _words(missing: str, arguments: list[str]) -> str:
     command = " ".join(words[:2 if words[:1] in (["model"], ["serve"]) else 1])
     wanted = f"sojourn {command}".strip()
     if missing in (*_OF_SERVE, "kubernetes"):
-        extra = "'.[kubernetes]'" if command == "serve kubernetes" else "'.[serve]'"
+        extra = "'.[kubernetes]'" if command in ("serve costs", "serve kubernetes") else "'.[serve]'"
     elif missing in _OF_PULL and command in ("model pull", "model predict", "model export-c"):
         extra = "'.[pull]'"
     elif missing in _OF_PULL and not command:

@@ -12,6 +12,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "ablations": "studies.compare",
     "admission": "studies.admission",
     "against-baselines": "studies.against_baselines",
+    "balanced": "studies.balanced",
     "cadence": "studies.cadence",
     "compare": "studies.compare",
     "ctcl-table": "studies.ctcl",

@@ -54,6 +54,7 @@ class NaivePool(Replay):
         self.moves, self.lost = [0] * n, [0] * n
         self.n_arrived, self.source = 0, -1
         self.n_checks = 0
+        self.totals = (-math.inf, 0.0, 0.0)
         if policy.startswith("dapp"):
             naive_dapp.begin(self)
         while (event := min(self.events(), default=(self.horizon + 1, ARRIVED, -1)))[0] <= self.horizon:
@@ -226,6 +227,8 @@ class NaivePool(Replay):
                 budget = (stay - rules.move_s - self.boot) * price
             if budget <= 0:
                 return None
+        if rules.mode == "balanced" and not self.is_balanced(host):
+            return None
         if not host.running or any(i in other.leaving for i in host.running for other in self.hosts):
             return None
         before = list(self.begins)
@@ -249,6 +252,33 @@ class NaivePool(Replay):
             target.running.pop(len(target.running) - 1 - target.running[::-1].index(i))
         self.begins, self.source = before, -1
         return found if budget > 0 else None
+
+    def is_balanced(self, host: Host) -> bool:
+        """Karpenter's score against 1 / k; the totals are those of the first check within `recheck_s`."""
+        rules = self.consolidation
+        if self.now - self.totals[0] >= rules.recheck_s:
+            on = [other for other in self.hosts if self.nodes[other.index].state == "on"]
+            self.totals = (self.now, sum(self.price(other) for other in on), sum(self.cost(other) for other in on))
+        _, price, cost = self.totals
+        return self.price(host) * cost * rules.k >= self.cost(host) * price
+
+    def price(self, host: Host) -> float:
+        """Of an hour."""
+        return self.prices[self.nodes[host.index].kind]
+
+    def cost(self, host: Host) -> float:
+        """1, and the evictions."""
+        return 1.0 + sum(self.eviction(i) for i in host.running)
+
+    def eviction(self, i: int) -> float:
+        """1, or the power of 2 within a factor of the root of 2 of the uptime over the unit or the remaining time."""
+        rules, uptime = self.consolidation, self.now - self.begins[i]
+        if rules.cost == "uniform":
+            return 1.0
+        over = rules.cost_unit_s
+        if rules.cost == "predicted":
+            over = min(over, self.current(i) - self.now)
+        return 2.0 ** min(max(round(math.log2(max(uptime, 1e-9) / over)), -4), 3)
 
     def grew(self) -> int:
         """When the pool last grew to as many hosts as it has, by the log."""

@@ -181,6 +181,13 @@ def http(context: typer.Context) -> None:
     raise typer.Exit(main(context.args, "sojourn serve http"))
 
 
+def costs(context: typer.Context) -> None:
+    """Write what an eviction of each running pod would waste, for Karpenter or Kueue; a dry run by default."""
+    from sojourn.serving.kubernetes import costs_main
+
+    raise typer.Exit(costs_main(context.args, "sojourn serve costs"))
+
+
 def kubernetes(context: typer.Context) -> None:
     """Serve a bundle as a scheduler extender that itself watches a cluster's pods and nodes."""
     from sojourn.serving.kubernetes import main

@@ -6,12 +6,14 @@ HTTP is answered by `serving.http` (`sojourn[serve]`). May import: everything el
 from sojourn.serving.extender.calls import ExtenderCalls, Turns, start_order
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.extender import main
-from sojourn.serving.extender.nodes import Drains
+from sojourn.serving.extender.nodes import Drains, PodRequests, Requests
 
 __all__ = [
     "Choices",
     "Drains",
     "ExtenderCalls",
+    "PodRequests",
+    "Requests",
     "Turns",
     "main",
     "start_order",

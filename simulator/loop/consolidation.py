@@ -2,8 +2,8 @@
 
 A host is emptied only if each of its requests fits on another host in use; the policy chooses them
 one after another. In mode REGRET the saving until the host's predicted exit must also exceed the
-cost of the moves. Predicted exits come from each request's curve at its present uptime, so nothing
-of the future enters.
+cost of the moves; in mode BALANCED the host's price must be worth its evictions. Predicted exits
+come from each request's curve at its present uptime, so nothing of the future enters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from sojourn.simulator.loop.occupancy import fits, key_of, move, occupy
 from sojourn.simulator.loop.placement import asked, choose, depart, give_back, settle
 from sojourn.simulator.loop.state import (
     BAD_SCORE,
+    BALANCED,
     BOOTING,
+    COST_LEAST,
+    COST_MOST,
     DRAINED_BY_CHOICE,
     DRAINING,
     EFFICIENT,
@@ -28,9 +31,11 @@ from sojourn.simulator.loop.state import (
     OFF,
     OPEN,
     OPENED,
+    PREDICTED,
     REGRET,
     RELEASED,
     TIMER,
+    UNIFORM,
 )
 
 
@@ -112,6 +117,49 @@ def move_cost(world: Any, k: int, host: int, now: int) -> float:
 
 
 @inner
+def eviction_cost(world: Any, row: int, now: int) -> float:
+    """What Karpenter would read as a request's cost: 1, or a power of 2 near its uptime over the unit, or over its
+    predicted remaining time if that is shorter."""
+    pool, record = world.pool[0], world.requests[row]
+    if pool.cost == UNIFORM:
+        return 1.0
+    over_s = pool.cost_unit_s
+    if pool.cost == PREDICTED:
+        over_s = min(over_s, exit_now(world, row, now) - now)
+    cost = COST_LEAST
+    while cost < COST_MOST and now - record.start_s >= cost * over_s * 2**0.5:
+        cost *= 2.0
+    return cost
+
+
+@inner
+def host_cost(world: Any, host: int, now: int) -> float:
+    """The cost of emptying a host: 1, and that of each of its requests (Karpenter's `computeNodePoolTotals`)."""
+    cost, row = 1.0, world.hosts[host].first
+    while row >= 0:
+        cost += eviction_cost(world, row, now)
+        row = world.requests[row].next
+    return cost
+
+
+@inner
+def is_balanced(world: Any, host: int, now: int) -> bool:
+    """Whether the share of the pool's price that is saved is at least 1/k of the share of its cost.
+
+    The pool's totals are kept for `recheck_s`, as Karpenter keeps them for a round.
+    """
+    pool = world.pool[0]
+    if pool.total_price == 0.0 or now - pool.totals_s >= pool.recheck_s:
+        pool.totals_s, pool.total_price, pool.total_cost = now, 0.0, 0.0
+        for place in range(pool.n_scanned):
+            if world.cluster.closed[place] == OPEN:
+                pool.total_price += world.types[world.nodes[place].kind].price
+                pool.total_cost += host_cost(world, place, now)
+    price = world.types[world.nodes[host].kind].price
+    return pool.k * price * pool.total_cost >= host_cost(world, host, now) * pool.total_price
+
+
+@inner
 def gather(world: Any, host: int) -> int:
     """Write a host's requests to the moves, largest need first and then by row; how many, or -1 if one migrates."""
     n, row = 0, world.hosts[host].first
@@ -151,13 +199,13 @@ def put_back(world: Any, entry: Any) -> None:
 
 @inner
 def check(world: Any, host: int, now: int) -> int:
-    """Empty a host in use if all its requests fit on other hosts in use and, in mode REGRET, it
+    """Empty a host in use if all its requests fit on other hosts in use and, in modes REGRET and BALANCED, it
     pays; else check again later. NOT_PLACED, or BAD_SCORE of a chain."""
     pool, counts, cluster = world.pool[0], world.counts[0], world.cluster
     pool.n_checks += 1
     slot = world.settings[0].first_host_event + host
     budget = saved_cost(world, host, now) if pool.mode == REGRET else 0.0
-    if pool.mode == REGRET and budget <= 0.0:
+    if (pool.mode == REGRET and budget <= 0.0) or (pool.mode == BALANCED and not is_balanced(world, host, now)):
         schedule(world, slot, now + pool.recheck_s)
         return NOT_PLACED
     n = gather(world, host)

@@ -217,8 +217,12 @@ BOOTING, DRAINING, OFF = 5, 6, 7
 """Why a host of an elastic pool is closed, besides the reasons above; 0 = it is on and open."""
 CHEAPEST, EFFICIENT = range(2)
 """How the type of a new host is chosen."""
-NO_RELEASE, RELEASE_EMPTY, TIMER, REGRET = range(4)
+NO_RELEASE, RELEASE_EMPTY, TIMER, REGRET, BALANCED = range(5)
 """Modes of consolidation."""
+UNIFORM, UPTIME, PREDICTED = range(3)
+"""What an eviction costs in mode BALANCED."""
+COST_LEAST, COST_MOST = 2.0**-4, 2.0**3
+"""Costs are powers of 2 in between; Karpenter's cost of a pod without an annotation is 1, and 10 the most."""
 OPENED, BOOTED, DRAINED_BY_CHOICE, RELEASED = range(4)
 """Entries of the log of hosts."""
 
@@ -249,6 +253,13 @@ POOL = np.dtype([
     ("room_weight", np.float64),  # of a restarted request's room on its target, in the cost of its move
     ("utilisation_max", np.float64),
     ("trust", np.float64),  # factor of the predicted saving of an emptied host
+    ("k", np.float64),  # Karpenter's consolidationThreshold
+    ("cost", np.int64),  # of an eviction: UNIFORM, UPTIME, PREDICTED
+    ("cost_unit_s", np.int64),  # an uptime that costs 1
+    # the pool's totals in mode BALANCED, as of totals_s
+    ("totals_s", np.int64),
+    ("total_price", np.float64),
+    ("total_cost", np.float64),
     # counts
     ("n_scanned", np.int64),  # one past the highest place that is not off
     ("first_off", np.int64),  # no place below it is off

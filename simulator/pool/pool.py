@@ -32,6 +32,7 @@ from sojourn.simulator.engine import (
 )
 from sojourn.simulator.loop import (
     ALLOCATED,
+    BALANCED,
     BOOTED,
     CHEAPEST,
     COUNTS,
@@ -50,6 +51,7 @@ from sojourn.simulator.loop import (
     PLAN,
     POOL,
     POOL_PARTS,
+    PREDICTED,
     REGRET,
     RELEASE_EMPTY,
     RELEASED,
@@ -58,6 +60,8 @@ from sojourn.simulator.loop import (
     SLOTS,
     TIMER,
     TYPES,
+    UNIFORM,
+    UPTIME,
     PoolWorld,
     no_ranking,
     pool_ranking,
@@ -67,7 +71,9 @@ from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.whole_numbers import check_setting, is_whole
 from sojourn.simulator.workloads import NO_CONSTRAINTS, UNITS_PER, Workload, shares
 
-_MODES = {"none": NO_RELEASE, "empty": RELEASE_EMPTY, "timer": TIMER, "regret": REGRET}
+_MODES = {"none": NO_RELEASE, "empty": RELEASE_EMPTY, "timer": TIMER, "regret": REGRET,
+          "balanced": BALANCED}
+_COSTS = {"uniform": UNIFORM, "uptime": UPTIME, "predicted": PREDICTED}
 
 
 def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: LifetimeSource | None, *, n_places: int,
@@ -79,9 +85,11 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
     """
     n, (n_types, n_resources) = len(workload.placed_s), workload.capacity.shape
     predictions = PREDICTIONS[policy.predictions]
-    needs_curves = predictions != NO_PREDICTIONS or consolidation.mode == "regret"
-    if needs_curves and source is None and predictions == NO_PREDICTIONS:
-        raise ValueError("source must be given for consolidation by regret, which uses predictions; got None")
+    is_predicted = {"regret": True, "balanced": consolidation.cost == "predicted"}.get(consolidation.mode, False)
+    needs_curves = predictions != NO_PREDICTIONS or is_predicted
+    if is_predicted and source is None and predictions == NO_PREDICTIONS:
+        raise ValueError(f"source must be given for consolidation by {consolidation.mode}, which uses predictions; "
+                         "got None")
     curves = curves_for(workload, policy, source, needs_curves)
     hosts, requests = tables_of(workload, curves)
     hosts = np.repeat(hosts[:1], n_places)
@@ -116,7 +124,8 @@ def pool_run(workload: Workload, prices: np.ndarray, policy: Policy, source: Lif
                 recheck_s=consolidation.recheck_s, move_s=consolidation.move_s,
                 move_cost_s=consolidation.move_cost_s,
                 room_weight=consolidation.room_weight, trust=consolidation.trust,
-                utilisation_max=consolidation.utilisation_max),
+                utilisation_max=consolidation.utilisation_max, k=consolidation.k,
+                cost=_COSTS[consolidation.cost], cost_unit_s=consolidation.cost_unit_s),
         np.zeros(n, MOVES), np.zeros(4 * n, LOG), row(n_places + 1), workload.capacity)  # fmt: skip
     return Run(workload, policy, loop, world, (workload.trace.horizon_s,), [str(k) for k in range(n_places)])
 
@@ -346,7 +355,8 @@ def fits_a_type(demand: np.ndarray, capacities: np.ndarray) -> np.ndarray:
     return np.asarray(np.less_equal(demand[:, None, :], capacities[None, :, :]).all(axis=2).any(axis=-1))
 
 
-Mode = Literal["none", "empty", "timer", "regret"]
+Mode = Literal["none", "empty", "timer", "regret", "balanced"]
+Cost = Literal["uniform", "uptime", "predicted"]
 Moving = Literal["live", "restart"]
 
 
@@ -356,7 +366,9 @@ class Consolidation:
 
     mode: `none` keeps every host that was opened; `empty` releases empty hosts; `timer` also
         empties a host that has been below `utilisation_max` for `after_s`, if all its requests fit
-        on other hosts in use; `regret` does so only if it is also predicted to pay.
+        on other hosts in use; `regret` does so only if it is also predicted to pay; `balanced` only
+        if it is worth its evictions by Karpenter's rule: the host's share of the pool's price is at
+        least 1/k of its share of the pool's cost, where a host costs 1 and what its requests cost.
     after_s: how long a host must have been below `utilisation_max` before it is checked (600 s: the
         cluster autoscaler's scale-down-unneeded-time; Karpenter's consolidateAfter).
     utilisation_max: the largest share in use of any resource of a host that is checked (0.5: the
@@ -374,6 +386,10 @@ class Consolidation:
     trust: share of the predicted saving that counts in `regret`, 0..1; for live moves also of the
         predicted extension of other hosts. The latest of several uncertain exits is predicted too
         late.
+    k: Karpenter's consolidationThreshold (its policy Balanced has 2); higher = more hosts are emptied.
+    cost: what an eviction costs in `balanced`: `uniform` 1; `uptime` uptime over `cost_unit_s`;
+        `predicted` uptime over predicted remaining time, of which at most `cost_unit_s` count. The
+        last two as a power of 2 from 1/16 to 8.
 
     >>> Consolidation("timer", after_s=-1)
     Traceback (most recent call last):
@@ -390,20 +406,26 @@ class Consolidation:
     move_cost_s: int = 0
     room_weight: float = 1.0
     trust: float = 1.0
+    k: float = 2.0
+    cost: Cost = "uniform"
+    cost_unit_s: int = 21_600
 
     def __post_init__(self) -> None:
-        for name, value, known in (("mode", self.mode, get_args(Mode)), ("moving", self.moving, get_args(Moving))):
+        for name, value, known in (("mode", self.mode, get_args(Mode)), ("moving", self.moving, get_args(Moving)),
+                                   ("cost", self.cost, get_args(Cost))):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name, seconds, least in (("after_s", self.after_s, 0), ("recheck_s", self.recheck_s, 1),
-                                     ("move_s", self.move_s, 1), ("move_cost_s", self.move_cost_s, 0)):
+                                     ("move_s", self.move_s, 1), ("move_cost_s", self.move_cost_s, 0),
+                                     ("cost_unit_s", self.cost_unit_s, 1)):
             if not is_whole(seconds, least):
                 raise ValueError(f"{name} must be a whole number, {least} or more, got {seconds!r}")
         for name, share in (("room_weight", self.room_weight), ("trust", self.trust)):
             if not 0.0 <= share <= 1.0:
                 raise ValueError(f"{name} must be in 0..1, got {share!r}")
-        if not 0.0 < self.utilisation_max < float("inf"):
-            raise ValueError(f"utilisation_max must be finite and above 0, got {self.utilisation_max!r}")
+        for name, number in (("utilisation_max", self.utilisation_max), ("k", self.k)):
+            if not 0.0 < number < math.inf:
+                raise ValueError(f"{name} must be finite and above 0, got {number!r}")
 
 
 TypeChoice = Literal["cheapest", "efficient"]

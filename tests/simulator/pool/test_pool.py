@@ -92,6 +92,23 @@ def test_regret_keeps_a_host_whose_emptying_does_not_pay() -> None:
     assert run(made(short), Consolidation("regret")).n_drained == 0
 
 
+def test_balanced_keeps_a_host_whose_evictions_cost_more_than_it_saves() -> None:
+    # After 4,200 s host 0 has one request and host 1 another: each host is half of the price. Uniform: each is half of
+    # the cost, too, a score of 1: emptied from k = 1 on.
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0)).n_drained == 1
+    assert run(made(SPREAD), Consolidation("balanced", k=0.99)).n_drained == 0
+    # By uptime over an hour both cost 1 as well, from 5,092 s on (the root of 2 h) 2. By uptime over remaining time:
+    # 4,200 / 24,600 is near 1/8, 4,200 / 17,400 near 1/4. Host 0 has 1.125 of 2.375, a score of 1.056.
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0, cost="uptime", cost_unit_s=HOUR)).n_drained == 1
+    by_ratio = run(made(SPREAD), Consolidation("balanced", k=0.95, cost="predicted", cost_unit_s=9 * HOUR))
+    assert said(by_ratio)[2] == (4200, "drained", 0)
+    # of the other host 1.25 are too much, until it costs as much
+    kept = Consolidation("balanced", k=0.94, cost="predicted", cost_unit_s=9 * HOUR, recheck_s=9 * HOUR)
+    assert run(made(SPREAD), kept).n_drained == 0
+    # of the remaining time an hour counts: as by uptime
+    assert run(made(SPREAD), Consolidation("balanced", k=1.0, cost="predicted", cost_unit_s=HOUR)).n_drained == 1
+
+
 def test_a_host_is_not_emptied_onto_an_empty_one() -> None:
     # worst-fit would take the empty host 1, which is kept on
     rows = [(0, 9 * HOUR, 2.0), (0, HOUR, 10.0)]
@@ -134,7 +151,7 @@ def test_a_pool_that_may_be_huge_takes_no_more_memory_than_its_requests_need() -
     assert result.host.tolist() == run(made(SPREAD), Consolidation("timer")).host.tolist()
 
 
-@pytest.mark.parametrize("mode", ["timer", "regret"])
+@pytest.mark.parametrize("mode", ["timer", "regret", "balanced"])
 @pytest.mark.parametrize("moving", ["live", "restart"])
 @pytest.mark.parametrize("policy", ["best-fit", "nilas"])
 def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, policy: str) -> None:
@@ -142,7 +159,7 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
     cut = int(np.quantile(workload.placed_s, 0.6))
     curves = sim.NoisyOracle(workload, 1.0).curves(workload.trace.requests)
     pool = ElasticPool((MachineType("h", {"cpu_cores": 24.0, "mem_gib": 96.0}, 1.0),), most_hosts=400,
-                       consolidation=Consolidation(mode, utilisation_max=0.8, moving=moving))
+                       consolidation=Consolidation(mode, utilisation_max=0.8, moving=moving, cost="predicted"))
 
     def done(changed: sim.Workload) -> tuple[list[Any], list[Any]]:
         result = simulate_pool(changed, pool, policy, sim.Held(workload.request_ids, curves))
@@ -178,12 +195,17 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
      "after_s must be a whole number, 0 or more, got nan"),
     (lambda: MachineType("free", {"cpu_cores": 1.0}, -0.1),
      "price_per_h of free must be 0 or more and finite, got -0.1"),
-    (lambda: Consolidation("slow"), "mode must be one of none, empty, timer, regret, got 'slow'"),  # type: ignore[arg-type]
+    (lambda: Consolidation("slow"), "mode must be one of none, empty, timer, regret, balanced, got 'slow'"),  # type: ignore[arg-type]
     (lambda: Consolidation(moving="fast"), "moving must be one of live, restart, got 'fast'"),  # type: ignore[arg-type]
     (lambda: Consolidation(after_s=-1), "after_s must be a whole number, 0 or more, got -1"),
     (lambda: Consolidation(recheck_s=0), "recheck_s must be a whole number, 1 or more, got 0"),
     (lambda: Consolidation(move_s=0), "move_s must be a whole number, 1 or more, got 0"),
     (lambda: Consolidation(move_cost_s=-1), "move_cost_s must be a whole number, 0 or more, got -1"),
+    (lambda: Consolidation(k=0.0), "k must be finite and above 0, got 0.0"),
+    (lambda: Consolidation(k=float("nan")), "k must be finite and above 0, got nan"),
+    (lambda: Consolidation(cost="high"),  # type: ignore[arg-type]
+     "cost must be one of uniform, uptime, predicted, got 'high'"),
+    (lambda: Consolidation(cost_unit_s=0), "cost_unit_s must be a whole number, 1 or more, got 0"),
     (lambda: Consolidation(trust=1.5), "trust must be in 0..1, got 1.5"),
     (lambda: Consolidation(room_weight=-0.1), "room_weight must be in 0..1, got -0.1"),
     (lambda: Consolidation(utilisation_max=0.0), "utilisation_max must be finite and above 0, got 0.0"),
@@ -191,6 +213,9 @@ def test_what_comes_later_does_not_change_what_was_done(mode: Any, moving: Any, 
      "each request must fit on an empty host, got 0 larger than every host"),
     (lambda: simulate_pool(made([(0, HOUR, 8.0)]), ElasticPool((TEN,), consolidation=Consolidation("regret"))),
      "source must be given for consolidation by regret, which uses predictions; got None"),
+    (lambda: simulate_pool(made([(0, HOUR, 8.0)]), ElasticPool((TEN,), consolidation=Consolidation(
+        "balanced", cost="predicted"))),
+     "source must be given for consolidation by balanced, which uses predictions; got None"),
     (lambda: simulate_pool(made([(0, HOUR, 8.0)]), ElasticPool((TEN,)), "nilas"),
      "source must be given for policy 'nilas', which uses predictions; got None"),
 ])  # fmt: skip

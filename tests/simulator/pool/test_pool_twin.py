@@ -30,10 +30,12 @@ def pools(draw: Any, workload: sim.Workload) -> ElasticPool:
     types = tuple(MachineType(f"t{k}", {"cpu_cores": cpu, "mem_gib": mem}, draw(st.sampled_from([0.5, 1.0, 1.5])))
                   for k, (cpu, mem) in enumerate(shapes))
     consolidation = Consolidation(
-        draw(st.sampled_from(["none", "empty", "timer", "timer", "regret", "regret", "regret"])), draw(seconds),
+        draw(st.sampled_from(["none", "empty", "timer", "regret", "regret", "balanced", "balanced"])), draw(seconds),
         draw(st.sampled_from([0.3, 0.6, 2.0])), draw(st.booleans()), draw(later),
         draw(st.sampled_from(["live", "restart"])), draw(later), draw(st.sampled_from([0, 0, unit])),
-        draw(st.sampled_from([0.0, 0.5, 1.0])), draw(st.sampled_from([0.5, 1.0, 1.0])))
+        draw(st.sampled_from([0.0, 0.5, 1.0])), draw(st.sampled_from([0.5, 1.0, 1.0])),
+        draw(st.sampled_from([0.5, 1.0, 2.0])), draw(st.sampled_from(["uniform", "uptime", "predicted", "predicted"])),
+        unit)
     return ElasticPool(types, draw(st.sampled_from(["cheapest", "efficient"])), draw(seconds), draw(seconds),
                        draw(st.sampled_from([None, None, 1, 3])), consolidation)
 
