@@ -145,3 +145,16 @@ def test_an_explanation_looks_at_the_whole_workload(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(engine, "PIECE", 15)
     cut = sim.explain(workload, "nilas", sim.Oracle(workload), "r50")
     pd.testing.assert_frame_equal(cut.table, whole.table)
+
+
+def test_long_curves_go_on_from_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, n, m = np.random.default_rng(0), 400, 12
+    arrivals = np.sort(rng.integers(0, 40_000, n))
+    trace = naive.trace_of([(int(at), int(at + rng.integers(100, 20_000)), 1.0, 1.0) for at in arrivals], 70_000)
+    hosts = pd.DataFrame({"host_id": range(40), "cpu_cores": 8.0, "mem_gib": 64.0})
+    workload = sim.Workload("test", trace, hosts, trace.lifetime_s())
+    uptime_s = np.tile(np.arange(m) * 900, n)
+    curves = sim.Curves(np.arange(n + 1) * m, uptime_s, uptime_s + 900 + rng.integers(0, 20_000, n * m))
+    whole = sim.simulate(workload, "nilas", sim.Held(workload.request_ids, curves))
+    monkeypatch.setattr(engine, "PIECE", 20)
+    check_same(whole, sim.simulate(workload, "nilas", sim.Held(workload.request_ids, curves)))
