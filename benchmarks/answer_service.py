@@ -12,6 +12,7 @@ running requests again and again. `snapshots`: while snapshots are written all t
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import platform
@@ -30,8 +31,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from extender import COLUMNS, Client, rss_kib, write_model
 
+from sojourn.features import Trace
+from sojourn.features.creation import backoff_keys, build_rows, default_encoder
+from sojourn.features.split import split_by_time
+from sojourn.features.synthetic import synthesize
+from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
+from sojourn.serving.inputs import HistoryState
+
+N_REQUESTS = 12_000
+COLUMNS = ["cpu_cores", "mem_gib", "disk_gib", "subscription", "deployment", "zone", "vm_category"]
 N_CONNECTIONS = 4
 N_BATCH = 1_000
 CLIENT = "client"
@@ -51,23 +60,53 @@ class Figure:
     per_cpu_s: float
 
 
+def write_model(folder: Path, seed: int) -> Trace:
+    """A bundle of the default hazard model, and the trace that it was trained on."""
+    trace = synthesize(N_REQUESTS, seed=seed)
+    encoder = default_encoder(trace)
+    history = HistoryState(encoder.history)
+    split = split_by_time(build_rows(trace, encoder, history))
+    settings = FitSettings(backoff_keys(encoder), n_threads=1)
+    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past, settings).export()
+    if exported is None:
+        raise ValueError("the hazard family must be one that is served")
+    write_bundle(folder, "hazard", exported, encoder, history, {})
+    return trace
+
+
+def rss_kib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+
+
+def post(port: int, path: str, body: bytes) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", path, body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    if response.status != 200:
+        raise RuntimeError(f"status must be 200, got {response.status}: {content[:200]!r}")
+
+
 def ask_again(port: int, bodies: list[tuple[str, str]], n_connections: int, span_s: float) -> list[float]:
     """Milliseconds of each request, as fast as answers come, on each connection one after the other."""
     requests = [f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
                 f"{len(body.encode())}\r\n\r\n{body}".encode() for path, body in bodies]
     selector = selectors.DefaultSelector()
-    place, spent_ms = 0, []
+    place, spent_ms, connections = 0, [], {}
     for _ in range(n_connections):
         connection = socket.create_connection(("127.0.0.1", port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connections[connection.fileno()] = connection
         selector.register(connection, selectors.EVENT_READ, [b"", time.perf_counter()])
         connection.sendall(requests[place % len(requests)])
         place += 1
     until_s = time.perf_counter() + span_s
     while time.perf_counter() < until_s:
         for key, _ in selector.select():
-            state, connection = key.data, key.fileobj
-            state[0] += connection.recv(1 << 20)  # type: ignore[union-attr]
+            state, connection = key.data, connections[key.fd]
+            state[0] += connection.recv(1 << 20)
             head, _, body = state[0].partition(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0] or b"-1")
             if len(body) != length:
@@ -76,7 +115,7 @@ def ask_again(port: int, bodies: list[tuple[str, str]], n_connections: int, span
                 raise RuntimeError(f"an answer must be without error, got {state[0][:300]!r}")
             spent_ms.append((time.perf_counter() - state[1]) * 1e3)
             state[:] = b"", time.perf_counter()
-            connection.sendall(requests[place % len(requests)])  # type: ignore[union-attr]
+            connection.sendall(requests[place % len(requests)])
             place += 1
     return spent_ms
 
@@ -168,10 +207,9 @@ def all_figures(folder: Path, rows: list[dict[str, Any]], options: argparse.Name
     figures = []
     with service(folder, options.core, "--requests-max", "500000", "--snapshot", str(state),
                  "--snapshot-s", "900000") as (server, port):
-        own = Client(port)
         before_kib = rss_kib(server.pid)
         for _ in range(0, options.running, N_BATCH):
-            own.post("/admit", json.dumps([admission(idx) for idx in range(N_BATCH)]).encode())
+            post(port, "/admit", json.dumps([admission(idx) for idx in range(N_BATCH)]).encode())
         ids = [f"vm-{idx}" for idx in range(options.running)]
         print(f"{(rss_kib(server.pid) - before_kib) / options.running:.2f} KiB a running request", file=sys.stderr)
         single = [{"request_id": ids[idx], "now_s": now_s + 3_600} for idx in rng.integers(0, len(ids), 5_000)]
@@ -194,12 +232,9 @@ def all_figures(folder: Path, rows: list[dict[str, Any]], options: argparse.Name
         for name, each, n_items in plans:
             print(f"measuring {name}", file=sys.stderr)
             figures.append(measure(name, server.pid, port, each, n_items, options, 1 if n_items > 1 else N_CONNECTIONS))
-        own.close()
-        other = Client(port)
-        with repeated(lambda: other.post("/remaining", every)):
+        with repeated(lambda: post(port, "/remaining", every)):
             figures.append(measure("remaining, beside batches", server.pid, port, bodies("/remaining", single), 1,
                                    options))
-        other.close()
         n_new = int(options.seconds * 20_000)
         figures.append(measure("admit", server.pid, port,
                                bodies("/admit", [admission(idx) for idx in range(n_new)]), 1, options))
@@ -237,7 +272,7 @@ def main() -> None:
         folder, state = Path(root) / "bundle", Path(root) / "state"
         print("training", file=sys.stderr)
         table = write_model(folder, options.seed).requests
-        rows: list[dict[str, Any]] = table[[*COLUMNS]].to_dict("records")  # type: ignore[assignment]
+        rows = [dict(zip(COLUMNS, each, strict=True)) for each in table[COLUMNS].to_numpy(object).tolist()]
         figures = all_figures(folder, rows, options, state)
         figures.append(while_snapshots(folder, rows, options, state))
     print(report(figures))
