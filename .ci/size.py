@@ -3,7 +3,8 @@
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
 product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
-and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155; the watcher of Kubernetes' API server by 4 files and 720.
+and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155;
+the watcher of Kubernetes' API server by 4 files and 720.
 """
 
 from __future__ import annotations
