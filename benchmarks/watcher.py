@@ -277,7 +277,7 @@ def main() -> None:
         trace = write_model(folder, options.seed)
         mapping.write_text(json.dumps(COLUMNS))
         table = trace.requests.assign(lifetime_s=(trace.end_s() - trace.start_s()).astype(float))
-        rows: list[dict[str, Any]] = table[[*COLUMNS, "lifetime_s"]].to_dict("records")
+        rows: list[dict[str, Any]] = table[[*COLUMNS, "lifetime_s"]].to_dict("records")  # type: ignore[assignment]
         rows_file.write_text(json.dumps(rows))
         api = subprocess.Popen([sys.executable, __file__, "--api", str(rows_file), "--nodes", str(options.nodes),
                                 "--pods", str(options.pods), "--seed", str(options.seed)],
