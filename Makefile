@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow fuzz steady lint types contracts size tables examples wheel image site pictures bench soak scale faults docs clean
+.PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel image site pictures bench soak scale faults docs clean
 
 # the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)
 run: $(READY)
@@ -18,6 +18,12 @@ test: $(READY)
 # one process more than there are cores, and the longest files first (tests/conftest.py)
 slow: $(READY)
 	PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder -m slow
+
+# the extender in a real control plane, without containers: SOJOURN_KUBE is a folder whose bin has kube-apiserver and
+# kube-scheduler; etcd and openssl are in PATH
+kube: $(READY)
+	SOJOURN_KUBE=$(or $(SOJOURN_KUBE),/tmp/kube) $(BIN)/pytest -q -s tests/serving/kubernetes/test_real_control_plane.py
+	$(BIN)/python benchmarks/control_plane.py $(or $(SOJOURN_KUBE),/tmp/kube)
 
 # new examples for every test that uses Hypothesis; `make fuzz FUZZ="--seconds 3600"` for longer
 fuzz: $(READY)

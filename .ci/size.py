@@ -3,7 +3,8 @@
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
 product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
-and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155.
+and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155; latency histograms and the
+extender's dry run by a file and 370.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 361)
-    yield Figure("product lines", n_lines(product), 80_810)
+    yield Figure("product files", len(product), 362)
+    yield Figure("product lines", n_lines(product), 81_180)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 20_190 if part == "flows" else None)

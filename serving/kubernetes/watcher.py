@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import gc
 import json
 import logging
 import random
 import re
+import sys
 import threading
 import time
 from collections import Counter
@@ -39,9 +41,13 @@ WATCH_S = 60
 STALE_S = 900
 """The extender stays ready for so long after the last sign of the API server."""
 FORBIDDEN_S = 60.0
-"""The least wait after 403: a role is missing until a person adds it."""
+N_FORBIDDEN = 5
+"""The least wait after so many 403 in a row: a role is missing until a person adds it. A server that has just started
+says 403, too, until it knows its roles."""
 BACKOFF_S = (0.5, 30.0)
 """The first and the longest wait after a failure; it doubles, and is drawn from its upper half."""
+CONNECTION_MAX_S = 5.0
+"""The same while no server answers: a try costs nothing."""
 RETRY_AFTER_MAX_S = 300.0
 N_REASONS_MAX = 30
 
@@ -266,7 +272,7 @@ def _refused(code: Any, status: Mapping[str, Any], retry_after: str | None = Non
     if code == HTTPStatus.GONE or status.get("reason") in ("Expired", "Gone"):
         return _Refused("expired", text)
     if code == HTTPStatus.FORBIDDEN:
-        return _Refused("forbidden", text, FORBIDDEN_S)
+        return _Refused("forbidden", text)
     if code == HTTPStatus.UNAUTHORIZED:
         return _Refused("unauthorized", text)
     if code == HTTPStatus.TOO_MANY_REQUESTS:
@@ -296,7 +302,8 @@ class Reflector:
         self._over = threading.Event()
         self._response: HTTPResponse | None = None
         self._version: str | None = None
-        self._n_failed = self._n_answered = 0
+        self._n_failed = self._n_answered = self._n_forbidden = 0
+        self._was_away = False
         self._reason = "start"
         self._seen_s: float | None = None
         self.failure = ""
@@ -336,10 +343,15 @@ class Reflector:
     def step(self) -> float:
         """List, or watch until the watch ends; the seconds to wait until the next step."""
         try:
-            if self._version is None:
+            if self._version is not None:
+                return self._watch()
+            gc.disable()  # documents have no cycles, and to look for some in a whole cluster takes a second
+            try:
                 self._list()
-                return 0.0
-            return self._watch()
+            finally:
+                gc.enable()
+            gc.freeze()  # what runs now is not looked through again
+            return 0.0
         except _Refused as error:
             return self._failed(error.reason, str(error), error.wait_s)
         except CONNECTION_ERRORS as error:
@@ -437,14 +449,17 @@ class Reflector:
     def _goes_well(self) -> None:
         if self.failure:
             self._say(f"{self._taker.resource}: watched again")
-        self._n_failed = self._n_answered = 0
+        self._n_failed = self._n_answered = self._n_forbidden = 0
         self.failure = ""
 
     def _failed(self, reason: str, text: str, least_s: float = 0.0) -> float:
         if self._over.is_set():
             return 0.0
         self.failures[reason] += 1
-        self._n_failed += 1
+        # the waits begin anew with the first answer of a server that was away
+        self._n_failed = 1 if reason != "connection" and self._was_away else self._n_failed + 1
+        self._was_away = reason == "connection"
+        self._n_forbidden = self._n_forbidden + 1 if reason == "forbidden" else 0
         self._n_answered += reason in ("garbage", "internal", "status")
         failure = f"{reason}: {' '.join(text.split())[:300]}"
         if failure != self.failure:
@@ -455,7 +470,9 @@ class Reflector:
         if self._version is None and self._seen_s is not None:
             self._reason = "expired" if reason == "expired" else "failures"
         first_s, longest_s = BACKOFF_S
-        wait_s = min(first_s * 2.0 ** min(self._n_failed - 1, 16), longest_s)
+        wait_s = min(first_s * 2.0 ** min(self._n_failed - 1, 16), CONNECTION_MAX_S if self._was_away else longest_s)
+        if self._n_forbidden > N_FORBIDDEN:
+            least_s = FORBIDDEN_S
         return max(wait_s * self._rng.uniform(0.5, 1.0), least_s)
 
 
@@ -507,7 +524,7 @@ class Watcher:
         return "; ".join(filter(None, (each.missing() for each in self.reflectors.values())))
 
     def metrics(self) -> list[Metric]:
-        """`sojourn_watch_*`."""
+        """`sojourn_cluster_*`."""
         def counted(counter: str, *labels: str) -> tuple[tuple[dict[str, str], float], ...]:
             return tuple((dict(zip(("resource", *labels), (resource, *((key,) if isinstance(key, str) else key)),
                                    strict=True)), float(count))
@@ -516,18 +533,18 @@ class Watcher:
 
         ages = {resource: each.age_s() for resource, each in self.reflectors.items()}
         return [
-            Metric("sojourn_watch_events_total", "counter", "Objects by event (LISTED: of a list) and outcome.",
+            Metric("sojourn_cluster_events_total", "counter", "Objects by event (LISTED: of a list) and outcome.",
                    counted("events", "event", "outcome")),
-            Metric("sojourn_watch_refused_total", "counter", "Refused objects by what of them was wrong.",
+            Metric("sojourn_cluster_refused_total", "counter", "Refused objects by what of them was wrong.",
                    counted("refusals", "reason")),
-            Metric("sojourn_watch_lists_total", "counter", "Lists by why all was listed.",
+            Metric("sojourn_cluster_lists_total", "counter", "Lists by why all was listed.",
                    counted("lists", "reason")),
-            Metric("sojourn_watch_failures_total", "counter",
+            Metric("sojourn_cluster_failures_total", "counter",
                    "Lists and watches that failed, by reason; after a wait, each is tried again.",
                    counted("failures", "reason")),
-            Metric("sojourn_watch_list_seconds", "gauge", "Seconds that the last whole list took.",
+            Metric("sojourn_cluster_list_seconds", "gauge", "Seconds that the last whole list took.",
                    tuple(({"resource": resource}, each.list_s) for resource, each in self.reflectors.items())),
-            Metric("sojourn_watch_view_age_seconds", "gauge",
+            Metric("sojourn_cluster_view_age_seconds", "gauge",
                    "Seconds since the API server last gave a sign: an event, a bookmark or a new watch.",
                    tuple(({"resource": resource}, age_s) for resource, age_s in ages.items() if age_s is not None)),
         ]
@@ -535,4 +552,5 @@ class Watcher:
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m sojourn.serving.kubernetes") -> int:
     """Serve until SIGTERM or Ctrl-C; 0, or 2 with one line on standard error if it cannot start."""
+    sys.setswitchinterval(0.001)  # a scheduler's call waits less for Python's lock while events come
     return serve(arguments, prog, Watcher(say=lambda line: print(line, flush=True)))

@@ -376,7 +376,7 @@ def test_it_recalibrates_only_where_it_is_asked_to(made: Made, monkeypatch: pyte
                                                     capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[Predictor] = []
 
-    def not_bound(predictor: Predictor, *_: object, **__: object) -> None:
+    def not_bound(predictor: Predictor, *_: object, **options: object) -> None:
         asked.append(predictor)
         raise OSError("no port")
 
