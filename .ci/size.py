@@ -3,8 +3,9 @@
 A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
 product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
-and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155, replays in pieces by a
-file and 275 lines.
+and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155; backfilling by chance by
+175; replays in pieces by a file and 275; what stands beside a real cluster (answers over HTTP, the watcher, the dry
+run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 362)
-    yield Figure("product lines", n_lines(product), 81_085)
+    yield Figure("product files", len(product), 372)
+    yield Figure("product lines", n_lines(product), 83_900)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_190 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_225 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")

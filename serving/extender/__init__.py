@@ -3,7 +3,7 @@
 HTTP is answered by `serving.http` (`sojourn[serve]`). May import: everything else in `serving`.
 """
 
-from sojourn.serving.extender.calls import ExtenderCalls, Turns, start_order
+from sojourn.serving.extender.calls import ExtenderCalls, start_order
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.extender import main
 from sojourn.serving.extender.nodes import Drains, PodRequests, Requests
@@ -14,7 +14,6 @@ __all__ = [
     "ExtenderCalls",
     "PodRequests",
     "Requests",
-    "Turns",
     "main",
     "start_order",
 ]  # fmt: skip

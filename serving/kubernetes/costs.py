@@ -547,8 +547,8 @@ def rounds(writer: Writer, *, is_once: bool, is_removing: bool, every_s: int, wa
         else:
             for line in table(writer.rows) if writer.rows else ():
                 print(line)
-            line = {"time_s": int(clock())} | {name: n for name, n in sorted(counts.items()) if n}
-            print(json.dumps(line), flush=True)
+            round_ = {"time_s": int(clock())} | {name: n for name, n in sorted(counts.items()) if n}
+            print(json.dumps(round_), flush=True)
             is_left = any(counts[name] for name in ("left", "conflict", "failed", "throttled"))
             if is_once or (is_removing and not is_left):
                 return int(is_removing and counts["refused"] + counts["refused_before"] > 0)

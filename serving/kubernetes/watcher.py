@@ -28,8 +28,9 @@ from typing import Any, Protocol
 from kubernetes.client import ApiClient
 from urllib3 import HTTPResponse
 
-from sojourn.serving.extender import Choices, Drains, ExtenderCalls, Turns, start_order
+from sojourn.serving.extender import Choices, Drains, ExtenderCalls, start_order
 from sojourn.serving.extender import main as serve
+from sojourn.serving.http import Turns
 from sojourn.serving.inputs import field, mapping, node_name, pod_uid, sequence
 from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
 from sojourn.serving.prometheus import Metric

@@ -13,10 +13,11 @@ from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, FixedPredictor, ask, conn
 from made_prometheus import parsed
 from sojourn.serving import Predictor
 from sojourn.serving.extender import choices, main
-from sojourn.serving.extender.calls import ExtenderCalls, Turns
+from sojourn.serving.extender.calls import ExtenderCalls
 from sojourn.serving.extender.choices import FILE, Choices
 from sojourn.serving.extender.extender import Settings, bind
 from sojourn.serving.extender.nodes import Drains, Nodes, PodColumns
+from sojourn.serving.http import Turns
 from sojourn.serving.kubernetes.watcher import NodeTaker, PodTaker
 
 TOTALS_S = {"old": 10.0 * HOUR_S, "short": 2.0 * HOUR_S, "mid": 4.0 * HOUR_S, "long": 300.0 * HOUR_S, "agent": 9.0}

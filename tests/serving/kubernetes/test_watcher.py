@@ -21,9 +21,9 @@ from made_api_server import CUT, Answer, FakeApi, cut, error_event, refusal, ser
 from made_bundles import Made
 from made_extender import HOUR_S, SIX_OCLOCK_S, Clock, ask, connect, fixed_calls, serving
 from sojourn.serving import Predictor
-from sojourn.serving.extender import Turns
 from sojourn.serving.extender.extender import Settings, bind
 from sojourn.serving.extender.nodes import READER_SOURCES, PodColumns
+from sojourn.serving.http import Turns
 from sojourn.serving.kubernetes import main, open_cluster
 from sojourn.serving.kubernetes.watcher import (
     CONNECTION_MAX_S,

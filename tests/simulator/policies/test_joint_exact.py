@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sojourn.simulator.policies.joint import (
 )
 
 NEED = np.array([2])
-UNSURE = {"uptimes_s": np.array([0, 900, 1800]), "overhang_s": np.array([1000, 550, 0])}
+UNSURE: Any = {"uptimes_s": np.array([0, 900, 1800]), "overhang_s": np.array([1000, 550, 0])}
 """Runs for 450 of the first 900 s and for 550 of the next 900, then no more; the mean is 1,000 s."""
 
 

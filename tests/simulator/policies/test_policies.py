@@ -1,5 +1,7 @@
 """Scores of single hosts; the arithmetic stands above each row."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -114,7 +116,7 @@ def test_doubling_class_mismatch(host_left: int, request_left: int, n_running: i
     assert doubling_class_mismatch(host, 0, request(now + request_left), now) == expected
 
 
-OVERHANG = {"uptimes_s": np.array([0, 3600, 7200]), "overhang_s": np.array([20_000, 10_000, 5_000])}
+OVERHANG: Any = {"uptimes_s": np.array([0, 3600, 7200]), "overhang_s": np.array([20_000, 10_000, 5_000])}
 
 
 @pytest.mark.parametrize(("host_left", "n_running", "age", "left", "expected"), [
