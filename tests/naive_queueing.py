@@ -37,7 +37,9 @@ class Job:
 class NaiveQueue:
     """The state of a replay: jobs that wait, in order of submission, and those that run."""
 
-    def __init__(self, jobs: QueueJobs, rules: QueueRules, curves: Curves, fit_s: Sequence[int]) -> None:
+    def __init__(self, jobs: QueueJobs, rules: QueueRules, curves: Curves, fit_s: Sequence[int],
+                 draws: Sequence[Curves] = ()) -> None:
+        self.draws = draws if rules.chance is not None else ()
         self.rules, self.curves, self.n_processors, self.n_started = rules, curves, jobs.n_processors, 0
         columns = (jobs.submission_s.tolist(), jobs.run_s.tolist(), jobs.limit_s.tolist(), jobs.size.tolist())
         self.jobs = [Job(row, *numbers) for row, numbers in enumerate(zip(*columns, strict=True))]
@@ -170,6 +172,10 @@ class NaiveQueue:
         head, free, reservation, hosts = primary[0], self.free(), 0, list(self.hosts)
         is_late = now - head.submission_s > head.guard_s
 
+        if self.draws and not is_late:
+            self.backfill_by_chance(head, second, now)
+            return
+
         def end(job: Job) -> int:
             return job.start_s + job.limit_s if is_late else job.predicted_end_s
 
@@ -191,6 +197,27 @@ class NaiveQueue:
             elif job.size <= extra and self.on_hosts(head, beside) is not None:
                 extra -= job.size
                 hosts = beside
+                self.start(job, now)
+
+    def backfill_by_chance(self, head: Job, second: list[Job], now: int) -> None:
+        n_least = min(k for k in range(1, len(self.draws) + 1) if k >= self.rules.chance * len(self.draws) - 1e-9)
+        shadows, spares = [], []
+        for curves in self.draws:
+            ends = sorted((job.start_s + min(curves.total_at(job.row, now - job.start_s), job.limit_s), job.turn,
+                           job.size) for job in self.running)
+            free, k = self.free(), 0
+            while free < head.size:
+                free, k = free + ends[k][2], k + 1
+            shadows.append(ends[k - 1][0])
+            spares.append(free - head.size)
+        head.promised_s = sorted(shadows)[n_least - 1] if head.promised_s is None else head.promised_s
+        for job in second:
+            if job is head or job.start_s >= 0 or not self.is_fit(job) or self.is_held(job):
+                continue
+            ends_s = [now + min(curves.total_at(job.row, 0), job.limit_s) for curves in self.draws]
+            is_early = [end <= shadow for end, shadow in zip(ends_s, shadows, strict=True)]
+            if sum(early or job.size <= spare for early, spare in zip(is_early, spares, strict=True)) >= n_least:
+                spares = [spare if early else spare - job.size for early, spare in zip(is_early, spares, strict=True)]
                 self.start(job, now)
 
     def free_at(self, time: int, plans: list[tuple[int, int, int]]) -> int:

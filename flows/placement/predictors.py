@@ -48,6 +48,8 @@ UPTIMES_S = np.append(0, np.rint(np.geomspace(60, 365 * 86_400, 64))).astype(np.
 """Breakpoints of every curve: each 23 % above the one before, from a minute to a year."""
 N_ASKED_MAX = 64
 """Times that one curve is asked for a queue; a prediction that is outlived after that doubles."""
+N_DRAWS = 8
+"""Draws of each run time, where rules of a queue have a chance."""
 Answers = Callable[[float], np.ndarray]
 """Of n requests at an uptime in seconds, float64 (n,)."""
 
@@ -437,6 +439,13 @@ def queue_source(jobs: QueueJobs, request_ids: pd.Series, table: CurveTable, qua
     return Held(jobs.request_ids, outlived_curves(table.take(place), jobs.limit_s, quantile, ages_s))
 
 
+def drawn_levels(n: int, n_draws: int) -> np.ndarray:
+    """Quantiles, float64 (n, n_draws): those of each row are the middles of as many equal parts, in an order of its
+    own, so that a column is a draw of all rows. The same on each call."""
+    middles = (np.arange(n_draws) + 0.5) / max(n_draws, 1)
+    return np.asarray(np.random.default_rng(0).permuted(np.tile(middles, (n, 1)), axis=1))
+
+
 class LiveRunTimes:
     """A LearningSource of jobs: a served model in the queue's loop, which admits each job at its submission.
 
@@ -462,7 +471,7 @@ class LiveRunTimes:
         columns = [str(name) for name in self._requests]
         rows = self._requests.iloc[place].itertuples(index=False, name=None)
         return _LiveLearner(Predictor.load(self._bundle), [dict(zip(columns, row, strict=True)) for row in rows],
-                            jobs.limit_s.tolist(), self._quantile, self._ages_s)
+                            jobs.limit_s.tolist(), self._quantile, self._ages_s, drawn_levels(len(jobs), N_DRAWS))
 
 
 @dataclass(slots=True)
@@ -472,16 +481,27 @@ class _LiveLearner:
     limits_s: list[int]
     quantile: float | None
     ages_s: tuple[float, ...]
+    levels: np.ndarray
     vms: dict[int, Lifetime] = field(default_factory=dict)
 
+    @property
+    def n_draws(self) -> int:
+        return self.levels.shape[1]
+
     def submitted(self, row: int, now_s: int) -> tuple[list[int], list[int]]:
-        vm = self.vms[row] = self.predictor.admit(self.requests[row], now_s)
-        limit_s, uptime_s, ages_s = float(self.limits_s[row]), 0.0, iter((*self.ages_s, math.inf))
+        self.vms[row] = self.predictor.admit(self.requests[row], now_s)
+        return self._asked(row, self.quantile)
+
+    def drawn(self, row: int) -> list[tuple[list[int], list[int]]]:
+        return [self._asked(row, level) for level in self.levels[row].tolist()]
+
+    def _asked(self, row: int, quantile: float | None) -> tuple[list[int], list[int]]:
+        vm, limit_s, uptime_s, ages_s = self.vms[row], float(self.limits_s[row]), 0.0, iter((*self.ages_s, math.inf))
         uptimes: list[int] = []
         totals: list[int] = []
         age_s = next(ages_s)
         while uptime_s < limit_s and len(uptimes) < N_ASKED_MAX:
-            left_s = vm.remaining(uptime_s) if self.quantile is None else vm.quantile(self.quantile, uptime_s)
+            left_s = vm.remaining(uptime_s) if quantile is None else vm.quantile(quantile, uptime_s)
             total_s = min(uptime_s + max(float(round(left_s)), 1.0), limit_s)
             uptimes.append(int(uptime_s))
             totals.append(int(total_s))

@@ -25,6 +25,8 @@ from sojourn.simulator.queueing.measures import (
 from sojourn.simulator.queueing.replay import (
     BACKFILLING,
     ORDERS,
+    DrawingLearner,
+    DrawnRunTimes,
     Learner,
     LearningSource,
     QueueRules,
@@ -35,8 +37,8 @@ from sojourn.simulator.queueing.replay import (
 from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at, start_times
 
 __all__ = [
-    "BACKFILLING", "ORDERS", "QUANTILES", "LastTwo", "Learner", "LearningSource", "QueueJobs", "QueueNow", "QueueRules",
-    "QueueSetting", "RunTimes", "Schedule", "bounded_slowdown", "compare_queues", "compare_schedules", "counted",
-    "last_two", "measures_by_class", "parse_queue", "queue_at", "queue_jobs", "queue_measures", "queue_names",
-    "replay_queue", "requested", "says_processors", "start_times",
+    "BACKFILLING", "ORDERS", "QUANTILES", "DrawingLearner", "DrawnRunTimes", "LastTwo", "Learner", "LearningSource",
+    "QueueJobs", "QueueNow", "QueueRules", "QueueSetting", "RunTimes", "Schedule", "bounded_slowdown",
+    "compare_queues", "compare_schedules", "counted", "last_two", "measures_by_class", "parse_queue", "queue_at",
+    "queue_jobs", "queue_measures", "queue_names", "replay_queue", "requested", "says_processors", "start_times",
 ]  # fmt: skip

@@ -28,7 +28,8 @@ IS_GUARDED: whether there is a guard."""
 class Jobs(NamedTuple):
     """int64 (n,), in order of submission. planned_s: predicted run time at uptime 0, in 1..limit. fit_s: run time by
     which a job is backfilled. first, last: its breakpoints in uptime_s and total_s. rank: of its priority, 0 or more,
-    smaller first. queue: its place in queue_processors, (n_queues,): the most that a queue's jobs may use at once."""
+    smaller first. queue: its place in queue_processors, (n_queues,): the most that a queue's jobs may use at once.
+    drawn_first, drawn_last: (n, n_draws), breakpoints of its drawn curves; n_draws may be 0."""
 
     submission_s: np.ndarray
     run_s: np.ndarray
@@ -43,6 +44,8 @@ class Jobs(NamedTuple):
     rank: np.ndarray
     queue: np.ndarray
     queue_processors: np.ndarray
+    drawn_first: np.ndarray
+    drawn_last: np.ndarray
 
 
 class State(NamedTuple):
@@ -53,7 +56,11 @@ class State(NamedTuple):
 
     Of a machine of hosts, else empty: host_free, (n_hosts,). levels: how many hosts have 0 to all processors free.
     later_free, later_levels: the same at a reservation. first_host, next_host: the whole hosts of a job, as a chain, -1
-    = no more. rest_host: that of its other processors, -1 = none. picked: hosts of the next start."""
+    = no more. rest_host: that of its other processors, -1 = none. picked: hosts of the next start.
+
+    drawn_step, drawn_end_s: (n, n_draws), as step and predicted_end_s by each draw. drawn_running: (n_draws, .), the
+    running jobs in order of drawn end. shadow_s, spare: (n_draws,), the head's start by a draw, and the processors that
+    others may still have then."""
 
     start_s: np.ndarray
     reservation_s: np.ndarray
@@ -83,12 +90,18 @@ class State(NamedTuple):
     next_host: np.ndarray
     rest_host: np.ndarray
     picked: np.ndarray
+    drawn_step: np.ndarray
+    drawn_end_s: np.ndarray
+    drawn_running: np.ndarray
+    shadow_s: np.ndarray
+    spare: np.ndarray
     numbers: np.ndarray
 
 
 class Rules(NamedTuple):
     """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s: NEVER = none.
-    guard_share: of the work before a job."""
+    guard_share: of the work before a job. chance: of the draws in which the head must not be delayed; 0 = by one
+    predicted run time."""
 
     order: int
     second_order: int
@@ -96,6 +109,7 @@ class Rules(NamedTuple):
     depth: int
     guard_s: int
     guard_share: float
+    chance: float
 
 
 @inner
@@ -127,6 +141,21 @@ def sift(listed: np.ndarray, key: np.ndarray, turn: np.ndarray, at: int) -> None
     while at > 0:
         before = listed[at - 1]
         if key[before] < key[j] or (key[before] == key[j] and turn[before] < turn[j]):
+            break
+        listed[at] = before
+        at -= 1
+    listed[at] = j
+
+
+@inner
+def sift_drawn(s: State, draw: int, at: int) -> None:
+    """As `sift`, of the running jobs by a draw."""
+    listed = s.drawn_running[draw]
+    j = listed[at]
+    while at > 0:
+        before = listed[at - 1]
+        end, own = s.drawn_end_s[before, draw], s.drawn_end_s[j, draw]
+        if end < own or (end == own and s.turn[before] < s.turn[j]):
             break
         listed[at] = before
         at -= 1
@@ -167,21 +196,33 @@ def drop_started(s: State, listed: np.ndarray, n: int) -> int:
 
 
 @inner
-def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
-    """The predicted end of a running job at its uptime, and when it changes. The limit is never outlived."""
-    uptime, k, last = now - s.start_s[j], s.step[j], jobs.last[j]
+def held(jobs: Jobs, k: int, last: int, uptime: np.int64, limit: np.int64) -> tuple[int, np.int64, np.int64]:
+    """The breakpoint of a curve at an uptime, from a breakpoint k before it, the total there, and the uptime at which
+    that changes. The limit is never outlived."""
     while k < last and jobs.uptime_s[k + 1] <= uptime:
         k += 1
-    s.step[j] = k
     total = max(jobs.total_s[k], 1)
     while total <= uptime:
         total *= 2
-    s.change_s[j] = s.start_s[j] + (jobs.uptime_s[k + 1] if k < last else total)
-    if total >= jobs.limit_s[j]:
-        total = jobs.limit_s[j]
+    change = jobs.uptime_s[k + 1] if k < last else total
+    if total >= limit:
+        total = limit
         if k == last:
-            s.change_s[j] = NEVER
+            change = np.int64(NEVER)
+    return k, total, change
+
+
+@inner
+def predict(jobs: Jobs, s: State, j: int, now: np.int64) -> None:
+    """The predicted end of a running job at its uptime, and when it or a drawn one changes."""
+    uptime, limit = now - s.start_s[j], jobs.limit_s[j]
+    s.step[j], total, change = held(jobs, s.step[j], jobs.last[j], uptime, limit)
     s.predicted_end_s[j] = s.start_s[j] + total
+    for draw in range(s.drawn_end_s.shape[1]):
+        s.drawn_step[j, draw], total, other = held(jobs, s.drawn_step[j, draw], jobs.drawn_last[j, draw], uptime, limit)
+        s.drawn_end_s[j, draw] = s.start_s[j] + total
+        change = min(change, other)
+    s.change_s[j] = NEVER if change == NEVER else s.start_s[j] + change
 
 
 @inlined
@@ -285,8 +326,13 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     s.turn[j] = s.numbers[N_STARTED]
     s.started[s.numbers[N_STARTED]] = j
     s.step[j] = jobs.first[j]
+    for draw in range(len(s.spare)):
+        s.drawn_step[j, draw] = jobs.drawn_first[j, draw]
     predict(jobs, s, j, now)
     n = s.numbers[N_RUNNING]
+    for draw in range(len(s.spare)):
+        s.drawn_running[draw, n] = j
+        sift_drawn(s, draw, n)
     s.running[n] = j
     sift(s.running, s.predicted_end_s, s.turn, n)
     if s.numbers[IS_GUARDED] == 1:
@@ -312,6 +358,13 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
                 s.by_limit[to] = j
                 to += 1
         to = 0
+    for draw in range(len(s.spare)):
+        n_left = 0
+        for i in range(s.numbers[N_RUNNING]):
+            j = s.drawn_running[draw, i]
+            if s.start_s[j] + jobs.run_s[j] > now:
+                s.drawn_running[draw, n_left] = j
+                n_left += 1
     for i in range(s.numbers[N_RUNNING]):
         j = s.running[i]
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
@@ -339,10 +392,56 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
     if is_moved:
         for i in range(1, to):
             sift(s.running, s.predicted_end_s, s.turn, i)
+            for draw in range(len(s.spare)):
+                sift_drawn(s, draw, i)
+
+
+@inner
+def backfill_by_chance(jobs: Jobs, s: State, listed: np.ndarray, chance: float, head: int, now: np.int64) -> None:
+    """A job starts if, in so many draws of all run times, the head is not delayed: the job ends by the head's start or
+    leaves it room. The head's reservation: its start in so many draws, at the latest."""
+    n_draws, numbers = len(s.spare), s.numbers
+    n_least = math.ceil(chance * n_draws - 1e-9)
+    for draw in range(n_draws):
+        s.shadow_s[draw], s.spare[draw] = NEVER, numbers[FREE] - jobs.size[head]
+        for i in range(numbers[N_RUNNING]):
+            j = s.drawn_running[draw, i]
+            s.spare[draw] += jobs.size[j]
+            if s.spare[draw] >= 0:
+                s.shadow_s[draw] = s.drawn_end_s[j, draw]
+                break
+    if s.reservation_s[head] < 0:
+        s.reservation_s[head] = NEVER
+        for draw in range(n_draws):
+            n_by = 0
+            for other in range(n_draws):
+                n_by += s.shadow_s[other] <= s.shadow_s[draw]
+            if n_by >= n_least:
+                s.reservation_s[head] = min(s.reservation_s[head], s.shadow_s[draw])
+    for i in range(numbers[N_WAITING]):
+        if numbers[FREE] == 0:
+            break
+        j = listed[i]
+        size = jobs.size[j]
+        if size > numbers[FREE] or s.start_s[j] >= 0 or j == head or not can_start(jobs, s, j):
+            continue
+        n_well = 0
+        for draw in range(n_draws):
+            n_well += size <= s.spare[draw] or now + drawn_run(jobs, j, draw) <= s.shadow_s[draw]
+        if n_well >= n_least:
+            for draw in range(n_draws):
+                if now + drawn_run(jobs, j, draw) > s.shadow_s[draw]:
+                    s.spare[draw] -= size
+            start(jobs, s, j, now, now)
 
 
 @inlined
-def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, now: np.int64) -> None:
+def drawn_run(jobs: Jobs, j: int, draw: int) -> np.int64:
+    return min(max(jobs.total_s[jobs.drawn_first[j, draw]], 1), jobs.limit_s[j])
+
+
+@inlined
+def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, chance: float, now: np.int64) -> None:
     """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. If it
     has waited longer than its guard, all run times are the limits. Jobs of a queue that is full are passed over."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
@@ -358,6 +457,9 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, no
     head = s.primary[at]
     reservation, extra = np.int64(NEVER), numbers[FREE] - jobs.size[head]
     is_late = now - jobs.submission_s[head] > s.guard_s[head]
+    if len(s.spare) > 0 and not is_late:
+        backfill_by_chance(jobs, s, listed, chance, head, now)
+        return
     ends_s, running, fit_s = s.predicted_end_s, s.running, jobs.fit_s
     if is_late:
         ends_s, running, fit_s = s.limit_end_s, s.by_limit, jobs.limit_s
@@ -545,7 +647,7 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
     """Until every job has started, or until_s, when nothing is done yet; the next job to be submitted. Those from `at`
     on are still to be. A pass runs at DUE at the latest."""
     n, numbers = len(jobs.submission_s), s.numbers
-    order, second_order, backfilling, depth, guard_s, _ = rules
+    order, second_order, backfilling, depth, guard_s, _, chance = rules
     is_moving = order in (WFP3, UNICEF) or guard_s < NEVER
     is_second_moving = second_order in (WFP3, UNICEF) or guard_s < NEVER
     while at < n or numbers[N_WAITING] > 0:
@@ -579,7 +681,7 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
         elif backfilling == DEPTH:
             pass_depth(jobs, s, listed, depth, now)
         else:
-            pass_easy(jobs, s, listed, backfilling == EASY, now)
+            pass_easy(jobs, s, listed, backfilling == EASY, chance, now)
         if numbers[N_STARTED] > n_before:
             numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
             if has_second(rules):
@@ -605,7 +707,8 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     n_processors, is_guarded = numbers[FREE], numbers[IS_GUARDED]
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
-                     jobs.last, jobs.uptime_s, jobs.total_s, jobs.rank, jobs.queue, jobs.queue_processors)
+                     jobs.last, jobs.uptime_s, jobs.total_s, jobs.rank, jobs.queue, jobs.queue_processors,
+                     jobs.drawn_first, jobs.drawn_last)
         copy(jobs.queue_processors, s.queue_free)
         for k in range(N_NUMBERS):
             numbers[k] = 0

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import pandas as pd
 
 from sojourn.simulator.predictions import TOTAL_MAX_S, Curves, LifetimeSource
 from sojourn.simulator.queueing import _kernels as kernels
@@ -44,9 +45,12 @@ class QueueRules:
     which the machine would do what ran and waited at its submission, so that a long queue is not served by submission
     alone. Run times are then predicted ones times how much longer what has ended was, and the machine is as busy as it
     was while jobs waited.
+    chance: above 0, at most 1; with EASY and a source that draws run times, a job is backfilled if in so many of the
+    draws it does not delay the head: the head's start is another one in each draw. None, or a source without draws: by
+    one predicted run time.
 
-    >>> QueueRules("wfp3", "saf", "depth:10")
-    QueueRules(order='wfp3', backfill_order='saf', backfilling='depth:10', guard_s=None, guard_share=0.0)
+    >>> QueueRules("wfp3", "saf", "depth:10").backfilling
+    'depth:10'
     """
 
     order: str = "fcfs"
@@ -54,6 +58,7 @@ class QueueRules:
     backfilling: str = "easy"
     guard_s: int | None = None
     guard_share: float = 0.0
+    chance: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("order", "backfill_order"):
@@ -67,6 +72,9 @@ class QueueRules:
         if not 0.0 <= self.guard_share < math.inf or (self.guard_share > 0.0 and self.guard_s is None):
             raise ValueError("guard_share must be finite and at least 0, and with guard_s if it is above 0, got "
                              f"{self.guard_share!r}")
+        if self.chance is not None and not (self.backfilling == "easy" and 0.0 < self.chance <= 1.0):
+            raise ValueError("chance must be above 0 and at most 1, with backfilling easy, got "
+                             f"{self.chance!r} with {self.backfilling}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,30 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class DrawingLearner(Learner, Protocol):
+    """A learner that also draws run times, if the rules have a chance. n_draws: of each job."""
+
+    n_draws: int
+
+    def drawn(self, row: int) -> Sequence[tuple[Sequence[int], Sequence[int]]]:
+        """For each draw the uptimes and totals, as `submitted`, which has just been called."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRunTimes:
+    """A LifetimeSource of plan's curves, and draws: other sources of the same requests, each a draw of all run times,
+    which rules with a chance ask. Draws of one job should be spread over its distribution."""
+
+    plan: LifetimeSource
+    draws: tuple[LifetimeSource, ...]
+
+    def curves(self, requests: pd.DataFrame) -> Curves:
+        """Those of plan."""
+        return self.plan.curves(requests)
+
+
+@runtime_checkable
 class LearningSource(Protocol):
     """A predictor in the loop: it learns of an end when the replay ends the job, and not when the log did."""
 
@@ -144,11 +176,17 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
                          f"{jobs.queue_processors}")
     if jobs.host_processors is not None and rules.backfilling not in ("none", "easy"):
         raise ValueError(f"backfilling must be none or easy on a machine of hosts, got {rules.backfilling!r}")
-    state = blank_state(jobs, rules)
+    if jobs.host_processors is not None and rules.chance is not None:
+        raise ValueError(f"chance must be None on a machine of hosts, got {rules.chance!r}")
     if isinstance(source, LearningSource):
-        _replay_learning(jobs, compiled_rules(rules), state, source.begin(jobs))
+        learner = source.begin(jobs)
+        has_draws = rules.chance is not None and isinstance(learner, DrawingLearner)
+        state = blank_state(jobs, rules, learner.n_draws if has_draws else 0)
+        _replay_learning(jobs, compiled_rules(rules), state, learner)
     else:
-        kernels.replay_queue(compiled_jobs(jobs, source), state, compiled_rules(rules), 0, kernels.NEVER)
+        draws = source.draws if rules.chance is not None and isinstance(source, DrawnRunTimes) else ()
+        state = blank_state(jobs, rules, len(draws))
+        kernels.replay_queue(compiled_jobs(jobs, source, draws), state, compiled_rules(rules), 0, kernels.NEVER)
     return Schedule(jobs, rules, state.start_s, state.reservation_s)
 
 
@@ -157,11 +195,12 @@ def _replay_learning(jobs: QueueJobs, rules: kernels.Rules, state: kernels.State
     n = len(jobs)
     planned_s, first, last = np.ones(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     uptime_s, total_s = np.zeros((2, 4 * n + 16), np.int64)
+    drawn = np.zeros((2, *state.drawn_step.shape), np.int64)
     times_s, firsts = np.unique(jobs.submission_s, return_index=True)
     stops = [*firsts[1:].tolist(), n] if n else []
     ends: list[tuple[int, int]] = []
     at = n_heard = n_points = 0
-    ready = _joined(jobs, planned_s, planned_s, first, last, uptime_s, total_s)
+    ready = _joined(jobs, planned_s, planned_s, first, last, uptime_s, total_s, drawn)
     for now, begin, end in zip(times_s.tolist(), firsts.tolist(), stops, strict=True):
         at = kernels.replay_queue(ready, state, rules, at, now)
         for row in state.started[n_heard:int(state.numbers[kernels.N_STARTED])].tolist():
@@ -172,15 +211,22 @@ def _replay_learning(jobs: QueueJobs, rules: kernels.Rules, state: kernels.State
             n_heard += 1
         _tell_ends(learner, ends, now)
         for row in range(begin, end):
-            uptimes, totals = learner.submitted(row, now)
-            _check_curve(uptimes, totals, jobs.request_ids[row])
-            end_point = n_points + len(uptimes)
-            while end_point > len(uptime_s):
-                uptime_s, total_s = (np.concatenate([part, np.zeros_like(part)]) for part in (uptime_s, total_s))
-                ready = ready._replace(uptime_s=uptime_s, total_s=total_s)
-            uptime_s[n_points:end_point], total_s[n_points:end_point] = uptimes, totals
-            first[row], last[row], planned_s[row] = n_points, end_point - 1, min(max(totals[0], 1), jobs.limit_s[row])
-            n_points = end_point
+            answers = [learner.submitted(row, now)]
+            if isinstance(learner, DrawingLearner) and drawn.size:
+                answers += learner.drawn(row)
+            for draw, (uptimes, totals) in enumerate(answers, -1):
+                _check_curve(uptimes, totals, jobs.request_ids[row])
+                end_point = n_points + len(uptimes)
+                while end_point > len(uptime_s):
+                    uptime_s, total_s = (np.concatenate([part, np.zeros_like(part)]) for part in (uptime_s, total_s))
+                    ready = ready._replace(uptime_s=uptime_s, total_s=total_s)
+                uptime_s[n_points:end_point], total_s[n_points:end_point] = uptimes, totals
+                if draw < 0:
+                    first[row], last[row] = n_points, end_point - 1
+                    planned_s[row] = min(max(totals[0], 1), jobs.limit_s[row])
+                else:
+                    drawn[:, row, draw] = n_points, end_point - 1
+                n_points = end_point
     kernels.replay_queue(ready, state, rules, at, kernels.NEVER)
 
 
@@ -208,10 +254,11 @@ def compiled_rules(rules: QueueRules) -> kernels.Rules:
     """The rules as the loop reads them."""
     kind, _, depth = rules.backfilling.partition(":")
     return kernels.Rules(ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind], int(depth or 0),
-                         kernels.NEVER if rules.guard_s is None else int(rules.guard_s), float(rules.guard_share))
+                         kernels.NEVER if rules.guard_s is None else int(rules.guard_s), float(rules.guard_share),
+                         rules.chance or 0.0)
 
 
-def blank_state(jobs: QueueJobs, rules: QueueRules) -> kernels.State:
+def blank_state(jobs: QueueJobs, rules: QueueRules, n_draws: int = 0) -> kernels.State:
     """The state of an empty machine before the jobs."""
     n, n_processors = len(jobs), jobs.n_processors
     n_most = min(n, n_processors)
@@ -229,24 +276,32 @@ def blank_state(jobs: QueueJobs, rules: QueueRules) -> kernels.State:
     return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], t[8], running[0],
                          running[1], listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], t[9],
                          _queue_processors(jobs), hosts[0, :-1], levels[0], hosts[1, :-1], levels[1], chains[0],
-                         hosts[2, :-1], chains[1], hosts[3], numbers)
+                         hosts[2, :-1], chains[1], hosts[3], np.zeros((n, n_draws), np.int64),
+                         np.zeros((n, n_draws), np.int64), np.zeros((n_draws, n_most), np.int64),
+                         np.zeros(n_draws, np.int64), np.zeros(n_draws, np.int64), numbers)
 
 
-def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource, LifetimeSource]) -> kernels.Jobs:
+def compiled_jobs(jobs: QueueJobs, source: LifetimeSource | tuple[LifetimeSource, LifetimeSource],
+                  draws: Sequence[LifetimeSource] = ()) -> kernels.Jobs:
     """The jobs, with the source's predictions, as the loop reads them."""
     plan, fit = source if isinstance(source, tuple) else (source, None)
     curves, planned_s = _asked(jobs, plan)
     fit_s = planned_s if fit is None else _asked(jobs, fit)[1]
-    curve = curves.curve_of()
-    return _joined(jobs, planned_s, fit_s, curves.offsets[curve], curves.offsets[curve + 1] - 1, curves.uptime_s,
-                   curves.total_s)
+    all_curves = [curves, *(_asked(jobs, draw)[0] for draw in draws)]
+    begins = np.cumsum([0, *(len(each.uptime_s) for each in all_curves)])
+    firsts, lasts = (np.stack([begin + each.offsets[each.curve_of() + k] - k for begin, each in zip(
+        begins[:-1].tolist(), all_curves, strict=True)], axis=1) for k in (0, 1))
+    uptime_s, total_s = (np.concatenate([getattr(each, name) for each in all_curves]) for name in (
+        "uptime_s", "total_s"))
+    return _joined(jobs, planned_s, fit_s, firsts[:, 0].copy(), lasts[:, 0].copy(), uptime_s, total_s,
+                   np.stack([firsts[:, 1:], lasts[:, 1:]]))
 
 
 def _joined(jobs: QueueJobs, planned_s: np.ndarray, fit_s: np.ndarray, first: np.ndarray, last: np.ndarray,
-            uptime_s: np.ndarray, total_s: np.ndarray) -> kernels.Jobs:
+            uptime_s: np.ndarray, total_s: np.ndarray, drawn: np.ndarray) -> kernels.Jobs:
     rank = np.unique(-np.asarray(jobs.priority), return_inverse=True)[1].reshape(-1)
     return kernels.Jobs(jobs.submission_s, jobs.run_s, jobs.limit_s, jobs.size, planned_s, fit_s, first, last, uptime_s,
-                        total_s, rank, np.asarray(jobs.queue), _queue_processors(jobs))
+                        total_s, rank, np.asarray(jobs.queue), _queue_processors(jobs), drawn[0], drawn[1])
 
 
 def _queue_processors(jobs: QueueJobs) -> np.ndarray:

@@ -16,6 +16,7 @@ from sojourn.simulator import Curves, Held, NoisyOracle, Oracle, one_step
 from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.queueing import (
     ORDERS,
+    DrawnRunTimes,
     LastTwo,
     LearningSource,
     QueueJobs,
@@ -82,6 +83,8 @@ def made_curves(jobs: QueueJobs, seed: int) -> Held:
 
 
 def source_of(kind: str, jobs: QueueJobs, seed: int) -> RunTimes:
+    if kind == "drawn":
+        return DrawnRunTimes(made_curves(jobs, seed), tuple(made_curves(jobs, 100 * seed + k) for k in range(4)))
     if kind == "two":
         return made_curves(jobs, seed), NoisyOracle(jobs, 1.0, seed)
     made: dict[str, Callable[[QueueJobs], LifetimeSource]] = {
@@ -95,10 +98,88 @@ def check_twin(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> None:
     plan, fit = (source if isinstance(source, tuple) else (source, source))
     curves, fit_curves = (each.curves(jobs.requests()) for each in (plan, fit))
     fit_s = [fit_curves.total_at(row, 0) for row in range(len(jobs))]
-    twin = NaiveQueue(jobs, rules, curves, fit_s).replay()
+    draws = [each.curves(jobs.requests()) for each in source.draws] if isinstance(source, DrawnRunTimes) else []
+    twin = NaiveQueue(jobs, rules, curves, fit_s, draws).replay()
     assert schedule.start_s.tolist() == [job.start_s for job in twin]
     assert schedule.reservation_s.tolist() == [-1 if job.promised_s is None else job.promised_s for job in twin]
     assert faults(schedule) == []
+
+
+@settings(max_examples=400)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)),
+       st.sampled_from([(None, 0.0), (0, 0.0), (5, 0.0), (60, 0.0), (5, 1.0)]), st.sampled_from([0.2, 0.5, 0.75, 1.0]),
+       st.integers(0, 99))
+def test_backfilling_by_chance_is_its_slow_twin(jobs: QueueJobs, order: str, second: str,
+                                                guard: tuple[int | None, float], chance: float, seed: int) -> None:
+    jobs = replace(jobs, host_processors=None)
+    check_twin(jobs, QueueRules(order, second, "easy", *guard, chance), source_of("drawn", jobs, seed))
+
+
+def test_by_hand_a_job_that_delays_the_head_in_one_draw_of_two() -> None:
+    # 3 of 4 processors run; the head asks for 4; the last asks for 1 for 20 s. By the draws the running job ends at 10
+    # or at 30: the last one delays the head in the first draw alone.
+    jobs = jobs_of([(0, 10, 90, 3), (1, 5, 0, 4), (0, 20, 0, 1)], 4)
+    draws = tuple(Held([0, 1, 2], one_step(np.array([end_s, 5, 20]))) for end_s in (10, 30))
+    source = DrawnRunTimes(Held([0, 1, 2], one_step(np.array([10, 5, 20]))), draws)
+    starts = {chance: replay_queue(jobs, QueueRules(chance=chance), source) for chance in (None, 0.5, 1.0)}
+    assert {chance: each.start_s.tolist() for chance, each in starts.items()} == {
+        None: [0, 10, 15], 0.5: [0, 21, 1], 1.0: [0, 10, 15]}
+    assert {chance: int(each.reservation_s[1]) for chance, each in starts.items()} == {None: 10, 0.5: 10, 1.0: 30}
+
+
+@dataclass
+class DrawingOne:
+    """Draws what a source draws."""
+
+    source: DrawnRunTimes
+    jobs: QueueJobs
+    n_draws: int = 4
+
+    def begin(self, jobs: QueueJobs) -> DrawingOne:
+        assert jobs is self.jobs
+        return self
+
+    def answer(self, source: LifetimeSource, row: int) -> tuple[list[int], list[int]]:
+        curves = source.curves(self.jobs.requests())
+        part = slice(int(curves.offsets[row]), int(curves.offsets[row + 1]))
+        return curves.uptime_s[part].tolist(), curves.total_s[part].tolist()
+
+    def submitted(self, row: int, now_s: int) -> tuple[list[int], list[int]]:
+        return self.answer(self.source.plan, row)
+
+    def drawn(self, row: int) -> list[tuple[list[int], list[int]]]:
+        return [self.answer(each, row) for each in self.source.draws]
+
+    def started(self, row: int, now_s: int) -> None: ...
+
+    def ended(self, row: int, now_s: int) -> None: ...
+
+
+@settings(max_examples=25)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.integers(0, 99))
+def test_draws_in_the_loop_are_those_of_a_source(jobs: QueueJobs, order: str, seed: int) -> None:
+    jobs, source = replace(jobs, host_processors=None), source_of("drawn", jobs, seed)
+    assert isinstance(source, DrawnRunTimes)
+    rules = QueueRules(order, chance=0.5)
+    assert replay_queue(jobs, rules, DrawingOne(source, jobs)).start_s.tolist() == replay_queue(
+        jobs, rules, source).start_s.tolist()
+
+
+def test_hosts_have_no_chance() -> None:
+    jobs = replace(jobs_of([(0, 10, 0, 1)], 4), host_processors=2)
+    with pytest.raises(ValueError, match="chance must be None on a machine of hosts"):
+        replay_queue(jobs, QueueRules(chance=0.5), requested(jobs))
+
+
+@settings(max_examples=25)
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from([0.2, 1.0]), st.integers(0, 99))
+def test_draws_that_are_all_the_prediction_change_nothing(jobs: QueueJobs, order: str, chance: float,
+                                                          seed: int) -> None:
+    jobs, source = replace(jobs, host_processors=None), made_curves(jobs, seed)
+    plain, by_chance = (replay_queue(jobs, QueueRules(order, chance=each), DrawnRunTimes(source, (source,) * 3))
+                        for each in (None, chance))
+    assert by_chance.start_s.tolist() == plain.start_s.tolist()
+    assert by_chance.reservation_s.tolist() == plain.reservation_s.tolist()
 
 
 @settings(max_examples=400)
@@ -202,6 +283,9 @@ def test_a_prediction_never_ends_a_job_and_never_exceeds_the_limit() -> None:
     ({"backfilling": "depth:0"}, "backfilling must be one of none, easy, conservative, depth:K"),
     ({"backfilling": "easy:2"}, "backfilling must be one of"),
     ({"guard_s": -1}, "guard_s must be a whole number, at least 0, got -1"),
+    ({"chance": 0.0}, "chance must be above 0 and at most 1, with backfilling easy, got 0.0 with easy"),
+    ({"chance": float("nan")}, "chance must be above 0 and at most 1"),
+    ({"chance": 0.5, "backfilling": "depth:2"}, "with backfilling easy, got 0.5 with depth:2"),
 ])
 def test_rules_that_do_not_exist_are_refused(rules: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
