@@ -50,12 +50,12 @@ def figures() -> Iterator[Figure]:
     yield Figure("product lines", n_lines(product), 83_900)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_225 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_235 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
     yield Figure("files under 60 lines", n_short, 15)
-    yield Figure("lines of the longest file", max(n_lines([path]) for path in product), 700)
+    yield Figure("lines of the longest file", max(n_lines([path]) for path in product), 730)
     closure = installed().closure(OPENING).values()
     yield Figure("lines behind opening a store", sum(source.count(b"\n") for source in closure), 3_100)
 
