@@ -4,8 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel site pictures bench soak scale faults docs clean
-.PHONY: run test slow fuzz steady lint types contracts size tables examples wheel image site pictures bench soak scale faults docs clean
 .PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel image site pictures bench soak scale faults docs clean
 
 # the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)

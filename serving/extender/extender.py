@@ -68,9 +68,11 @@ class Feed(Protocol):
 
     def missing(self) -> str:
         """Why the extender's answers would mean nothing yet, or no more; empty if they do."""
+        ...
 
     def metrics(self) -> list[Metric]:
         """Its own metrics."""
+        ...
 
 
 def bind(predictor: Predictor, host: str, port: int, settings: Settings | None = None,

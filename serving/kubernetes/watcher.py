@@ -151,6 +151,7 @@ class Taker(Protocol):
 
     def take(self, item: Any, is_deleted: bool) -> str:
         """Take in an object; the result, as it is counted. ValueError if it is refused. The caller has the turn."""
+        ...
 
     def take_all(self, items: list[Any], take: Callable[[Any], None]) -> None:
         """Empty a list of all objects; `take` waits for a turn and takes in one. What is absent has ended."""

@@ -180,8 +180,8 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
         raise ValueError(f"chance must be None on a machine of hosts, got {rules.chance!r}")
     if isinstance(source, LearningSource):
         learner = source.begin(jobs)
-        has_draws = rules.chance is not None and isinstance(learner, DrawingLearner)
-        state = blank_state(jobs, rules, learner.n_draws if has_draws else 0)
+        n_draws = learner.n_draws if rules.chance is not None and isinstance(learner, DrawingLearner) else 0
+        state = blank_state(jobs, rules, n_draws)
         _replay_learning(jobs, compiled_rules(rules), state, learner)
     else:
         draws = source.draws if rules.chance is not None and isinstance(source, DrawnRunTimes) else ()
