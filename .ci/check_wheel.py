@@ -168,7 +168,7 @@ def refused(programs: Path, arguments: tuple[str, ...], *expected: str) -> None:
 
 def serve(programs: Path, work: Path) -> None:
     """The extender starts on the pulled bundle, and ends when it is told to."""
-    command = [str(programs / "sojourn"), "serve", "extender", "served", "--port", "0"]
+    command = [str(programs / "sojourn"), "serve", "extender", "served", "--port", "0", "--epoch-s", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=work, env=surroundings(programs)) as program:
         assert program.stdout is not None
         line = program.stdout.readline()

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
-from sojourn.serving.http import JSON_TYPE, JsonServer, Limits, Turns, add_options, limits_of, loaded, run
+from sojourn.serving.http import JSON_TYPE, JsonServer, Limits, Turns, add_options, epoch_of, limits_of, loaded, run
 from sojourn.serving.inputs import clock_zero_s
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
@@ -170,8 +170,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--columns", type=Path,
                         help="JSON file: request column -> where it comes from in a pod (default: none)")
     parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
-                        help="unix time at the bundle clock's 0 (default: the training trace's, else the least that "
-                             "keeps its hours and weekdays)")
+                        help="unix time at the bundle clock's 0; needed if the training trace had no dates "
+                             "(default: 0)")
     parser.add_argument("--drain-annotation", default=DEFAULT_ANNOTATION, metavar="KEY",
                         help="nodes' annotation with the time by which they are to be empty (default: %(default)s)")
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",
@@ -199,8 +199,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
         if feed is not None:
             feed.configure(options)
         return predictor, bind(predictor, options.host, options.port, Settings(
-            sources, options.epoch_s, options.drain_annotation, options.drain_quantile, options.pods_max,
-            limits_of(options), tuple(options.host_names), options.log_to if options.dry_run else None,
-            options.log_owner_key is None), feed=feed)
+            sources, epoch_of(predictor, options.epoch_s), options.drain_annotation, options.drain_quantile,
+            options.pods_max, limits_of(options), tuple(options.host_names),
+            options.log_to if options.dry_run else None, options.log_owner_key is None), feed=feed)
 
     return run("extender", options, opened, beside=feed)

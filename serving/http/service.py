@@ -230,6 +230,14 @@ def loaded(options: argparse.Namespace, history: Path | None = None) -> Predicto
     return predictor
 
 
+def epoch_of(predictor: Predictor, epoch_s: int | None) -> int:
+    """Unix time at 0 of the predictor's clock: the one that is given, else 0; ValueError if the training trace had no
+    dates and none is given."""
+    if epoch_s is None and predictor.info()["clock"] != "Unix seconds":
+        raise ValueError("--epoch-s must be given, since the bundle's training trace had no dates")
+    return epoch_s or 0
+
+
 def limits_of(options: argparse.Namespace) -> Limits:
     """The limits that the options of a door name."""
     return Limits(body_bytes=options.body_mib << 20, n_connections=options.connections_max)
@@ -328,9 +336,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     def opened() -> tuple[Predictor, JsonServer]:
         token = _token(options.token_file)
         predictor = loaded(options, None if folder is None else folder / "history")
-        if options.epoch_s is None and predictor.info()["clock"] != "Unix seconds":
-            raise ValueError("--epoch-s must be given, since the bundle's training trace had no dates")
-        calls = AnswerCalls(predictor, epoch_s=options.epoch_s or 0, n_max=options.requests_max)
+        calls = AnswerCalls(predictor, epoch_s=epoch_of(predictor, options.epoch_s), n_max=options.requests_max)
         if folder is not None:
             n_restored = calls.restore(folder / "requests.jsonl")
             print(f"restored {n_restored} running requests", flush=True)

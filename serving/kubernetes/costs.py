@@ -32,9 +32,9 @@ from sojourn.publishing import whole_file
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import BundleError
 from sojourn.serving.extender import PodRequests, Requests
+from sojourn.serving.http import epoch_of
 from sojourn.serving.inputs import (
     Encoder,
-    clock_zero_s,
     controller,
     field,
     is_finished,
@@ -497,7 +497,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--columns", type=Path, metavar="FILE",
                         help="JSON file: request column -> where it comes from in a pod (default: none)")
     parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
-                        help="unix time at the bundle clock's 0 (default: the training trace's)")
+                        help="unix time at the bundle clock's 0; needed if the training trace had no dates "
+                             "(default: 0)")
     parser.add_argument("--metrics-file", type=Path, metavar="FILE",
                         help="for Prometheus' textfile collector, written after each round (default: none)")
     add_cluster_options(parser)
@@ -562,8 +563,7 @@ def _pod_costs(options: argparse.Namespace) -> PodCosts:
     predictor = Predictor.load(options.bundle)
     predictor.watch()
     sources = None if options.columns is None else json.loads(options.columns.read_bytes())
-    epoch_s = clock_zero_s(predictor.encoder.phase_s) if options.epoch_s is None else options.epoch_s
-    return PodCosts(predictor, PodRequests(predictor, sources), epoch_s, options.any_kind)
+    return PodCosts(predictor, PodRequests(predictor, sources), epoch_of(predictor, options.epoch_s), options.any_kind)
 
 
 def _end(error: Exception) -> int:

@@ -342,10 +342,15 @@ def test_the_program_says_what_is_wrong_in_one_line(made: Made, tmp_path: Path,
         ([str(made.folders["hazard"]), "--port", "70000"], "port must be 0-65535"),
         ([str(made.folders["hazard"]), "--body-mib", "0"], "body_bytes must be above 0, got 0"),
     ]:  # fmt: skip
-        assert main(arguments) == 2
+        assert main([*arguments, "--epoch-s", "0"]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_a_bundle_without_dates_needs_a_clock(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(made.folders["hazard"]), "--port", "0"]) == 2
+    assert capsys.readouterr().err == "error: --epoch-s must be given, since the bundle's training trace had no dates\n"
 
 
 def test_the_command_line_hands_its_arguments_on(tmp_path: Path) -> None:
@@ -357,7 +362,8 @@ def test_the_command_line_hands_its_arguments_on(tmp_path: Path) -> None:
 def test_the_program_serves_and_ends_on_sigterm(made: Made) -> None:
     code = ("import sys; from sojourn.serving.extender.extender import main; status = main(sys.argv[1:]); "
             "print([n for n in ('pandas', 'lightgbm', 'mlflow', 'typer') if n in sys.modules]); sys.exit(status)")
-    program = subprocess.Popen([sys.executable, "-c", code, str(made.folders["once"]), "--port", "0", "--recalibrate"],
+    program = subprocess.Popen([sys.executable, "-c", code, str(made.folders["once"]), "--port", "0",
+                                "--recalibrate", "--epoch-s", "0"],
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
     assert program.stdout is not None
     assert program.stdout.readline() == "recalibration off: the version's curves are not of hazards\n"
@@ -382,7 +388,7 @@ def test_it_recalibrates_only_where_it_is_asked_to(made: Made, monkeypatch: pyte
 
     monkeypatch.setattr("sojourn.serving.extender.extender.bind", not_bound)
     for more in ([], ["--recalibrate"]):
-        assert main([str(made.folders["hazard"]), *more]) == 2
+        assert main([str(made.folders["hazard"]), "--epoch-s", "0", *more]) == 2
     assert [each.info()["recalibration"] for each in asked] == ["off", "on"]
 
 
