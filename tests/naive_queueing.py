@@ -200,7 +200,8 @@ class NaiveQueue:
                 self.start(job, now)
 
     def backfill_by_chance(self, head: Job, second: list[Job], now: int) -> None:
-        n_least = min(k for k in range(1, len(self.draws) + 1) if k >= self.rules.chance * len(self.draws) - 1e-9)
+        share = (self.rules.chance or 0.0) * len(self.draws)
+        n_least = min(k for k in range(1, len(self.draws) + 1) if k >= share - 1e-9)
         shadows, spares = [], []
         for curves in self.draws:
             ends = sorted((job.start_s + min(curves.total_at(job.row, now - job.start_s), job.limit_s), job.turn,
