@@ -21,7 +21,19 @@ from typing import Any, Protocol
 from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
-from sojourn.serving.http import JSON_TYPE, JsonServer, Limits, Turns, add_options, epoch_of, limits_of, loaded, run
+from sojourn.serving.http import (
+    JSON_TYPE,
+    JsonServer,
+    Limits,
+    Turns,
+    add_clock,
+    add_options,
+    epoch_of,
+    limits_of,
+    loaded,
+    request_metrics,
+    run,
+)
 from sojourn.serving.inputs import clock_zero_s
 from sojourn.serving.predictor import Predictor
 from sojourn.serving.prometheus import CONTENT_TYPE, Metric, exposition, predictor_metrics
@@ -124,9 +136,6 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
 def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server: JsonServer, *,
                      is_ready: bool) -> list[Metric]:
     """The metrics of the extender, beside those of its predictor."""
-    requests = tuple(({"verb": verb, "outcome": outcome}, count)
-                     for (verb, outcome), count in sorted(server.counts.copy().items()))
-    times = tuple(({"verb": verb}, each) for verb, each in sorted(server.times.copy().items()))
     return [
         Metric.of("sojourn_extender_nodes_refused_total", "counter",
                   "Nodes that filter refused, since the pod would outlive their drain.", calls.n_nodes_refused),
@@ -135,10 +144,7 @@ def extender_metrics(calls: ExtenderCalls, nodes: Nodes, drains: Drains, server:
         Metric.of("sojourn_extender_pods", "gauge", "Pods that run, as far as was reported.", nodes.n_pods),
         Metric.of("sojourn_extender_nodes_in_use", "gauge", "Nodes with at least one of them.", len(nodes)),
         Metric.of("sojourn_extender_ready", "gauge", "1 once a list of all pods was taken in.", int(is_ready)),
-        Metric("sojourn_extender_requests_total", "counter",
-               "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
-        Metric("sojourn_request_seconds", "histogram",
-               "Seconds from a posted body to its answer, with the wait for other requests, by verb.", times),
+        *request_metrics("sojourn_extender_requests_total", server),
         *([] if calls.choices is None else _choice_metrics(calls.choices)),
     ]
 
@@ -169,9 +175,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     add_options(parser, 8899, 16)
     parser.add_argument("--columns", type=Path,
                         help="JSON file: request column -> where it comes from in a pod (default: none)")
-    parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
-                        help="unix time at the bundle clock's 0; needed if the training trace had no dates "
-                             "(default: 0)")
+    add_clock(parser)
     parser.add_argument("--drain-annotation", default=DEFAULT_ANNOTATION, metavar="KEY",
                         help="nodes' annotation with the time by which they are to be empty (default: %(default)s)")
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",

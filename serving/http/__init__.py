@@ -6,9 +6,20 @@ whose door is made of the same server.
 
 from sojourn.serving.http.calls import AnswerCalls
 from sojourn.serving.http.json_server import JSON_TYPE, JsonServer, Limits, Turns
-from sojourn.serving.http.service import add_options, bind, epoch_of, limits_of, loaded, main, openapi, run
+from sojourn.serving.http.service import (
+    add_clock,
+    add_options,
+    bind,
+    epoch_of,
+    limits_of,
+    loaded,
+    main,
+    openapi,
+    request_metrics,
+    run,
+)
 
 __all__ = [
-    "JSON_TYPE", "AnswerCalls", "JsonServer", "Limits", "Turns", "add_options", "bind", "epoch_of", "limits_of",
-    "loaded", "main", "openapi", "run",
+    "JSON_TYPE", "AnswerCalls", "JsonServer", "Limits", "Turns", "add_clock", "add_options", "bind", "epoch_of",
+    "limits_of", "loaded", "main", "openapi", "request_metrics", "run",
 ]  # fmt: skip

@@ -149,17 +149,25 @@ def bind(calls: AnswerCalls, predictor: Predictor, host: str, port: int, *, limi
 
 
 def _metrics(calls: AnswerCalls, server: JsonServer) -> list[Metric]:
-    requests = tuple(({"verb": verb, "outcome": outcome}, count)
-                     for (verb, outcome), count in sorted(server.counts.copy().items()))
     items = tuple(({"verb": verb, "status": str(int(status))}, count)
                   for (verb, status), count in sorted(calls.counts.copy().items()))
-    times = tuple(({"verb": verb}, each) for verb, each in sorted(server.times.copy().items()))
     return [
-        Metric("sojourn_http_requests_total", "counter",
-               "Requests by verb and outcome; verb connection: turned away for want of room.", requests),
         Metric("sojourn_http_items_total", "counter", "Items of requests by verb and status.", items),
         Metric.of("sojourn_http_running", "gauge", "Running requests.", len(calls)),
-        Metric("sojourn_request_seconds", "histogram", "Seconds from a posted body to its answer, by verb.", times),
+        *request_metrics("sojourn_http_requests_total", server),
+    ]
+
+
+def request_metrics(name: str, server: JsonServer) -> list[Metric]:
+    """What every door counts: requests, as a counter of this name, and how long they took."""
+    requests = tuple(({"verb": verb, "outcome": outcome}, count)
+                     for (verb, outcome), count in sorted(server.counts.copy().items()))
+    times = tuple(({"verb": verb}, each) for verb, each in sorted(server.times.copy().items()))
+    return [
+        Metric(name, "counter", "Requests by verb and outcome; verb connection: turned away for want of room.",
+               requests),
+        Metric("sojourn_request_seconds", "histogram",
+               "Seconds from a posted body to its answer, with the wait for other requests, by verb.", times),
     ]
 
 
@@ -217,6 +225,13 @@ def add_options(parser: argparse.ArgumentParser, port: int, body_mib: int) -> No
     parser.add_argument("--recalibrate", action=argparse.BooleanOptionalAction,
                         help="correct new requests' curves by how requests ended of late (default: as the version was "
                              "judged)")
+
+
+def add_clock(parser: argparse.ArgumentParser) -> None:
+    """Add the option that `epoch_of` takes."""
+    parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
+                        help="unix time at the bundle clock's 0; needed if the training trace had no dates "
+                             "(default: 0)")
 
 
 def loaded(options: argparse.Namespace, history: Path | None = None) -> Predictor:
@@ -320,9 +335,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     parser.add_argument("--token-file", type=Path, metavar="FILE",
                         help="the token that clients must give; needed if --host is no loopback address "
                              "(default: none)")
-    parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
-                        help="unix time at the bundle clock's 0; needed if the training trace had no dates "
-                             "(default: 0)")
+    add_clock(parser)
     parser.add_argument("--requests-max", type=int, default=100_000, metavar="N",
                         help="running requests to keep track of (default: %(default)s)")
     parser.add_argument("--snapshot", type=Path, metavar="FOLDER",

@@ -32,7 +32,7 @@ from sojourn.publishing import whole_file
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import BundleError
 from sojourn.serving.extender import PodRequests, Requests
-from sojourn.serving.http import epoch_of
+from sojourn.serving.http import add_clock, epoch_of
 from sojourn.serving.inputs import (
     Encoder,
     controller,
@@ -496,9 +496,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
                         help="pods of all controllers (default: of Jobs and CronJobs)")
     parser.add_argument("--columns", type=Path, metavar="FILE",
                         help="JSON file: request column -> where it comes from in a pod (default: none)")
-    parser.add_argument("--epoch-s", type=int, metavar="UNIX_S",
-                        help="unix time at the bundle clock's 0; needed if the training trace had no dates "
-                             "(default: 0)")
+    add_clock(parser)
     parser.add_argument("--metrics-file", type=Path, metavar="FILE",
                         help="for Prometheus' textfile collector, written after each round (default: none)")
     add_cluster_options(parser)
