@@ -23,10 +23,10 @@ from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
 from sojourn.serving.http import (
     JSON_TYPE,
+    Beside,
     JsonServer,
     Limits,
     Turns,
-    add_clock,
     add_options,
     epoch_of,
     limits_of,
@@ -57,7 +57,7 @@ class Settings:
     is_named: bool = True
 
 
-class Feed(Protocol):
+class Feed(Beside, Protocol):
     """Reports pods and nodes from within the process; then `/placed`, `/ended`, `/running` and `/nodes` are not served.
 
     Its methods are called in this order, `missing` and `metrics` at any time from `attach` on.
@@ -71,12 +71,6 @@ class Feed(Protocol):
 
     def attach(self, calls: ExtenderCalls, drains: Drains, turns: Turns, sources: Mapping[str, str] | None) -> None:
         """Report to these, in `turns`; sources: as in Settings. ValueError for a source that it does not report."""
-
-    def start(self) -> None:
-        """Begin to report, in threads of its own."""
-
-    def stop(self) -> None:
-        """End them."""
 
     def missing(self) -> str:
         """Why the extender's answers would mean nothing yet, or no more; empty if they do."""
@@ -175,7 +169,6 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     add_options(parser, 8899, 16)
     parser.add_argument("--columns", type=Path,
                         help="JSON file: request column -> where it comes from in a pod (default: none)")
-    add_clock(parser)
     parser.add_argument("--drain-annotation", default=DEFAULT_ANNOTATION, metavar="KEY",
                         help="nodes' annotation with the time by which they are to be empty (default: %(default)s)")
     parser.add_argument("--drain-quantile", type=float, default=0.9, metavar="Q",

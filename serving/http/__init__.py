@@ -7,6 +7,7 @@ whose door is made of the same server.
 from sojourn.serving.http.calls import AnswerCalls
 from sojourn.serving.http.json_server import JSON_TYPE, JsonServer, Limits, Turns
 from sojourn.serving.http.service import (
+    Beside,
     add_clock,
     add_options,
     bind,
@@ -20,6 +21,6 @@ from sojourn.serving.http.service import (
 )
 
 __all__ = [
-    "JSON_TYPE", "AnswerCalls", "JsonServer", "Limits", "Turns", "add_clock", "add_options", "bind", "epoch_of",
-    "limits_of", "loaded", "main", "openapi", "request_metrics", "run",
+    "JSON_TYPE", "AnswerCalls", "Beside", "JsonServer", "Limits", "Turns", "add_clock", "add_options", "bind",
+    "epoch_of", "limits_of", "loaded", "main", "openapi", "request_metrics", "run",
 ]  # fmt: skip

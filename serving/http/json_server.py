@@ -241,8 +241,7 @@ class JsonServer:
         if length is None:
             raise HTTPException(HTTPStatus.LENGTH_REQUIRED, "Content-Length must be given")
         if self._n_posted >= self.limits.n_connections:
-            raise HTTPException(_FULL,
-                                f"connections must be at most {self.limits.n_connections} at once, got one more")
+            raise HTTPException(_FULL, f"connections must be at most {self.limits.n_connections} at once, got one more")
         self._hold(length)
         self._n_posted += 1
         try:
@@ -286,8 +285,8 @@ class JsonServer:
         """Count bytes of a request or an answer (negative: release them); 503 if the sum would be too large."""
         limit = self.limits.n_bodies * self.limits.body_bytes
         if n_bytes > 0 and self._n_held + n_bytes > limit:
-            raise HTTPException(_FULL, f"requests and answers under way must be at most "
-                                                                f"{limit} bytes together, got {n_bytes} more")
+            raise HTTPException(_FULL, f"requests and answers under way must be at most {limit} bytes together, got "
+                                       f"{n_bytes} more")
         self._n_held += n_bytes
 
     def _check_token(self, heads: Mapping[bytes, list[bytes]]) -> None:

@@ -225,6 +225,7 @@ def add_options(parser: argparse.ArgumentParser, port: int, body_mib: int) -> No
     parser.add_argument("--recalibrate", action=argparse.BooleanOptionalAction,
                         help="correct new requests' curves by how requests ended of late (default: as the version was "
                              "judged)")
+    add_clock(parser)
 
 
 def add_clock(parser: argparse.ArgumentParser) -> None:
@@ -335,7 +336,6 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
     parser.add_argument("--token-file", type=Path, metavar="FILE",
                         help="the token that clients must give; needed if --host is no loopback address "
                              "(default: none)")
-    add_clock(parser)
     parser.add_argument("--requests-max", type=int, default=100_000, metavar="N",
                         help="running requests to keep track of (default: %(default)s)")
     parser.add_argument("--snapshot", type=Path, metavar="FOLDER",
