@@ -1,9 +1,12 @@
 """Small files made by hand in the formats of public traces, one maker per reader."""
 
+import gzip
+import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -76,6 +79,59 @@ def google_folder(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     for number, lines in enumerate((TASK_EVENTS, TASK_EVENTS_LATER)):
         (folder / f"task_events_part-{number:05}-of-00500.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+SIZES = {"resource_request": {"cpus": 0.5, "memory": 0.25}}
+INSTANCE_EVENTS: tuple[dict[str, Any], ...] = (
+    # in no order: 7-0 runs at time 0 and finishes; 8-0 waits 10 s, is evicted, scheduled elsewhere and stays
+    {"time": "620000000", "type": 3, "collection_id": "8", "instance_index": 0, "machine_id": "77", **SIZES},
+    {"time": "610000000", "type": 0, "collection_id": "8", "instance_index": 0, "machine_id": "0", **SIZES},
+    {"time": "0", "type": 3, "collection_id": "7", "instance_index": 0, "machine_id": "77", "priority": 200,
+     "scheduling_class": 3, **SIZES},
+    {"time": "650500000", "type": 4, "collection_id": "8", "instance_index": 0, "machine_id": "77", **SIZES},
+    {"time": "690000000", "type": 3, "collection_id": "8", "instance_index": 0, "machine_id": "78", **SIZES},
+    {"time": "700000000", "type": 6, "collection_id": "7", "instance_index": 0, "machine_id": "77", **SIZES},
+    # 9-0 ends on a machine without any event before; 10-0 is killed while it waits
+    {"time": "660000000", "type": 7, "collection_id": "9", "instance_index": 0, "machine_id": "77", **SIZES},
+    {"time": "670000000", "type": 0, "collection_id": "10", "instance_index": 0, **SIZES},
+    {"time": "680000000", "type": 7, "collection_id": "10", "instance_index": 0, **SIZES},
+    # 11-0 is an alloc instance, and 12-0 a task in it
+    {"time": "615000000", "type": 3, "collection_id": "11", "instance_index": 0, "collection_type": 1,
+     "machine_id": "77", **SIZES},
+    {"time": "616000000", "type": 3, "collection_id": "12", "instance_index": 0, "alloc_collection_id": "11",
+     "machine_id": "77", "resource_request": {"cpus": 0.1}},
+    {"time": "710000001", "type": 10, "collection_id": "8", "instance_index": 0, "machine_id": "78", **SIZES},
+)
+
+
+def instances_folder(folder: Path) -> Path:
+    """Two files of events, one of them gzipped, and one of collections, of the `google-2019` reader."""
+    folder.mkdir(exist_ok=True)
+    lines = [json.dumps(event) for event in INSTANCE_EVENTS]
+    (folder / "instance_events-000000000000.json").write_text("\n".join(lines[:5]) + "\n")
+    (folder / "instance_events-000000000001.json.gz").write_bytes(gzip.compress("\n".join(lines[5:]).encode()))
+    (folder / "collection_events-000000000000.json").write_text("".join(
+        json.dumps({"collection_id": str(of), "type": 0, "user": "ann", "collection_logical_name": "daily"}) + "\n"
+        for of in (7, 8, 8)))
+    return folder
+
+
+HUAWEI_ROWS = ("0,4,16,0.0,0", "1,8,16,2.0,0", "0,4,16,55.4,1", "9,1,1,60.0,1", "0,4,16,83.0,0", "2,2,4,90.0,0")
+
+
+def huawei_file(path: Path, *rows: str) -> Path:
+    """A file of the `huawei-east` reader: VM 0 comes twice, and VM 9 was there before."""
+    path.write_text("\n".join(("vmid,cpu,memory,time,type", *(rows or HUAWEI_ROWS))) + "\n")
+    return path
+
+
+def sap_folder(folder: Path) -> Path:
+    """Five days of samples of the `sap` reader: a is there all along, b for two days with a gap, c for the last two."""
+    folder.mkdir(exist_ok=True)
+    samples = [(day, 4.5, "a") for day in range(1, 6)] + [(2, 3, "b"), (4, 1, "b"), (5, 9, "c"), (4, 7, "c")]
+    (folder / "vrops_virtualmachine_cpu_usage_ratio_all.csv").write_text("Timestamp,Value,Instance\n" + "".join(
+        f"2024-08-0{day} 00:00:00,{value},instance-{name}\n" for day, value, name in samples))
     return folder
 
 

@@ -20,6 +20,8 @@ from sojourn.features.readers.bitbrains import BITBRAINS
 from sojourn.features.readers.csv_table import CSV
 from sojourn.features.readers.dlrm import DLRM
 from sojourn.features.readers.google_2011 import GOOGLE_2011
+from sojourn.features.readers.google_2019 import GOOGLE_2019
+from sojourn.features.readers.huawei_east import HUAWEI_EAST
 from sojourn.features.readers.kubernetes import KUBERNETES
 from sojourn.features.readers.openb import OPENB
 from sojourn.features.readers.openstack import OPENSTACK
@@ -27,6 +29,7 @@ from sojourn.features.readers.parquet import PARQUET, PARQUET_DAYS
 from sojourn.features.readers.planetlab import PLANETLAB
 from sojourn.features.readers.read_check import check_facts, check_lines
 from sojourn.features.readers.reader import Reader
+from sojourn.features.readers.sap import SAP
 from sojourn.features.readers.slurm import SLURM, SLURM_RUNNING
 from sojourn.features.readers.sql import SQL, SourceUnavailable, check_sql
 from sojourn.features.readers.surf import SURF
@@ -59,12 +62,15 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "csv": CSV,
     "dlrm": DLRM,
     "google-2011": GOOGLE_2011,
+    "google-2019": GOOGLE_2019,
+    "huawei-east": HUAWEI_EAST,
     "kubernetes": KUBERNETES,
     "openb": OPENB,
     "openstack": OPENSTACK,
     "parquet": PARQUET,
     "parquet-days": PARQUET_DAYS,
     "planetlab": PLANETLAB,
+    "sap": SAP,
     "slurm": SLURM,
     "sql": SQL,
     "surf": SURF,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from made_files import DLRM_HEADER, TASK_TAIL, flavors_folder, packing_file
+from made_files import DLRM_HEADER, TASK_TAIL, flavors_folder, huawei_file, packing_file
 from sojourn.features import Trace
 from sojourn.features.readers import READERS, read_trace
 from sojourn.features.readers._ending import LatestTimes, horizon_of, since_start
@@ -164,10 +164,39 @@ def pods(folder: Path, far_s: int | None) -> Path:
     return path
 
 
+def instances(folder: Path, far_s: int | None) -> Path:
+    ends = [700_000_000 + 1_000_000 * idx for idx in range(N)]
+    ends[7] = ends[7] if far_s is None else 600_000_000 + far_s * 1_000_000
+    of = [{"instance_index": 0, "collection_id": idx, "resource_request": {"cpus": 0.5, "memory": 0.5}}
+          for idx in range(N)]
+    rows = [{"time": str(601_000_000), "type": 3, **each} for each in of]
+    rows += [{"time": str(end), "type": 6, **each} for end, each in zip(ends[:-20], of, strict=False)]
+    path = folder / "instance_events.json"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def huawei(folder: Path, far_s: int | None) -> Path:
+    ends = [1_000 + 100 * idx for idx in range(N - 20)]
+    ends[7] = ends[7] if far_s is None else far_s
+    return huawei_file(folder / "Huawei-East-1.csv", *(f"{idx},1,2,{idx},0" for idx in range(N)),
+                       *(f"{idx},1,2,{end},1" for idx, end in enumerate(ends)))
+
+
+def samples(folder: Path, far_s: int | None) -> Path:
+    """Hourly samples, at the first, the third and the last hour of each VM; most are there at both ends."""
+    last = [100 * 3_600] * N
+    last[7], last[8] = last[7] if far_s is None else far_s, 50 * 3_600
+    rows = [(at, name) for name in range(N) for at in (0, 3_600, last[name])]
+    path = folder / "vrops_virtualmachine_cpu_usage_ratio_all.csv"
+    path.write_text("Timestamp,Value,Instance\n" + "".join(f"{1_722_470_400 + at},5,i-{name}\n" for at, name in rows))
+    return path
+
+
 MAKERS: dict[str, Callable[[Path, int | None], Path]] = {
     "alibaba-2018": batch_tasks, "alibaba-2018-containers": containers, "azure-flavors": flavors,
     "azure-packing": packing, "azure-vm": azure_vm, "bitbrains": bitbrains, "csv": table, "dlrm": dlrm,
-    "google-2011": google, "kubernetes": pods,
+    "google-2011": google, "google-2019": instances, "huawei-east": huawei, "kubernetes": pods, "sap": samples,
     "openb": openb, "openstack": nova, "slurm": sacct, "surf": surf, "swf": swf,
 }  # fmt: skip
 

@@ -13,8 +13,11 @@ from made_files import (
     dlrm_file,
     flavors_folder,
     google_folder,
+    huawei_file,
+    instances_folder,
     packing_file,
     planetlab_file,
+    sap_folder,
     surf_folder,
     vm_table,
 )
@@ -121,6 +124,9 @@ def sample(name: str, folder: Path) -> Path:
               "csv": lambda: csv_file(folder), "swf": lambda: swf_file(folder),
               "azure-flavors": lambda: flavors_folder(folder / "flavors"),
               "dlrm": lambda: dlrm_file(folder), "google-2011": lambda: google_folder(folder / "google"),
+              "google-2019": lambda: instances_folder(folder / "google-2019"),
+              "huawei-east": lambda: huawei_file(folder / "Huawei-East-1.csv"),
+              "sap": lambda: sap_folder(folder / "sap"),
               "azure-packing": lambda: packing_file(folder / "packing.sqlite"),
               "planetlab": lambda: planetlab_file(folder / "planetlab_cpu_5min.parquet"),
               "azure-vm": lambda: vm_table(folder / "vmtable.csv"), "surf": lambda: surf_folder(folder / "surf"),
@@ -163,7 +169,8 @@ def test_a_trace_survives_the_disk(name: str, tmp_path: Path) -> None:
     assert loaded.roles == trace.roles and loaded.meta == trace.meta
 
 
-DATED = {"bitbrains", "csv", "kubernetes", "openstack", "parquet", "parquet-days", "slurm", "sql", "surf", "swf"}
+DATED = {"bitbrains", "csv", "kubernetes", "openstack", "parquet", "parquet-days", "sap", "slurm", "sql", "surf",
+         "swf"}
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -220,6 +227,8 @@ TEXT_FILES = {
     "alibaba-2018": ("batch_task.csv",), "alibaba-2018-containers": ("container_meta.csv", "container_usage.csv"),
     "azure-flavors": ("duration_bins.csv", "flavors.csv"), "azure-vm": ("vmtable.csv",), "csv": ("vms.csv",),
     "dlrm": ("disaggregated_DLRM_trace.csv",), "google-2011": ("task_events_part-00001-of-00500.csv",),
+    "google-2019": ("collection_events-000000000000.json", "instance_events-000000000000.json"),
+    "huawei-east": ("Huawei-East-1.csv",), "sap": ("vrops_virtualmachine_cpu_usage_ratio_all.csv",),
     "kubernetes": ("watch.json",), "openb": ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"),
     "openstack": ("flavors.tsv", "instances.tsv"), "slurm": ("sacct.txt",), "swf": ("log.swf",)}
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from made_files import HUAWEI_ROWS
 from mutations import EDITS, Edits, check_read_or_refused, mutated, mutated_tables, renewed
 from sojourn.features import Trace
 from sojourn.features.read_report import ReadReport
@@ -225,7 +226,14 @@ TABLES: dict[str, tuple[str, list[str]]] = {
                   "a,ann,2026-11-01 00:00,2026-11-01 02:00,2026-11-01 00:00,7200,2,4096,0,DELETED,9000",
                   "b,bob,2026-11-01 01:00,,2026-11-01 00:30,,1,2048,1,ACTIVE,9000",
                   "c,bob,2026-11-01 01:00,2026-11-01 01:30,2026-11-01 01:00,1800,1,2048,1,DELETED,"]),
+    "google-2019": (",", [
+        "time,type,collection_id,scheduling_class,collection_type,priority,alloc_collection_id,instance_index,"
+        "machine_id,resource_request.cpus,resource_request.memory",
+        "0,3,7,2,0,200,0,0,77,0.5,0.25", "650000000,6,7,2,0,200,0,0,77,0.5,0.25", "660000000,3,8,2,0,,,0,,0.5,"]),
+    "huawei-east": (",", ["vmid,cpu,memory,time,type", *HUAWEI_ROWS]),
     "openb": (",", OPENB_SAMPLE.decode().split()),
+    "sap": (",", ["Timestamp,Value,Instance", "2024-08-01 00:00:00,4,a", "2024-08-02 00:00:00,5,a",
+                  "2024-08-03 00:00:00,6,a", "2024-08-02 00:00:00,5,b"]),
     "swf": (" ", [GOOD_JOB, GOOD_JOB.replace("1 100", "2 130", 1), "3 140 5 60 8 -1 -1 8 600 -1 5 9 2 -1 1 1 -1 -1"]),
     "openstack": ("\t", [line.replace(",", "\t") for line in (
         "uuid,created_at,launched_at,terminated_at,deleted_at,updated_at,deleted,project_id,vm_state,vcpus,memory_mb",
