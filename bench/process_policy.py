@@ -40,6 +40,7 @@ WANTS = ("curve", "features", "fitting")
 _OPENING_S = 60.0
 """The least time for the first answer, in which a process starts."""
 _TAIL_BYTES = 300
+_LONGEST_NAME = 100
 
 
 class ProcessFault(ValueError):
@@ -111,8 +112,8 @@ class _Asked:
         if answer.get("protocol") != PROTOCOL:
             raise self.lines.fault("protocol", str(PROTOCOL), answer.get("protocol"))
         name, wants = answer.get("name"), answer.get("wants", [])
-        if not isinstance(name, str) or not name.strip():
-            raise self.lines.fault("name", "a text that is not empty", name)
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise self.lines.fault("name", f"a printable text of 1 to {_LONGEST_NAME} characters", name)
         if not isinstance(wants, list) or any(want not in WANTS for want in wants):
             raise self.lines.fault("wants", f"a list of {', '.join(WANTS)}", wants)
         if "curve" in wants and self.source is None:
@@ -216,14 +217,14 @@ class _Lines:
 
     def fault(self, name: str, rule: str, value: Any) -> ProcessFault:
         """The error of the line that was read last."""
-        got = value if isinstance(value, str) else json.dumps(value)
+        got = value if isinstance(value, str) and value.isprintable() else json.dumps(value)
         return ProcessFault(f"line {self._n} of {self._command[0]}: {name} must be {rule}, got {got[:200]}")
 
     def answer(self, line: dict[str, Any], *, at_least_s: float = 0.0) -> dict[str, Any]:
         """The object that the process writes after it has got the line."""
         self._n += 1
         if self._waiting:
-            raise self.fault("answers", "one line per request", self._waiting.decode(errors="replace"))
+            raise self.fault("answers", "one line per request", self._waiting.decode(errors="replace").strip())
         text = self._exchanged(json.dumps(line, separators=(",", ":")).encode() + b"\n",
                                max(self._timeout_s, at_least_s))
         try:

@@ -1,6 +1,6 @@
 """What it takes to read instance events of Google's traces of 2019, beside `json.loads` of each line.
 
-    python benchmarks/instance_events.py [--n-rows N] [--n-runs N] [--json PATH]
+    python -m benchmarks.instance_events [--n-rows N] [--n-runs N] [--json PATH]
 
 The file is made: instances that are submitted, enabled, scheduled and finished, in no order of time, as BigQuery's
 shards are. Peak memory is that of the whole process.
@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from reader_cost import Baseline, run
+from benchmarks.reader_cost import Baseline, run
 
 LOADS = Baseline("json.loads", "import json; n = sum(1 for line in open(sys.argv[1]) if json.loads(line))")
 

@@ -31,8 +31,8 @@ def jobs() -> sim.Workload:
 
 @pytest.fixture(scope="module")
 def three() -> sim.Workload:
-    """Three requests of two owners on two hosts of 8 cores: the first leaves when the third comes."""
-    table = pd.DataFrame({"request_id": ["a", "b", "c"], "arrival_s": [0, 0, 50], "departure_s": [50, 100, 90],
+    """Three requests on two hosts of 8 cores: the first ran before, and leaves when the third comes."""
+    table = pd.DataFrame({"request_id": ["a", "b", "c"], "arrival_s": [-100, 0, 50], "departure_s": [50, 100, 90],
                           "cpu_cores": [6.0, 4.0, 4.0], "mem_gib": [8.0, 8.0, 8.0], "owner": ["ann", "bob", None],
                           "limit_s": [60.0, np.nan, 3600.0]})
     roles = sim.Trace(table.drop(columns=["owner", "limit_s"]), 100).roles
@@ -75,9 +75,9 @@ def test_each_line_has_what_the_process_wants(three: sim.Workload, tmp_path: Pat
     hello, *requests = [json.loads(line) for line in log.read_text().splitlines()]
     assert hello == {"protocol": 1, "resources": ["cpu_cores", "mem_gib"], "hosts": [[8000, 32768]] * 2,
                      "host_ids": ["0", "1"], "horizon_s": 100, "n_requests": 3, "has_predictions": True}
-    assert requests[0] == {"request": 0, "now_s": 0, "need": [6000, 8192], "age_s": 0, "ended": [], "exit_s": 50,
+    assert requests[0] == {"request": 0, "now_s": 0, "need": [6000, 8192], "age_s": 100, "ended": [], "exit_s": 50,
                            "features": {"request_id": "a", "owner": "ann", "limit_s": 60.0},
-                           "curve": {"uptime_s": [0], "total_s": [50]}, "fitting": [0, 1]}
+                           "curve": {"uptime_s": [0], "total_s": [150]}, "fitting": [0, 1]}
     # a holds 6 of host 0's 8 cores, so b fits on host 1 alone; at 50 s a has gone
     assert (requests[1]["fitting"], requests[1]["features"]["limit_s"]) == ([1], None)
     assert (requests[2]["ended"], requests[2]["fitting"], requests[2]["exit_s"]) == ([0], [0, 1], 90)
@@ -106,7 +106,8 @@ def test_null_rejects_a_request(three: sim.Workload) -> None:
 
 @pytest.mark.parametrize(("text", "words"), [
     ("print('{\"protocol\": 2, \"name\": \"x\"}')", "line 1 of .*: protocol must be 1, got 2$"),
-    ("print('{\"protocol\": 1, \"name\": \" \"}')", "line 1 of .*: name must be a text that is not empty, got  $"),
+    ("print('{\"protocol\": 1, \"name\": \"\"}')", "line 1 .*: name must be a printable text of 1 to 100 char.*, got $"),
+    ("print('{\"protocol\": 1, \"name\": \"a\\\\nb\"}')", r'name must be a printable text of .*, got "a\\nb"$'),
     ("print('{\"protocol\": 1, \"name\": \"x\", \"wants\": [\"all\"]}')",
      r'wants must be a list of curve, features, fitting, got \["all"\]$'),
     ("print('{\"protocol\": 1, \"name\": \"x\", \"wants\": [\"curve\"]}')",
