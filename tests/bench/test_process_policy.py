@@ -106,7 +106,7 @@ def test_null_rejects_a_request(three: sim.Workload) -> None:
 
 @pytest.mark.parametrize(("text", "words"), [
     ("print('{\"protocol\": 2, \"name\": \"x\"}')", "line 1 of .*: protocol must be 1, got 2$"),
-    ("print('{\"protocol\": 1, \"name\": \"\"}')", "line 1 .*: name must be a printable text of 1 to 100 char.*, got $"),
+    ("print('{\"protocol\": 1, \"name\": \"\"}')", "line 1 .*: name must be a printable text of 1 to 100 .*, got $"),
     ("print('{\"protocol\": 1, \"name\": \"a\\\\nb\"}')", r'name must be a printable text of .*, got "a\\nb"$'),
     ("print('{\"protocol\": 1, \"name\": \"x\", \"wants\": [\"all\"]}')",
      r'wants must be a list of curve, features, fitting, got \["all"\]$'),
