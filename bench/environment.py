@@ -18,9 +18,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from bench.process_policy import fitting_hosts
 from sojourn.simulator import Cluster, LifetimeSource, Policy, Request, Workload, simulate
 from sojourn.simulator.engine import Result
-from sojourn.simulator.loop import gpus_fit
 from sojourn.simulator.workloads import NO_CONSTRAINTS, shares
 
 HOUR_S = 3600
@@ -148,10 +148,7 @@ class PlacementEnv(gymnasium.Env[dict[str, np.ndarray], int]):
     def _asked(self, cluster: Cluster, request: Request, now: int) -> np.ndarray:
         """The policy's function, in the thread: hand out the observation and wait for the action."""
         scores = np.full(len(cluster.free), np.inf)
-        fitting = np.asarray((cluster.free >= request.need).all(axis=1))
-        if cluster.gpu_free.shape[1]:
-            milli = int(request.need[cluster.gpu_dimension[0]])
-            fitting = fitting & np.array([gpus_fit(cluster, host, milli) for host in range(len(fitting))])
+        fitting = fitting_hosts(cluster, request.need)
         if not fitting.any():
             return scores
         self._news.put((_DECISION, (self._observed(cluster, request, now, fitting), request.row, now, fitting)))

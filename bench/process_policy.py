@@ -137,7 +137,7 @@ class _Asked:
         if self.curves is not None:
             line["curve"] = _curve(self.curves, row)
         if "fitting" in self.wants:
-            line["fitting"] = [host for host in range(len(cluster.free)) if _fits(cluster, host, request.need)]
+            line["fitting"] = np.flatnonzero(fitting_hosts(cluster, request.need)).tolist()
         started = time.perf_counter()
         answer = self.lines.answer(line)
         self.each_us.append(1e6 * (time.perf_counter() - started))
@@ -147,7 +147,7 @@ class _Asked:
             return chosen
         if not isinstance(host, int) or isinstance(host, bool) or not 0 <= host < len(chosen):
             raise self.lines.fault("host", f"null or in 0..{len(chosen) - 1}", host)
-        if not _fits(cluster, host, request.need):
+        if not fitting_hosts(cluster, request.need)[host]:
             need, free = request.need.tolist(), cluster.free[host].tolist()
             raise self.lines.fault("host", f"one with room for {need} (request {row})", f"host {host} with {free} free")
         heappush(self.running, (int(self.workload.departure_s[row]), row))
@@ -169,11 +169,18 @@ def _curve(curves: Curves, row: int) -> dict[str, list[int]]:
     return {name: array[part].tolist() for name, array in arrays.items() if array is not None}
 
 
-def _fits(cluster: Cluster, host: int, need: np.ndarray) -> bool:
-    """The simulator's own rule of room, GPU by GPU if the workload has whole ones."""
-    if (cluster.free[host] < need).any():
-        return False
-    return cluster.gpu_free.shape[1] == 0 or bool(gpus_fit(cluster, host, int(need[cluster.gpu_dimension[0]])))
+def fitting_hosts(cluster: Cluster, need: np.ndarray) -> np.ndarray:
+    """Whether each host has room, bool (n_hosts,), by the simulator's rule: GPU by GPU if the workload has whole ones.
+
+    >>> pool = Cluster(np.array([[8], [8]]), np.array([[3], [8]]), np.zeros(2), np.zeros(2))
+    >>> fitting_hosts(pool, np.array([4])).tolist()
+    [False, True]
+    """
+    is_fitting = np.asarray((cluster.free >= need).all(axis=1))
+    if cluster.gpu_free.shape[1]:
+        milli = int(need[cluster.gpu_dimension[0]])
+        is_fitting &= np.array([gpus_fit(cluster, host, milli) for host in range(len(is_fitting))])
+    return is_fitting
 
 
 def _plain(value: Any) -> Any:

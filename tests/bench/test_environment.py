@@ -16,10 +16,10 @@ from sojourn.simulator.policies.baselines import draw
 
 @pytest.fixture(scope="module")
 def workload() -> sim.Workload:
-    """800 synthetic requests on hosts of two shapes, some of which are full at times."""
-    trace = synthesize(800, seed=3)
-    hosts = pd.DataFrame({"host_id": range(4), "cpu_cores": [32.0, 64.0] * 2, "mem_gib": [48.0, 64.0] * 2})
-    fits = (trace.requests["cpu_cores"] <= 64) & (trace.requests["mem_gib"] <= 64)
+    """300 synthetic requests on hosts of two shapes, some of which are full at times."""
+    trace = synthesize(300, seed=3)
+    hosts = pd.DataFrame({"host_id": range(3), "cpu_cores": [32.0, 32.0, 64.0], "mem_gib": [24.0, 24.0, 48.0]})
+    fits = (trace.requests["cpu_cores"] <= 64) & (trace.requests["mem_gib"] <= 48)
     kept = sim.Trace(trace.requests[fits].reset_index(drop=True), trace.horizon_s, trace.roles, meta=trace.meta)
     return sim.Workload("made", kept, hosts, sim.true_totals(kept, np.random.default_rng(0)))
 

@@ -22,9 +22,9 @@ FIRST = HELLO + "asked = json.loads(input())\n"
 
 @pytest.fixture(scope="module")
 def jobs() -> sim.Workload:
-    """The first 3,000 jobs of a real log, some of them at equal seconds, on hosts of 48 processors."""
+    """The first 1,500 jobs of a real log, some of them at equal seconds, on hosts of 48 processors."""
     trace, _ = read_trace("swf", ROOT / "examples" / "nasa-ipsc-1993.swf.gz")
-    part = trace.requests.iloc[:3000]
+    part = trace.requests.iloc[:1500]
     return sim.build_workload("trace", sim.Trace(part, trace.horizon_s, trace.roles, meta=trace.meta),
                               cpu_cores=48, mem_gib=64, n_hosts=5)
 
@@ -50,7 +50,7 @@ def test_best_fit_in_python_places_a_real_log_as_the_built_in_one(jobs: sim.Work
     assert result.host.tolist() == built_in.host.tolist() and result.metrics == built_in.metrics
     assert len(set(result.host.tolist()) - {-1}) > 2  # it has something to decide
     assert len(decisions.each_us) == len(jobs.need) and (decisions.each_us > 0).all()
-    assert decisions.text().startswith("best-fit in Python: 3,369 decisions, p50 ")  # of jobs in parts of 48 cores
+    assert decisions.text().startswith("best-fit in Python: 1,735 decisions, p50 ")  # of jobs in parts of 48 cores
 
 
 @pytest.mark.slow
