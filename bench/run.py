@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,15 +64,14 @@ def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
     """Write the entry's file of a task; the entry with the task, and with its check. ValueError or LeakFound: no file.
     """
     method, path = method_of(entry.code), entry.file(task.name)
-    fresh = path.with_name(f".{task.name}.{os.getpid()}.csv.gz")
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / path.name
         if task.track == "predict":
             survival = [asked(method, task.trace, fold) for fold in task.folds]
             write_curves(fresh, task, np.concatenate(survival))
             read_curves(fresh, task)
-            if is_checked:
-                for k, fold in enumerate(task.folds):
-                    find_leak(method, task, fold, survival[k], seed=k)
+            for k, fold in enumerate(task.folds if is_checked else ()):
+                find_leak(method, task, fold, survival[k], seed=k)
         else:
             question = QueueQuestion(task.jobs, task.before, task.known, task.cut_s)
             starts = method.schedule(question)
@@ -79,9 +79,8 @@ def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
             read_starts(fresh, task)
             if is_checked:
                 find_queue_leak(method, question, starts)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(fresh, path)
     checks = {name: digest for name, digest in entry.checks.items() if name != task.name}
     if is_checked and not entry.knows_future:
         checks[task.name] = file_digest(path)

@@ -14,13 +14,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sojourn.features import Roles, Trace
+from sojourn.features import Trace
 from sojourn.features.creation import decision_times
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
@@ -29,6 +30,7 @@ from sojourn.simulator.queueing import QueueJobs, queue_jobs
 
 VERSION = 1
 BENCH = Path(__file__).resolve().parent
+TASKS = BENCH / "tasks"
 DATA = "SOJOURN_BENCH_DATA"
 AGES_S = (0, 600, 3_600, 21_600)
 """Ages at which a predictor is asked: at creation, 10 min, 1 h, 6 h."""
@@ -82,7 +84,8 @@ class Task:
             paths = [_found(self.name, file["path"]) for file in source["files"]]
             for path, file in zip(paths, source["files"], strict=True):
                 _check_digest(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), file["sha256"])
-            trace = read_trace(source["reader"], paths[0], **source.get("options", {}))[0]
+            path = paths[0].parent if source.get("is_folder") else paths[0]
+            trace = read_trace(source["reader"], path, **source.get("options", {}))[0]
         hidden = [name for name in (*_OUTCOMES, *trace.meta.get("known_at_end", ()))
                   if name in trace.requests and name not in trace.roles.columns()]
         return replace(trace, requests=trace.requests.drop(columns=hidden), usage=None)
@@ -102,7 +105,7 @@ class Task:
         in_order = np.sort(decided_s[trace.is_start_known()])
         cuts = [int(in_order[int(len(in_order) * share)]) for share in rules["test_shares"]] + [trace.horizon_s + 1]
         folds = []
-        for k, (cut_s, until_s) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        for k, (cut_s, until_s) in enumerate(pairwise(cuts)):
             idx = np.flatnonzero(is_asked & (decided_s >= cut_s) & (decided_s < until_s))
             n = min(int(rules["n_requests"]), len(idx))
             drawn = np.sort(np.random.default_rng([int(rules["seed"]), k]).permutation(len(idx))[:n])
@@ -169,13 +172,13 @@ def table_digest(trace: Trace) -> str:
     return digest.hexdigest()
 
 
-def load_task(name: str, folder: Path = BENCH / "tasks") -> Task:
-    """The task of `folder/NAME.toml`; ValueError that names the file, the key, the rule and the value.
+def load_task(name: str, folder: Path | None = None) -> Task:
+    """The task of NAME.toml in TASKS or a folder; ValueError that names the file, the key, the rule and the value.
 
     >>> load_task("predict-nasa-lite").track
     'predict'
     """
-    path = folder / f"{name}.toml"
+    path = (folder or TASKS) / f"{name}.toml"
     if not path.is_file():
         raise ValueError(f"task must be one of {', '.join(task_names(folder))}, got {name!r}")
     read = toml_of(path)
@@ -194,9 +197,9 @@ def load_task(name: str, folder: Path = BENCH / "tasks") -> Task:
     return Task(name, track, str(read.get("about", "")), source, rules)
 
 
-def task_names(folder: Path = BENCH / "tasks") -> list[str]:
+def task_names(folder: Path | None = None) -> list[str]:
     """Names of all tasks, sorted."""
-    return sorted(path.stem for path in folder.glob("*.toml"))
+    return sorted(path.stem for path in (folder or TASKS).glob("*.toml"))
 
 
 def owner_codes(trace: Trace, idx: np.ndarray) -> list[np.ndarray]:
@@ -228,8 +231,7 @@ def made_future(trace: Trace, at_s: int, seed: int) -> Trace:
     attributes = [*trace.roles.columns(), *trace.resources]
     requests.loc[later, attributes] = requests.loc[later[rng.permutation(len(later))], attributes].to_numpy()
     requests = requests.astype({name: trace.requests[name].dtype for name in attributes})
-    return Trace(requests, horizon_s, Roles(*(getattr(trace.roles, name) for name in (
-        "owners", "categories", "numbers", "resources"))), trace.hosts, None, trace.meta)
+    return replace(trace, requests=requests, horizon_s=horizon_s)
 
 
 def _found(task: str, path: str) -> Path:
