@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
+from bench import tasks
 from bench.board import BOARD, build, ranks_of
 from bench.board import main as board_main
 from bench.evaluate import MEASURES, Measure, Score, between, entries, evaluate
@@ -22,9 +25,7 @@ from bench.methods import METHODS, PredictQuestion, QueueQuestion
 from bench.run import LeakFound, find_leak, find_queue_leak
 from bench.run import main as run_main
 from bench.submission import RESULTS, Starts, read_curves, read_entry, read_starts, write_curves, write_starts
-from bench.tasks import AGES_S, DATA, HORIZONS_S, Task, load_task, made_future, table_digest, task_names
-
-from bench import tasks
+from bench.tasks import AGES_S, BENCH, DATA, HORIZONS_S, Task, load_task, made_future, table_digest, task_names
 from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
 
@@ -337,40 +338,31 @@ def test_what_a_queue_policy_gets_ends_at_the_cut(queue: Task) -> None:
     assert isinstance(known, Trace) and "status" not in known.requests
 
 
-OUTSIDER = """
-import numpy as np
-from bench.tasks import AGES_S, HORIZONS_S
-
-class Half:
-    def predict(self, question):
-        return np.full((len(question.fold.request_ids), len(AGES_S), len(HORIZONS_S)), 0.5)
-half = Half()
-"""
-
-
 def test_an_outsider_runs_a_method_and_sees_it_on_the_board(
         folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "outsider.py").write_text(OUTSIDER)
+    """With the code and the config.json of the README."""
+    readme = (BENCH / "README.md").read_text()
+    (code,), (config,) = (re.findall(rf"```{kind}\n(.*?)```", readme, re.S) for kind in ("python", "json"))
+    (tmp_path / "my_method.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv(DATA, str(folder))
     monkeypatch.setattr(tasks, "TASKS", folder)
     results, board = tmp_path / "results", tmp_path / "board"
-    (results / "half").mkdir(parents=True)
-    config = json.loads((RESULTS / "km" / "config.json").read_text())
-    config |= {"method": "half", "code": "outsider:half", "tasks": [], "checks": {}}
-    (results / "half" / "config.json").write_text(json.dumps(config))
-    assert run_main(["half", "--results", str(results)]) == 0
+    (results / "my-method").mkdir(parents=True)
+    (results / "my-method" / "config.json").write_text(config)
+    assert run_main(["my-method", "--results", str(results)]) == 0
     assert run_main(["fcfs", "--no-check", "--results", str(results)]) == 0
     assert run_main(["fcfs", "queue-none", "--results", str(results)]) == 1
     assert "predict-tiny-lite             0." in (printed := capsys.readouterr().out) and "no leak found" in printed
     assert [entry.is_checked(entry.tasks[0]) for entry in entries(results)] == [False, True]
     assert evaluate_main(["predict-tiny-lite", "--results", str(results)]) == 0
-    assert "half                brier" in capsys.readouterr().out
+    assert "my-method           brier" in capsys.readouterr().out
     assert board_main(["--results", str(results), "--out", str(board)]) == 0
-    assert "| half | 1 |" in (board / "lite.md").read_text() and "<td>fcfs</td>" in (board / "lite.html").read_text()
-    path = results / "half" / "predict-tiny-lite.csv.gz"
+    assert "| my-method | 1 |" in (board / "lite.md").read_text()
+    assert "<td>fcfs</td>" in (board / "lite.html").read_text()
+    path = results / "my-method" / "predict-tiny-lite.csv.gz"
     changed(path, cell(1, 2, "0.6"))
-    assert not read_entry(results / "half").is_checked("predict-tiny-lite")  # the file is no longer the run's
+    assert not read_entry(results / "my-method").is_checked("predict-tiny-lite")  # the file is no longer the run's
     changed(path, cell(1, 2, "2"))
     assert board_main(["--results", str(results), "--out", str(board)]) == 1
     assert "row 2: s_10 must be from 0 to 1, got 2.0" in capsys.readouterr().err
