@@ -28,7 +28,7 @@ from bench.tasks import BENCH, VERSION, Task, load_task, task_names
 from sojourn.models.measures import interval
 
 BOARD = BENCH / "board"
-REFERENCES: Mapping[str, str] = MappingProxyType({"predict": "km", "queue": "easy"})
+REFERENCES: Mapping[str, str] = MappingProxyType({"predict": "km", "queue": "easy", "place": "best-fit"})
 """The entry of each track that differences are taken from."""
 COLUMNS = ("task", "method", "division", "leaks", "measure", "value", "low", "high", "rank", "rank_low", "rank_high",
            "difference", "difference_low", "difference_high", "file_sha256")
@@ -138,10 +138,10 @@ def _number_text(value: float, digits: int) -> str:
 def build(tasks: Sequence[Task], folder: Path) -> dict[str, str]:
     """The board's text by suffix: md, csv, html. A refused submission raises ValueError."""
     of = {entry.method: entry for entry in entries(folder)}
-    words = (f"Version {VERSION} of the benchmark. Rank: by the first measure, with the 95 % interval over draws of "
-             "owners (predict) or of blocks of time (queue) that all entries share. Entries whose intervals overlap "
-             "are not told apart. “oracle” knows the future and has no rank. The CSV file has the interval, the rank "
-             "and the difference of each measure.")
+    words = (f"Version {VERSION} of the benchmark. Rank: by the first measure, with the 95 % interval over draws that "
+             "all entries share: of owners (predict), of blocks of time (queue), of arrangements (place). Entries "
+             "whose intervals overlap are not told apart. “oracle” knows the future and has no rank. The CSV file has "
+             "the interval, the rank and the difference of each measure.")
     text, page, file = [f"{words}\n"], [f"<p>{words}</p>"], io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -5,7 +5,8 @@
 Prints a line for each task, entry and measure. `board` makes the ranks and pages of the same scores.
 
 Intervals come from draws with replacement: of owners in a predict task, since requests of one owner are not
-independent, and of blocks of time (weeks, or what the task says) in a queue task. The draws are those of the task's
+independent, and of blocks of time (weeks, or what the task says) in a queue task, and of
+loads and arrangements in a place task. The draws are those of the task's
 seed, the same for every entry, so that differences and ranks are paired.
 """
 
@@ -20,7 +21,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bench.submission import RESULTS, Entry, read_curves, read_entry, read_starts
+from bench.submission import RESULTS, Entry, read_curves, read_entry, read_placements, read_starts
 from bench.tasks import AGES_S, HORIZONS_S, Task, load_task, owner_codes, task_names
 from sojourn.features.split import Examples
 from sojourn.models.measures import (
@@ -32,6 +33,7 @@ from sojourn.models.measures import (
     interval,
     outliving_weights,
 )
+from sojourn.simulator import Workload
 
 N_DRAWS = 400
 LEAST_RUN_S = 10
@@ -73,6 +75,11 @@ MEASURES: Mapping[str, Mapping[str, Measure]] = MappingProxyType({
         "eta_coverage": Measure("starts within the 80 % interval", 0.8, 3),
         "eta_score_h": Measure("interval score of the start, h", "lower", 2),
     }),
+    "place": MappingProxyType({
+        "empty_pct": Measure("empty hosts, %", "higher", 2),
+        "above_bound_pct": Measure("hosts in use above the bound, %", "lower", 2),
+        "rejected_pct": Measure("rejected, %", "lower", 2),
+    }),
 })
 """Measures of each track; the first one leads."""
 
@@ -92,7 +99,8 @@ class Score:
 
 def evaluate(task: Task, path: Path) -> dict[str, Score]:
     """The scores of a submission's file, by measure; ValueError if it breaks a rule."""
-    prepared = (_predict(task, read_curves(path, task)) if task.track == "predict" else _queue(task, path))
+    prepared = (_predict(task, read_curves(path, task)) if task.track == "predict" else
+                _queue(task, path) if task.track == "queue" else _place(task, path))
     weights = list(_draws(task))
     return {name: Score(prepared[name](None), np.array([prepared[name](weight) for weight in weights]))
             if name in prepared else Score(float("nan"), np.full(N_DRAWS, np.nan)) for name in MEASURES[task.track]}
@@ -274,9 +282,49 @@ def _queue(task: Task, path: Path) -> dict[str, Reweighed]:
     return found
 
 
+# --- place: rows are loads and arrangements
+
+
+def _place(task: Task, path: Path) -> dict[str, Reweighed]:
+    found = []
+    for key, host in read_placements(path, task).items():
+        workload = task.workloads[key]
+        placed_s, end_s = workload.placed_s, workload.departure_s
+        is_placed = host >= 0
+        used_s = _in_use_s(host[is_placed], placed_s[is_placed], end_s[is_placed], workload)
+        time_s = np.append(workload.demand.time_s, workload.trace.horizon_s)
+        length_s = np.maximum(np.diff(np.maximum(time_s, workload.warmup_s)), 0)
+        room = workload.capacity[0]  # all hosts have one shape
+        fewest = np.ceil(workload.demand.amount[:, room > 0] / room[room > 0]).max(axis=1)
+        span_s = float(workload.trace.horizon_s - workload.warmup_s) * len(workload.hosts)
+        is_late = placed_s >= workload.warmup_s
+        found.append((span_s - used_s, span_s, float((fewest * length_s).sum()), float((is_late & ~is_placed).sum()),
+                      float(is_late.sum())))
+    empty_s, span_s, bound_s, rejected, n_late = 100.0 * np.array(found).T
+    return {"empty_pct": _ratio(empty_s, span_s / 100.0), "rejected_pct": _ratio(rejected, n_late / 100.0),
+            "above_bound_pct": _ratio(span_s - empty_s - bound_s, bound_s / 100.0)}
+
+
+def _in_use_s(host: np.ndarray, placed_s: np.ndarray, end_s: np.ndarray, workload: Workload) -> float:
+    """Host-seconds between the warm-up and the horizon in which a host holds a request."""
+    begin_s, horizon_s = workload.warmup_s, workload.trace.horizon_s
+    from_s, to_s = np.clip(placed_s, begin_s, horizon_s), np.clip(end_s, begin_s, horizon_s)
+    total = 0
+    for each in np.unique(host):
+        order = np.flatnonzero(host == each)
+        order = order[np.argsort(from_s[order], kind="stable")]
+        last = np.maximum.accumulate(np.append(begin_s, to_s[order]))
+        total += int(np.maximum(to_s[order] - np.maximum(from_s[order], last[:-1]), 0).sum())
+    return float(total)
+
+
 def _draws(task: Task) -> Iterator[np.ndarray]:
     """How often each row of a task counts in each draw."""
-    unit = _truth(task).owner if task.track == "predict" else np.arange(int(_counted_blocks(task)[1].max()) + 1)
+    if task.track == "predict":
+        unit = _truth(task).owner
+    else:
+        n = len(task.workloads) if task.track == "place" else int(_counted_blocks(task)[1].max()) + 1
+        unit = np.arange(n)
     return iter(OwnerDraws(unit, N_DRAWS, seed=int(task.rules["seed"])))
 
 
@@ -300,7 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             for measure, score in scores.items():
                 low, high = score.interval
-                print(f"{name:26}{entry.method:20}{measure:16}{score.value:12.4f}  {low:12.4f} to {high:.4f}")
+                print(f"{name:28}{entry.method:20}{measure:16}{score.value:12.4f}  {low:12.4f} to {high:.4f}")
     return int(n_refused > 0)
 
 

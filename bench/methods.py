@@ -1,6 +1,7 @@
 """The baselines and this project's own entries. An entrant's method is an object like these: see `bench/README.md`.
 
-A method of the track predict has `predict(question)`, of the track queue `schedule(question)`; `run` calls them.
+A method of the track predict has `predict(question)`, of the track queue `schedule(question)`, of the
+track place `place(question)`; `run` calls them.
 """
 
 from __future__ import annotations
@@ -14,17 +15,24 @@ from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from bench.submission import Starts
-from bench.tasks import AGES_S, HORIZONS_S, Fold
+from bench.tasks import AGES_S, HORIZONS_S, UPTIMES_S, Fold, Task
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import known_at, split_by_time
-from sojourn.flows.placement.predictors import Learning, LiveRunTimes, learnt_bundle, parse_predictor
+from sojourn.flows.placement.predictors import (
+    Learning,
+    LiveRunTimes,
+    fitted_tables,
+    learnt_bundle,
+    parse_predictor,
+)
 from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.lifetime import EventLog
 from sojourn.serving.inputs import Encoder
-from sojourn.simulator import Oracle
+from sojourn.simulator import LifetimeSource, Oracle, Workload, simulate
 from sojourn.simulator.queueing import LastTwo, QueueJobs, QueueRules, RunTimes, Schedule, replay_queue, requested
 
 VALID_SHARE = 0.15
@@ -68,6 +76,23 @@ class Queue(Protocol):
 
     def schedule(self, question: QueueQuestion) -> Starts:
         """When each job starts, and if it states them, 80 % intervals of its start, known at its submission."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceQuestion:
+    """What a placement policy gets. workload: requests in the order of arrival, hosts of one shape; an end may be used
+    only once it has come. curves: the predictions, the same for every policy."""
+
+    workload: Workload
+    curves: LifetimeSource
+
+
+class Place(Protocol):
+    """A method of the track place."""
+
+    def place(self, question: PlaceQuestion) -> np.ndarray:
+        """The host of each request, int64 (n,), from 0; -1 = rejected, which it may be only if no host has room."""
         ...
 
 
@@ -131,6 +156,31 @@ class Backfilling:
         with tempfile.TemporaryDirectory() as folder:
             schedule = replay_queue(question.jobs, self.rules, self.source(question, Path(folder)))
         return Starts(schedule.start_s, recent_waits(schedule))
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """A placement policy of `sojourn.simulator`."""
+
+    title: str
+    policy: str
+    authors: str = "Sojourn"
+
+    def place(self, question: PlaceQuestion) -> np.ndarray:
+        """As `Place`."""
+        return simulate(question.workload, self.policy, question.curves).host
+
+
+def fixed_totals(task: Task) -> tuple[pd.Index, np.ndarray]:
+    """The fixed curves of a place task, of a family fitted before its cut: ids, and totals from UPTIMES_S, (n, m)."""
+    trace = task.trace
+    encoder, rows = _ROWS.of(trace)
+    known = Learning(trace, "", encoder, rows, split_by_time(rows, 0.3, VALID_SHARE, test_from_s=task.cut_s), 0)
+    ids, table, _ = fitted_tables(parse_predictor(str(task.rules["curves"])), known, 2)
+    totals_s = [uptime_s + np.maximum(table.remaining(float(uptime_s)), 1.0) for uptime_s in UPTIMES_S]
+    whole = np.rint(np.stack(totals_s, axis=1)).astype(np.int64)
+    whole[:, :-1] = np.maximum(whole[:, :-1], UPTIMES_S[1:])
+    return pd.Index(ids), whole
 
 
 def recent_waits(schedule: Schedule, n_latest: int = 100) -> np.ndarray:
@@ -197,5 +247,16 @@ QUEUES: Mapping[str, Queue] = MappingProxyType({
     "easy-oracle": Backfilling("EASY, short jobs first by true run times", QueueRules(backfill_order="sjf"), _oracle,
                                knows_future=True),
 })  # fmt: skip
-METHODS: Mapping[str, Predict | Queue] = MappingProxyType({**PREDICTORS, **QUEUES})
+PLACERS: Mapping[str, Place] = MappingProxyType({
+    "best-fit": Placing("best fit", "best-fit"),
+    "first-fit": Placing("first fit", "first-fit"),
+    "waste-min": Placing("least waste", "waste-min"),
+    "fgd": Placing("fragmentation gradient descent (Weng et al. 2023)", "fgd"),
+    "la-binary": Placing("LA-Binary (Barbalho et al. 2023)", "la-binary"),
+    "la": Placing("LA, hosts by the exit of their requests (Barbalho et al. 2023)", "la"),
+    "nilas": Placing("NILAS (Sheng et al. 2025)", "nilas"),
+    "lava": Placing("LAVA (Sheng et al. 2025)", "lava"),
+    "joint-fit": Placing("joint fit of exit and room", "joint-fit"),
+})  # fmt: skip
+METHODS: Mapping[str, Predict | Queue | Place] = MappingProxyType({**PREDICTORS, **QUEUES, **PLACERS})
 """Method by the name of its folder of results."""

@@ -1,9 +1,12 @@
 """Runs an entry that is code, writes its files, and looks whether it reads the future.
 
     python -m bench.run METHOD [TASK ...] [--results FOLDER] [--no-check]
+    python -m bench.run curves TASK ...
 
 METHOD is a name of `bench.methods`, or a folder of results whose config.json names the code as MODULE:OBJECT. Default
 tasks: all lite ones of the tracks that the method has. Each file is checked as `evaluate` does before it is kept.
+
+"curves" makes the fixed curves of new place tasks.
 
 The search for leaks: at a moment that is drawn within each test window the future is replaced by a made one, the method
 runs again, and whatever it answered up to that moment must be the same. config.json then has the sha256 of the file. A
@@ -24,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from bench.methods import METHODS, PredictQuestion, QueueQuestion
+from bench.methods import METHODS, PlaceQuestion, PredictQuestion, QueueQuestion, fixed_totals
 from bench.submission import (
     RESULTS,
     Entry,
@@ -33,14 +37,18 @@ from bench.submission import (
     file_digest,
     read_curves,
     read_entry,
+    read_placements,
     read_starts,
     write_curves,
     write_entry,
+    write_placements,
     write_starts,
+    write_totals,
 )
 from bench.tasks import AGES_S, HORIZONS_S, Fold, Task, load_task, made_future, task_names
 from sojourn.features import Trace
 from sojourn.features.creation import decision_times
+from sojourn.simulator import Workload
 from sojourn.simulator.queueing import QueueJobs
 
 CODE = "bench.methods:METHODS"
@@ -72,6 +80,13 @@ def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
             read_curves(fresh, task)
             for k, fold in enumerate(task.folds if is_checked else ()):
                 find_leak(method, task, fold, survival[k], seed=k)
+        elif task.track == "place":
+            asked_of = {key: PlaceQuestion(workload, task.curves(workload)) for key, workload in task.workloads.items()}
+            hosts = {key: np.asarray(method.place(each), np.int64) for key, each in asked_of.items()}
+            write_placements(fresh, task, hosts)
+            read_placements(fresh, task)
+            for key in list(hosts)[:3] if is_checked else ():
+                find_place_leak(method, asked_of[key], hosts[key])
         else:
             question = QueueQuestion(task.jobs, task.before, task.known, task.cut_s)
             starts = method.schedule(question)
@@ -130,6 +145,34 @@ def find_queue_leak(method: Any, question: QueueQuestion, starts: Starts, seed: 
                             "jobs)")
 
 
+def find_place_leak(method: Any, question: PlaceQuestion, host: np.ndarray, seed: int = 0) -> None:
+    """LeakFound if other ends after a moment change the host of a request that arrived before it. Curves stay."""
+    workload = question.workload
+    for share in (0.3, 0.6, 0.9):
+        at_s = int(workload.placed_s[int(share * len(host))])
+        again = method.place(replace(question, workload=made_ends(workload, at_s, seed)))
+        differs = (np.asarray(again) != host) & (workload.placed_s <= at_s)
+        if differs.any():
+            name = workload.trace.requests["request_id"].iloc[int(np.argmax(differs))]
+            raise LeakFound(f"an answer must not change with what happens later, got another host for request {name} "
+                            f"if all ends after second {at_s} are made up ({int(differs.sum()):,} requests)")
+
+
+def made_ends(workload: Workload, at_s: int, seed: int, n_tries: int = 50) -> Workload:
+    """The workload with other ends after `at_s`, and the same binding resource: a task gives it to every policy."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n_tries):
+        left_s = np.maximum(workload.placed_s, at_s) - workload.start_s + rng.permutation(workload.total_s)
+        total_s = np.where(workload.departure_s > at_s, left_s, workload.total_s)
+        end_s = pd.Series(workload.start_s + total_s, workload.trace.requests.index, dtype="Int64")
+        departure = end_s.mask(end_s > workload.trace.horizon_s)
+        trace = replace(workload.trace, requests=workload.trace.requests.assign(departure_s=departure))
+        made = replace(workload, trace=trace, total_s=total_s)
+        if made.resources == workload.resources:
+            return made
+    raise ValueError(f"a made future must keep the binding resource {workload.resources[0]}, got {n_tries} that do not")
+
+
 def made_jobs(jobs: QueueJobs, start_s: np.ndarray, at_s: int, seed: int) -> QueueJobs:
     """The jobs with other run times if they end after `at_s` in a schedule, and other sizes and owners if later."""
     rng = np.random.default_rng(seed)
@@ -161,10 +204,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--no-check", action="store_true", help="do not look for leaks")
     options = parser.parse_args(arguments)
+    if options.method == "curves":
+        for task in map(load_task, options.task):
+            write_totals(task.curves_file, *fixed_totals(task))
+            print(f"{task.curves_file}: curves_sha256 = {file_digest(task.curves_file)}")
+        return 0
     folder = options.results / options.method
     entry = read_entry(folder, is_new=True) if (folder / "config.json").is_file() else new_entry(folder)
     method = method_of(entry.code)
-    tracks = [track for track, name in (("predict", "predict"), ("queue", "schedule")) if hasattr(method, name)]
+    tracks = [track for track, name in (("predict", "predict"), ("queue", "schedule"), ("place", "place"))
+              if hasattr(method, name)]
     names = options.task or [name for name in task_names() if name.endswith("-lite")
                              and name.partition("-")[0] in tracks]
     n_refused = 0
@@ -177,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"refused: {error}", file=sys.stderr)
             continue
         write_entry(entry)
-        print(f"{entry.method:16}{name:26}{time.process_time() - began:7.1f} s of CPU  "
+        print(f"{entry.method:16}{name:28}{time.process_time() - began:7.1f} s of CPU  "
               f"{'no leak found' if name in entry.checks else 'not searched for leaks'}", flush=True)
     return int(n_refused > 0)
 

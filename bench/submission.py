@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.tasks import AGES_S, BENCH, HORIZONS_S, VERSION, Task
+from bench.tasks import AGES_S, BENCH, HORIZONS_S, UPTIMES_S, VERSION, Task
 from sojourn.inflated import text_of
+from sojourn.simulator import Workload
 from sojourn.simulator.queueing import QueueJobs
 
 RESULTS = BENCH / "results"
 PREDICT_COLUMNS = ("request_id", "age_s", *(f"s_{horizon_s}" for horizon_s in HORIZONS_S))
+PLACE_COLUMNS = ("load", "arrangement", "request_id", "host")
 QUEUE_COLUMNS = ("job_id", "start_s", "eta_low_s", "eta_high_s")
 DIVISIONS = ("closed", "open")
 _CONFIG = {"method": str, "title": str, "authors": str, "division": str, "code": str, "knows_future": bool,
@@ -158,6 +160,65 @@ def _check_capacity(path: Path, jobs: QueueJobs, start_s: np.ndarray, line: np.n
         row = int(order[over[0]]) % n
         raise ValueError(f"{path}, row {line[row]}: processors in use must be at most {jobs.n_processors}, got "
                          f"{busy[over[0]]} at second {time_s[order[over[0]]]}, when job {jobs.request_ids[row]} starts")
+
+
+Placements = Mapping[tuple[float, int], np.ndarray]
+"""For each load and arrangement the host of each request, int64 (n,), from 0; -1 = rejected."""
+
+
+def read_placements(path: Path, task: Task) -> Placements:
+    """The hosts of a place task's file; refused if a host was too full, or if one had room for a rejected request."""
+    table = _read(path, PLACE_COLUMNS)
+    wanted = [f"{load},{seed},{name}" for (load, seed), workload in task.workloads.items()
+              for name in workload.trace.requests["request_id"]]
+    place = _places(path, [",".join(row[:3]) for row in table], wanted, "load,arrangement,request_id")
+    values = _numbers(path, table, PLACE_COLUMNS, 3)
+    n_hosts = np.array([len(task.workloads[float(row[0]), int(row[1])].hosts) for row in table])[:, None]
+    _refuse(path, ~((values >= -1) & (values < n_hosts) & (np.floor(values) == values)), values, PLACE_COLUMNS[3:],
+            "a whole number from -1 (rejected) to below the number of hosts")
+    hosts, begin = {}, 0
+    for key, workload in task.workloads.items():
+        rows = place[begin:begin + len(workload.trace)]
+        begin += len(rows)
+        hosts[key] = values[rows, 0].astype(np.int64)
+        _check_room(path, workload, hosts[key], rows + 2)
+    return hosts
+
+
+def _check_room(path: Path, workload: Workload, host: np.ndarray, line: np.ndarray) -> None:
+    """At one second requests end before others arrive, and those arrive in the order of the trace."""
+    n, need, free = len(host), workload.need, workload.capacity.copy()
+    time_s = np.concatenate([workload.departure_s, workload.placed_s])
+    order = np.lexsort((np.arange(2 * n), np.repeat((0, 1), n), time_s))
+    for at in order.tolist():
+        row = at % n
+        where = int(host[row])
+        if at < n:
+            if where >= 0:
+                free[where] += need[row]
+        elif where < 0:
+            room = np.flatnonzero((free >= need[row]).all(axis=1))
+            if len(room):
+                raise ValueError(f"{path}, row {line[row]}: host must not be -1 (rejected) if a host has room, got -1 "
+                                 f"with room on host {room[0]} at second {workload.placed_s[row]}")
+        else:
+            free[where] -= need[row]
+            if (free[where] < 0).any():
+                raise ValueError(f"{path}, row {line[row]}: host must have room for the request, got host {where}, "
+                                 f"which has too little at second {workload.placed_s[row]}")
+
+
+def write_placements(path: Path, task: Task, hosts: Placements) -> None:
+    """A place task's file."""
+    _write(path, PLACE_COLUMNS, ([load, seed, name, host] for (load, seed), workload in task.workloads.items()
+                                 for name, host in zip(workload.trace.requests["request_id"],
+                                                       hosts[load, seed].tolist(), strict=True)))
+
+
+def write_totals(path: Path, request_ids: Iterable[Any], totals_s: np.ndarray) -> None:
+    """The fixed curves of a place task: predicted total lifetimes from each of UPTIMES_S on, int64 (n, m)."""
+    _write(path, ("request_id", *(f"u_{uptime_s}" for uptime_s in UPTIMES_S)),
+           ([name, *row] for name, row in zip(request_ids, totals_s.tolist(), strict=True)))
 
 
 def write_curves(path: Path, task: Task, survival: np.ndarray) -> None:

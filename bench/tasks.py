@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from sojourn.features import Trace
 from sojourn.features.creation import decision_times
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.inflated import toml_of
+from sojourn.flows.placement.workloads import later_workload_of, replica
+from sojourn.inflated import text_of, toml_of
+from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, Workload
 from sojourn.simulator.queueing import QueueJobs, queue_jobs
 
 VERSION = 1
@@ -37,12 +40,16 @@ AGES_S = (0, 600, 3_600, 21_600)
 HORIZONS_S = (10, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 172_800, 345_600,
               604_800, 1_209_600, 2_592_000)
 """Remaining times, s, at which a predicted curve is handed in: 10 s to 30 days."""
-TRACKS = ("predict", "queue")
+TRACKS = ("predict", "queue", "place")
+UPTIMES_S = (0, 60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 345_600, 691_200, 1_382_400)
+"""Uptimes from which a place task's curves give another total lifetime."""
 _OUTCOMES = ("creation_s", "ended_after_s", "ended_by_s")
 """Columns of some readers that tell of a request's end beside `departure_s`."""
 _KEYS: Mapping[str, frozenset[str]] = {
     "predict": frozenset({"test_shares", "n_requests", "long_s", "seed"}),
     "queue": frozenset({"test_share", "squeeze", "n_processors", "block_s", "warmup_s", "seed", "n_jobs"}),
+    "place": frozenset({"test_share", "curves", "curves_sha256", "loads", "n_arrangements", "cpu_cores", "mem_gib",
+                        "seed"}),
 }
 
 
@@ -121,7 +128,7 @@ class Task:
 
     @cached_property
     def cut_s(self) -> int:
-        """Of a queue task: the second from which jobs are replayed; a model may learn from what came before."""
+        """Of a queue or place task: the second from which it is replayed; a model may learn from what came before."""
         decided_s = np.sort(decision_times(self.trace))
         return int(decided_s[int(len(decided_s) * self.rules["test_share"])])
 
@@ -160,6 +167,40 @@ class Task:
             request_id=self.ids, arrival_s=pd.array(arrival_s, "Int64"),
             departure_s=trace.requests["departure_s"].where(is_ended, pd.NA))[is_kept]
         return Trace(requests.reset_index(drop=True), trace.horizon_s, trace.roles, trace.hosts, None, trace.meta)
+
+
+    @cached_property
+    def workloads(self) -> Mapping[tuple[float, int], Workload]:
+        """Of a place task, for each load and arrangement: the later part of the trace on hosts of one shape.
+
+        Arrangement 0 is the trace itself. In each other one arrivals are moved by up to 5 min, lifetimes by up to 2 %.
+        """
+        rules = self.rules
+        found: dict[tuple[float, int], Workload] = {}
+        for load in rules["loads"]:
+            workload = later_workload_of("trace", self.trace, self.cut_s, load=load, seed=int(rules["seed"]),
+                                         cpu_cores=float(rules["cpu_cores"]), mem_gib=float(rules["mem_gib"]))
+            for seed in range(int(rules["n_arrangements"])):
+                found[load, seed] = replica(workload, seed)
+        return found
+
+    @property
+    def curves_file(self) -> Path:
+        """Where a place task's fixed curves are kept."""
+        return BENCH / "curves" / f"{self.name}.csv.gz"
+
+    def curves(self, workload: Workload) -> LifetimeSource:
+        """The predictions of a place task, the same for every policy: fixed curves of a file, or the truth."""
+        if self.rules["curves"] == "oracle":
+            return Oracle(workload)
+        path = self.curves_file
+        text = text_of(path)
+        _check_digest(str(path), hashlib.sha256(text.encode()).hexdigest(), self.rules["curves_sha256"])
+        table = pd.read_csv(StringIO(text), dtype={"request_id": str})
+        totals_s = table.drop(columns="request_id").to_numpy(np.int64)
+        n, m = totals_s.shape
+        ids = pd.Index(table["request_id"]).astype(workload.trace.requests["request_id"].dtype)
+        return Held(ids, Curves(np.arange(n + 1) * m, np.tile(UPTIMES_S, n), totals_s.reshape(-1)))
 
 
 def table_digest(trace: Trace) -> str:

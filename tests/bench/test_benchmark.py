@@ -21,13 +21,24 @@ from bench.board import BOARD, build, ranks_of
 from bench.board import main as board_main
 from bench.evaluate import MEASURES, Measure, Score, between, entries, evaluate
 from bench.evaluate import main as evaluate_main
-from bench.methods import METHODS, PredictQuestion, QueueQuestion
-from bench.run import LeakFound, find_leak, find_queue_leak
+from bench.methods import METHODS, PlaceQuestion, Placing, PredictQuestion, QueueQuestion
+from bench.run import LeakFound, find_leak, find_place_leak, find_queue_leak
 from bench.run import main as run_main
-from bench.submission import RESULTS, Starts, read_curves, read_entry, read_starts, write_curves, write_starts
+from bench.submission import (
+    RESULTS,
+    Starts,
+    read_curves,
+    read_entry,
+    read_placements,
+    read_starts,
+    write_curves,
+    write_placements,
+    write_starts,
+)
 from bench.tasks import AGES_S, BENCH, DATA, HORIZONS_S, Task, load_task, made_future, table_digest, task_names
 from sojourn.features import Trace
 from sojourn.features.synthetic import synthesize
+from sojourn.simulator import Oracle, simulate
 
 SWF = "".join(f"{job:5} {70 * job} -1 {run_s} {size} -1 -1 {size} {limit_s} -1 1 {user} 1 -1 -1 -1 -1 -1\n"
               for job, (run_s, limit_s, size, user) in enumerate(
@@ -37,7 +48,7 @@ HEAD = "; UnixStartTime: 749458803\n; MaxProcs: 4\n"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tasks of 300 requests and of 120 jobs, in a folder with the log that one of them names."""
+    """A small task of each track, in a folder with the log that one of them names."""
     made = tmp_path_factory.mktemp("tasks")
     (made / "tiny.swf").write_text(HEAD + SWF)
     digest = hashlib.sha256((HEAD + SWF).encode()).hexdigest()
@@ -46,6 +57,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'track = "predict"\n{words}reader = "synthetic"\nn_requests = 1500\nseed = 3\ndays = 20\n'
         f'sha256 = "{table_digest(synthesize(1500, seed=3, days=20.0))}"\n'
         "[predict]\ntest_shares = [0.6, 0.8]\nn_requests = 60\nlong_s = 3600\nseed = 5\n")
+    (made / "place-tiny-lite.toml").write_text(
+        f'track = "place"\n{words}reader = "synthetic"\nn_requests = 1500\nseed = 3\ndays = 20\n'
+        f'sha256 = "{table_digest(synthesize(1500, seed=3, days=20.0))}"\n[place]\ntest_share = 0.7\n'
+        'curves = "oracle"\nloads = [0.7, 0.9]\nn_arrangements = 2\ncpu_cores = 16\nmem_gib = 64\nseed = 5\n')
     (made / "queue-tiny-lite.toml").write_text(
         f'track = "queue"\n{words}reader = "swf"\nfiles = [{{ path = "tiny.swf", sha256 = "{digest}" }}]\n'
         "[queue]\ntest_share = 0.5\nwarmup_s = 600\nblock_s = 1200\nseed = 5\n")
@@ -64,6 +79,11 @@ def queue(folder: Path) -> Task:
         task = load_task("queue-tiny-lite", folder)
         assert len(task.jobs) == 60 and len(task.before) > 50
         return task
+
+
+@pytest.fixture(scope="module")
+def place(folder: Path) -> Task:
+    return load_task("place-tiny-lite", folder)
 
 
 def exponential(task: Task, mean_s: float = 3_000.0) -> np.ndarray:
@@ -137,6 +157,62 @@ def test_a_schedule_is_refused_by_file_row_rule_and_value(queue: Task, tmp_path:
     assert str(path) in str(error.value)
 
 
+def first_fits(task: Task) -> dict[tuple[float, int], np.ndarray]:
+    return {key: simulate(workload, "first-fit").host for key, workload in task.workloads.items()}
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda rows: rows.pop(), r"must have a row for each load,arrangement,request_id of the task \([\d,]+\), got none"),
+    (cell(2, 0, "0.8"), r"row 3: load,arrangement,request_id must be one that the task asks of, got 0.8,0,"),
+    (cell(2, 3, "99"), r"row 3: host must be a whole number from -1 \(rejected\) to below the number of hosts, got 99"),
+    (cell(2, 3, "-1"), r"row 3: host must not be -1 \(rejected\) if a host has room, got -1 with room on host 0"),
+    (lambda rows: [row.__setitem__(3, "0") for row in rows[1:]],
+     r"row \d+: host must have room for the request, got host 0, which has too little at second \d+"),
+])
+def test_placements_are_refused_by_file_row_rule_and_value(place: Task, tmp_path: Path, change: Any,
+                                                           words: str) -> None:
+    path = tmp_path / "x.csv.gz"
+    write_placements(path, place, first_fits(place))
+    with pytest.raises(ValueError, match=words) as error:
+        read_placements(changed(path, change), place)
+    assert str(path) in str(error.value)
+
+
+def test_the_placement_scores_are_those_of_the_simulator(place: Task, tmp_path: Path) -> None:
+    """Two programs that count the same: means over loads and arrangements, since each has the same span and hosts."""
+    path, results = tmp_path / "x.csv.gz", [simulate(each, "first-fit") for each in place.workloads.values()]
+    write_placements(path, place, first_fits(place))
+    spans = np.array([len(each.hosts) * (each.trace.horizon_s - each.warmup_s) for each in place.workloads.values()])
+    empty = np.array([result.metrics.empty_hosts_pct for result in results])
+    bound = np.array([result.bound_empty_hosts_pct for result in results])
+    found = evaluate(place, path)
+    assert found["empty_pct"].value == pytest.approx(float(empty @ spans / spans.sum()), rel=1e-9)
+    above = 100 * float((bound - empty) @ spans / ((100 - bound) @ spans))
+    assert found["above_bound_pct"].value == pytest.approx(above, rel=1e-9)
+    rejected = sum(result.metrics.n_rejected for result in results)
+    assert found["rejected_pct"].value == pytest.approx(
+        100 * rejected / sum(result.metrics.n_requests for result in results))
+
+
+@dataclass(frozen=True)
+class OwnOracle:
+    """NILAS by the true ends of the workload that it gets, instead of the task's curves."""
+
+    def place(self, question: PlaceQuestion) -> np.ndarray:
+        return simulate(question.workload, "nilas", Oracle(question.workload)).host
+
+
+def test_the_search_for_leaks_in_a_placement(place: Task) -> None:
+    workload = place.workloads[0.9, 1]
+    question = PlaceQuestion(workload, place.curves(workload))
+    for policy in ("nilas", "best-fit"):
+        method: Any = Placing("", policy)  # reads the task's curves, which stay
+        find_place_leak(method, question, method.place(question))
+    peeking = OwnOracle()
+    with pytest.raises(LeakFound, match="another host for request"):
+        find_place_leak(peeking, question, peeking.place(question))
+
+
 @pytest.mark.parametrize(("key", "value", "words"), [
     ("version", 2, "version must be 1, got 2"), ("method", "y", "method must be the name of its folder, x, got 'y'"),
     ("division", "middle", "division must be one of closed, open, got 'middle'"),
@@ -164,7 +240,7 @@ def test_a_task_whose_trace_has_other_bytes_is_refused(folder: Path, monkeypatch
     monkeypatch.delenv(DATA)
     with pytest.raises(ValueError, match=r"queue-tiny-lite: file must be in one of .*SOJOURN_BENCH_DATA"):
         _ = load_task("queue-tiny-lite", folder).trace
-    with pytest.raises(ValueError, match="task must be one of predict-tiny-lite, queue-tiny-lite, got 'x'"):
+    with pytest.raises(ValueError, match=r"task must be one of place-tiny-lite, predict-tiny-lite, .* got 'x'"):
         load_task("x", folder)
 
 
@@ -253,8 +329,8 @@ def test_equal_entries_share_a_rank_and_a_missing_score_has_none() -> None:
     assert ranks_of({"a": one, "b": two}, Measure("AP", "higher"))["b"] == (1, 1, 1)
 
 
-@pytest.mark.parametrize("name", ["predict-nasa-lite", "predict-synthetic-lite"])
-def test_a_random_entry_is_ranked_below_kaplan_meier(name: str, tmp_path: Path) -> None:
+def test_a_random_entry_is_ranked_below_kaplan_meier(tmp_path: Path) -> None:
+    name = "predict-nasa-lite"
     task = load_task(name)
     scores = {"km": evaluate(task, RESULTS / "km" / f"{name}.csv.gz")}
     for seed in range(2):
@@ -353,7 +429,7 @@ def test_an_outsider_runs_a_method_and_sees_it_on_the_board(
     assert run_main(["my-method", "--results", str(results)]) == 0
     assert run_main(["fcfs", "--no-check", "--results", str(results)]) == 0
     assert run_main(["fcfs", "queue-none", "--results", str(results)]) == 1
-    assert "predict-tiny-lite             0." in (printed := capsys.readouterr().out) and "no leak found" in printed
+    assert "predict-tiny-lite               0." in (printed := capsys.readouterr().out) and "no leak found" in printed
     assert [entry.is_checked(entry.tasks[0]) for entry in entries(results)] == [False, True]
     assert evaluate_main(["predict-tiny-lite", "--results", str(results)]) == 0
     assert "my-method           brier" in capsys.readouterr().out
