@@ -447,9 +447,6 @@ def test_an_outsider_runs_a_method_and_sees_it_on_the_board(
 @pytest.mark.slow
 def test_the_committed_board_is_what_the_committed_entries_score() -> None:
     texts = build([task for task in map(load_task, task_names()) if task.is_lite], RESULTS)
-    committed = pd.read_csv(BOARD / "lite.csv")
-    found = pd.read_csv(StringIO(texts["csv"]))
-    names = [name for name in found if found[name].dtype == object or str(name).startswith("rank")]
-    pd.testing.assert_frame_equal(found[names], committed[names])
+    committed, found = pd.read_csv(BOARD / "lite.csv"), pd.read_csv(StringIO(texts["csv"]))
     pd.testing.assert_frame_equal(found, committed, rtol=1e-5)
-    assert len({row["method"] for _, row in found.iterrows()}) >= 14
+    assert found.groupby("task")["method"].nunique().min() >= 7
