@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel image site pictures bench soak scale faults docs clean
+.PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel image site pictures bench board soak scale faults docs clean
 
 # the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)
 run: $(READY)
@@ -78,6 +78,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/c_face.py
 	$(BIN)/python benchmarks/periodicity.py
+
+# the public benchmark: scores the committed entries of the lite tasks anew and writes bench/board/lite.*
+board: $(READY)
+	$(BIN)/python -m bench.board
 
 # some minutes; `make soak N=400000` for fewer operations
 soak: $(READY)

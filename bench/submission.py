@@ -1,0 +1,304 @@
+"""What an entrant hands in: a folder `results/METHOD` with `config.json` and a file `TASK.csv.gz` for each task.
+
+Every file has the rows and columns that its task fixes. What is missing, twice, extra or impossible is refused with an
+error that names the file, the row, the rule and the value. Nothing in a file is a score: `evaluate` computes those.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.tasks import AGES_S, BENCH, HORIZONS_S, UPTIMES_S, VERSION, Task
+from sojourn.inflated import text_of
+from sojourn.simulator import Workload
+from sojourn.simulator.queueing import QueueJobs
+
+RESULTS = BENCH / "results"
+PREDICT_COLUMNS = ("request_id", "age_s", *(f"s_{horizon_s}" for horizon_s in HORIZONS_S))
+PLACE_COLUMNS = ("load", "arrangement", "request_id", "host")
+QUEUE_COLUMNS = ("job_id", "start_s", "eta_low_s", "eta_high_s")
+DIVISIONS = ("closed", "open")
+_CONFIG = {"method": str, "title": str, "authors": str, "division": str, "code": str, "knows_future": bool,
+           "version": int, "tasks": list, "checks": dict}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry by its folder.
+
+    division: closed = code of this repository, run by `run`, that reads nothing but the task; open = all else.
+    code: where the method is, an import path (closed) or an address (open). knows_future: an oracle, shown beside the
+    ranks. tasks: names. checks: of each task the sha256 of the file whose maker passed the search for leaks.
+    """
+
+    folder: Path
+    method: str
+    title: str
+    authors: str
+    division: str
+    code: str
+    knows_future: bool
+    tasks: tuple[str, ...]
+    checks: Mapping[str, str]
+
+    def file(self, task: str) -> Path:
+        """What it hands in for a task."""
+        return self.folder / f"{task}.csv.gz"
+
+    def is_checked(self, task: str) -> bool:
+        """Whether the file of a task is the one that passed the search for leaks."""
+        return self.checks.get(task) == file_digest(self.file(task))
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a submission's text, so that another gzip of the same text is the same."""
+    return hashlib.sha256(_text(path).encode()).hexdigest()
+
+
+def read_entry(folder: Path, is_new: bool = False) -> Entry:
+    """The entry of a folder; ValueError that names config.json, the key, the rule and the value.
+
+    is_new: it may have no files yet."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ValueError(f"an entry must have a config.json, got none in {folder}")
+    try:
+        config: Any = json.loads(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be JSON, got {error}") from None
+    if not isinstance(config, dict) or set(config) != set(_CONFIG):
+        raise ValueError(f"{path} must have the keys {', '.join(_CONFIG)}, got {', '.join(config) or config!r}")
+    for key, kind in _CONFIG.items():
+        if type(config[key]) is not kind:
+            raise ValueError(f"{path}: {key} must be a {kind.__name__}, got {config[key]!r}")
+    if config["method"] != folder.name:
+        raise ValueError(f"{path}: method must be the name of its folder, {folder.name}, got {config['method']!r}")
+    if config["division"] not in DIVISIONS:
+        raise ValueError(f"{path}: division must be one of {', '.join(DIVISIONS)}, got {config['division']!r}")
+    if config["version"] != VERSION:
+        raise ValueError(f"{path}: version must be {VERSION}, got {config['version']!r}")
+    bad = [name for name in config["tasks"] if not isinstance(name, str) or not (folder / f"{name}.csv.gz").is_file()]
+    if bad or not (config["tasks"] or is_new):
+        raise ValueError(f"{path}: each of tasks must have a file TASK.csv.gz in the folder, got {(bad or [''])[0]!r}")
+    return Entry(folder, config["method"], config["title"], config["authors"], config["division"], config["code"],
+                 config["knows_future"], tuple(config["tasks"]), dict(config["checks"]))
+
+
+def write_entry(entry: Entry) -> None:
+    """Its config.json."""
+    config = {"method": entry.method, "title": entry.title, "authors": entry.authors, "division": entry.division,
+              "code": entry.code, "knows_future": entry.knows_future, "version": VERSION,
+              "tasks": sorted(entry.tasks), "checks": dict(sorted(entry.checks.items()))}
+    (entry.folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+
+
+def read_curves(path: Path, task: Task) -> np.ndarray:
+    """Survival at the horizons, float64 (n_requests, n_ages, n_horizons), of a predict task's file."""
+    asked = task.asked
+    table = _read(path, PREDICT_COLUMNS)
+    wanted = [f"{request},{age_s}" for request, age_s in zip(asked["request_id"], asked["age_s"], strict=True)]
+    place = _places(path, [f"{row[0]},{row[1]}" for row in table], wanted, "request_id,age_s")
+    values = _numbers(path, table, PREDICT_COLUMNS, 2)
+    _refuse(path, ~((values >= 0.0) & (values <= 1.0)), values, PREDICT_COLUMNS[2:], "from 0 to 1")
+    rises = np.diff(values, axis=1, prepend=1.0) > 0.0
+    _refuse(path, rises, values, PREDICT_COLUMNS[2:], "at most that of the shorter horizon")
+    return values[place].reshape(-1, len(AGES_S), len(HORIZONS_S))
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """A schedule: start_s int64 (n,); eta_s: int64 (n, 2), an 80 % interval of the start, stated at submission."""
+
+    start_s: np.ndarray
+    eta_s: np.ndarray | None = None
+
+
+def read_starts(path: Path, task: Task) -> Starts:
+    """The starts of a queue task's file, in the order of the task's jobs; refused if they could not have been."""
+    jobs, table = task.jobs, _read(path, QUEUE_COLUMNS)
+    place = _places(path, [row[0] for row in table], [str(name) for name in jobs.request_ids], "job_id")
+    has_eta = any(row[2] or row[3] for row in table)
+    columns = QUEUE_COLUMNS if has_eta else QUEUE_COLUMNS[:2]
+    values = _numbers(path, table, columns, 1)
+    with np.errstate(invalid="ignore"):
+        is_bad = ~((values >= 0) & (values < 2**40) & (np.floor(values) == values))
+    _refuse(path, is_bad, values, columns[1:], "a whole number of seconds from 0 on")
+    whole = values.astype(np.int64)[place]
+    line = place + 2
+    early = whole < jobs.submission_s[:, None]
+    if early.any():
+        row, column = (int(k) for k in np.argwhere(early)[0])
+        raise ValueError(f"{path}, row {line[row]}: {columns[1 + column]} must be at least the job's submission, "
+                         f"{jobs.submission_s[row]}, got {whole[row, column]} (job {jobs.request_ids[row]})")
+    if has_eta and (bad := np.flatnonzero(whole[:, 1] > whole[:, 2])).size:
+        raise ValueError(f"{path}, row {line[bad[0]]}: eta_high_s must be at least eta_low_s, {whole[bad[0], 1]}, got "
+                         f"{whole[bad[0], 2]}")
+    _check_capacity(path, jobs, whole[:, 0], line)
+    return Starts(whole[:, 0], whole[:, 1:] if has_eta else None)
+
+
+def _check_capacity(path: Path, jobs: QueueJobs, start_s: np.ndarray, line: np.ndarray) -> None:
+    """At one second jobs end before others start."""
+    n = len(jobs)
+    time_s = np.concatenate([start_s, start_s + jobs.run_s])
+    change = np.concatenate([jobs.size, -jobs.size])
+    order = np.lexsort((change > 0, time_s))
+    busy = np.cumsum(change[order])
+    over = np.flatnonzero(busy > jobs.n_processors)
+    if over.size:
+        row = int(order[over[0]]) % n
+        raise ValueError(f"{path}, row {line[row]}: processors in use must be at most {jobs.n_processors}, got "
+                         f"{busy[over[0]]} at second {time_s[order[over[0]]]}, when job {jobs.request_ids[row]} starts")
+
+
+Placements = Mapping[tuple[float, int], np.ndarray]
+"""For each load and arrangement the host of each request, int64 (n,), from 0; -1 = rejected."""
+
+
+def read_placements(path: Path, task: Task) -> Placements:
+    """The hosts of a place task's file; refused if a host was too full, or if one had room for a rejected request."""
+    table = _read(path, PLACE_COLUMNS)
+    wanted = [f"{load},{seed},{name}" for (load, seed), workload in task.workloads.items()
+              for name in workload.trace.requests["request_id"]]
+    place = _places(path, [",".join(row[:3]) for row in table], wanted, "load,arrangement,request_id")
+    values = _numbers(path, table, PLACE_COLUMNS, 3)
+    n_hosts = np.array([len(task.workloads[float(row[0]), int(row[1])].hosts) for row in table])[:, None]
+    _refuse(path, ~((values >= -1) & (values < n_hosts) & (np.floor(values) == values)), values, PLACE_COLUMNS[3:],
+            "a whole number from -1 (rejected) to below the number of hosts")
+    hosts, begin = {}, 0
+    for key, workload in task.workloads.items():
+        rows = place[begin:begin + len(workload.trace)]
+        begin += len(rows)
+        hosts[key] = values[rows, 0].astype(np.int64)
+        _check_room(path, workload, hosts[key], rows + 2)
+    return hosts
+
+
+def _check_room(path: Path, workload: Workload, host: np.ndarray, line: np.ndarray) -> None:
+    """At one second requests end before others arrive, and those arrive in the order of the trace."""
+    n, need, free = len(host), workload.need, workload.capacity.copy()
+    time_s = np.concatenate([workload.departure_s, workload.placed_s])
+    order = np.lexsort((np.arange(2 * n), np.repeat((0, 1), n), time_s))
+    for at in order.tolist():
+        row = at % n
+        where = int(host[row])
+        if at < n:
+            if where >= 0:
+                free[where] += need[row]
+        elif where < 0:
+            room = np.flatnonzero((free >= need[row]).all(axis=1))
+            if len(room):
+                raise ValueError(f"{path}, row {line[row]}: host must not be -1 (rejected) if a host has room, got -1 "
+                                 f"with room on host {room[0]} at second {workload.placed_s[row]}")
+        else:
+            free[where] -= need[row]
+            if (free[where] < 0).any():
+                raise ValueError(f"{path}, row {line[row]}: host must have room for the request, got host {where}, "
+                                 f"which has too little at second {workload.placed_s[row]}")
+
+
+def write_placements(path: Path, task: Task, hosts: Placements) -> None:
+    """A place task's file."""
+    _write(path, PLACE_COLUMNS, ([load, seed, name, host] for (load, seed), workload in task.workloads.items()
+                                 for name, host in zip(workload.trace.requests["request_id"],
+                                                       hosts[load, seed].tolist(), strict=True)))
+
+
+def write_totals(path: Path, request_ids: Iterable[Any], totals_s: np.ndarray) -> None:
+    """The fixed curves of a place task: predicted total lifetimes from each of UPTIMES_S on, int64 (n, m)."""
+    _write(path, ("request_id", *(f"u_{uptime_s}" for uptime_s in UPTIMES_S)),
+           ([name, *row] for name, row in zip(request_ids, totals_s.tolist(), strict=True)))
+
+
+def write_curves(path: Path, task: Task, survival: np.ndarray) -> None:
+    """A predict task's file of survival (n_requests, n_ages, n_horizons), with three decimals."""
+    asked = task.asked
+    whole = np.rint(np.asarray(survival).reshape(len(asked), len(HORIZONS_S)) * 1_000).astype(np.int64)
+    known = {value: f"{value / 1_000:g}" for value in range(1_001)}
+    _write(path, PREDICT_COLUMNS, ([request, age_s, *(known.get(value, "nan") for value in row)] for request, age_s, row
+                                   in zip(asked["request_id"], asked["age_s"], whole.tolist(), strict=True)))
+
+
+def write_starts(path: Path, task: Task, starts: Starts) -> None:
+    """A queue task's file."""
+    eta: Sequence[Sequence[Any]] = [("", "")] * len(starts.start_s) if starts.eta_s is None else starts.eta_s.tolist()
+    _write(path, QUEUE_COLUMNS, ([name, start_s, *interval] for name, start_s, interval in zip(
+        task.jobs.request_ids, starts.start_s.tolist(), eta, strict=True)))
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """The same rows give the same bytes: the gzip has no time and no name."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise ValueError(f"{path} must be a gzipped CSV file, got none")
+    return text_of(path)
+
+
+def _read(path: Path, columns: Sequence[str]) -> list[list[str]]:
+    """The cells below the header; row 1 of an error is the header."""
+    try:
+        rows = list(csv.reader(io.StringIO(_text(path))))
+    except csv.Error as error:
+        raise ValueError(f"{path} must be a CSV file, got {error}") from None
+    if not rows or rows[0] != list(columns):
+        raise ValueError(f"{path}, row 1: columns must be {','.join(columns)}, got {','.join(rows[0]) if rows else ''}")
+    for at, row in enumerate(rows[1:], 2):
+        if len(row) != len(columns):
+            raise ValueError(f"{path}, row {at}: must have {len(columns)} cells, got {len(row)}")
+    return rows[1:]
+
+
+def _places(path: Path, got: list[str], wanted: list[str], name: str) -> np.ndarray:
+    """Of each wanted row its position in the file."""
+    at: dict[str, int] = {}
+    known = set(wanted)
+    for row, key in enumerate(got):
+        if key not in known:
+            raise ValueError(f"{path}, row {row + 2}: {name} must be one that the task asks of, got {key}")
+        if key in at:
+            raise ValueError(f"{path}, row {row + 2}: {name} must be there once, got {key} also in row {at[key] + 2}")
+        at[key] = row
+    missing = [key for key in wanted if key not in at]
+    if missing:
+        raise ValueError(f"{path}: must have a row for each {name} of the task ({len(wanted):,}), got none for "
+                         f"{missing[0]} and {len(missing) - 1:,} more")
+    return np.array([at[key] for key in wanted], np.int64)
+
+
+def _numbers(path: Path, table: list[list[str]], columns: Sequence[str], first: int) -> np.ndarray:
+    cells = [row[first:len(columns)] for row in table]
+    try:
+        values = np.array(cells, np.float64)
+    except ValueError:
+        values = pd.DataFrame(cells).apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = (int(k) for k in bad[0])
+        raise ValueError(f"{path}, row {row + 2}: {columns[first + column]} must be a finite number, got "
+                         f"{cells[row][column]!r}")
+    return values
+
+
+def _refuse(path: Path, is_bad: np.ndarray, values: np.ndarray, columns: Sequence[str], rule: str) -> None:
+    if is_bad.any():
+        row, column = (int(k) for k in np.argwhere(is_bad)[0])
+        raise ValueError(f"{path}, row {row + 2}: {columns[column]} must be {rule}, got {values[row, column].item()!r}")
