@@ -134,10 +134,7 @@ class AnswerCalls:
         work = self._works[path]
         items, asked, is_list = self._opened(path, document)
         if items is None:
-            found = work([document], asked)
-            status = found[0].get("status", HTTPStatus.OK)
-            self.counts[path[1:], status] += 1
-            return status, _encode(found[0]).encode()
+            return self._one(path, document, asked)
         texts = []
         for start in range(0, len(items), N_AT_ONCE):
             if start:
@@ -147,6 +144,17 @@ class AnswerCalls:
             texts.append(_encode(found)[1:-1])
         text = f"[{','.join(texts)}]"
         return HTTPStatus.OK, (text if is_list else f'{{"items":{text}}}').encode()
+
+    def single(self, path: str, document: Any) -> tuple[int, bytes] | None:
+        """As `answer` for a single item, at once; None for a batch."""
+        items, asked, _ = self._opened(path, document)
+        return self._one(path, document, asked) if items is None else None
+
+    def _one(self, path: str, item: Any, asked: _Asked) -> tuple[int, bytes]:
+        found, = self._works[path]([item], asked)
+        status = found.get("status", HTTPStatus.OK)
+        self.counts[path[1:], status] += 1
+        return status, _encode(found).encode()
 
     def _opened(self, path: str, document: Any) -> tuple[Sequence[Any] | None, _Asked, bool]:
         """The items of a batch, None for a single item; what they share; whether the batch is a bare list."""

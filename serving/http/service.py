@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
@@ -144,7 +145,7 @@ def bind(calls: AnswerCalls, predictor: Predictor, host: str, port: int, *, limi
     gets = {"/healthz": health, "/readyz": readiness, "/metrics": metrics,
             "/openapi.json": lambda: (HTTPStatus.OK, JSON_TYPE, document)}
     server = JsonServer(host, port, {path: post(path) for path in CALLS}, gets, limits, host_names, token=token,
-                        error_name="error")
+                        error_name="error", quick={path: partial(calls.single, path) for path in CALLS})
     return server
 
 
