@@ -12,7 +12,6 @@ import hmac
 import inspect
 import ipaddress
 import itertools
-import json
 import logging
 import re
 import socket
@@ -27,6 +26,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -184,7 +184,7 @@ class JsonServer:
         with self._reporting.get(path, contextlib.nullcontext()), self._turns:
             try:
                 status, answer = self.posts[path](_parsed(body))  # type: ignore[misc]
-                text, is_refused = _text(answer), isinstance(answer, dict) and bool(answer.get(self._error_name))
+                text, is_refused = msgspec.json.encode(answer), isinstance(answer, dict) and bool(answer.get(self._error_name))
             except Exception as error:  # one bad request must not end the service or reveal its internals
                 status, text, is_refused = self._fault(path, error)
             self._finished(path, status, is_refused, started_s)
@@ -201,9 +201,9 @@ class JsonServer:
 
     def _fault(self, path: str, error: Exception) -> tuple[int, bytes, bool]:
         if isinstance(error, ValueError):
-            return HTTPStatus.BAD_REQUEST, _text({self._error_name: str(error)}), True
+            return HTTPStatus.BAD_REQUEST, msgspec.json.encode({self._error_name: str(error)}), True
         _log.error("%s failed", path, exc_info=error)
-        return HTTPStatus.INTERNAL_SERVER_ERROR, _text({self._error_name: "internal error"}), True
+        return HTTPStatus.INTERNAL_SERVER_ERROR, msgspec.json.encode({self._error_name: "internal error"}), True
 
     def _finished(self, path: str, status: int, is_refused: bool, started_s: float) -> None:
         is_refused |= status >= HTTPStatus.BAD_REQUEST
@@ -348,7 +348,7 @@ class JsonServer:
         headers = {**(error.headers or {})}
         if "expect" in request.headers:  # the client may send its body or another request now: unknown which
             headers["Connection"] = "close"
-        return Response(_text({self._error_name: error.detail}), error.status_code, headers, JSON_TYPE)
+        return Response(msgspec.json.encode({self._error_name: error.detail}), error.status_code, headers, JSON_TYPE)
 
 
 class _Answer(Response):
@@ -550,19 +550,6 @@ def _checked_length(heads: Mapping[bytes, list[bytes]], version: str, host_names
 
 def _parsed(body: bytes) -> Any:
     try:
-        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
+        return msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"body must be JSON, got {str(error) or type(error).__name__}") from error
-
-
-def _text(document: Any) -> bytes:
-    """JSON; ValueError for an infinite number, which may come from 1e999 in a document."""
-    return _ENCODER.encode(document).encode()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"the number {name}")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)  # json.loads and json.dumps would make one at each call
-_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
