@@ -31,14 +31,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.doors import learn, until
+
 from sojourn.features import Trace
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.split import split_by_time
 from sojourn.features.trace import Roles
-from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Predictor
 from sojourn.serving.extender.extender import Settings, bind
-from sojourn.serving.inputs import HistoryState
 from sojourn.serving.kubernetes import CONNECTION_ERRORS, ask, open_cluster
 from sojourn.serving.kubernetes.watcher import Watcher
 from sojourn.simulator import Curves, build_workload, simulate
@@ -59,16 +58,6 @@ def free_port() -> int:
 
 def stamp(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def until(is_so: Any, within_s: float = 60.0, every_s: float = 0.1) -> float:
-    """Seconds until it is so; RuntimeError if it takes longer."""
-    started_s = time.monotonic()
-    while not is_so():
-        if time.monotonic() - started_s > within_s:
-            raise RuntimeError(f"it did not come about within {within_s:g} s")
-        time.sleep(every_s)
-    return time.monotonic() - started_s
 
 
 class ControlPlane:
@@ -146,7 +135,7 @@ class ControlPlane:
 
     def start_extender(self, bundle: Path, columns: Path | None = None, user: str = "watcher") -> None:
         self.start("extender", [sys.executable, "-m", "sojourn.serving.kubernetes", bundle, "--port",
-                                str(self.extender_port), "--kubeconfig", self.kubeconfig(user),
+                                str(self.extender_port), "--epoch-s", "0", "--kubeconfig", self.kubeconfig(user),
                                 *(() if columns is None else ("--columns", columns))])
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
@@ -262,14 +251,7 @@ def learnt(folder: Path, n_pods: int, seed: int) -> Day:
     known = table[table["arrival_s"] < begin_s].copy()
     known.loc[known["departure_s"] > begin_s, "departure_s"] = np.nan
     trace = Trace(known, begin_s, Roles(owners=("deployment",)))
-    encoder = default_encoder(trace)
-    history = HistoryState(encoder.history)
-    split = split_by_time(build_rows(trace, encoder, history))
-    settings = FitSettings(backoff_keys(encoder), n_threads=1)
-    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past, settings).export()
-    if exported is None:
-        raise ValueError("the hazard family must be one that is served")
-    write_bundle(folder, "hazard", exported, encoder, history, {})
+    learn(folder, trace)
     # what runs at the day's begin comes then, as new, for the rest of its life
     later = table[(table["departure_s"] > begin_s) & (table["arrival_s"] < DAYS * DAY_S)].copy()
     later["arrival_s"] = (later["arrival_s"] - begin_s).clip(lower=0)

@@ -109,9 +109,9 @@ class JsonServer:
     paths of such functions; only one of them runs at a time. A coroutine function of `posts` is
     awaited in the event loop instead, without turns, which saves a short answer the way to a thread
     and back; it gives its answer as JSON. quick: by such a path, what answers a short document between
-    reading and writing, without a task and the objects of Starlette. host_names: allowed names in a request's Host, besides
-    `localhost`, `host` and any address. token: what `Authorization: Bearer` must give, except for
-    PROBES; None: nothing is asked. error_name: the field of refusals.
+    reading and writing, without a task and the objects of Starlette. host_names: allowed names in a
+    request's Host, besides `localhost`, `host` and any address. token: what `Authorization: Bearer`
+    must give, except for PROBES; None: nothing is asked. error_name: the field of refusals.
     clock: seconds, never falling; it times the clients.
     """
 
@@ -184,7 +184,8 @@ class JsonServer:
         with self._reporting.get(path, contextlib.nullcontext()), self._turns:
             try:
                 status, answer = self.posts[path](_parsed(body))  # type: ignore[misc]
-                text, is_refused = msgspec.json.encode(answer), isinstance(answer, dict) and bool(answer.get(self._error_name))
+                is_refused = isinstance(answer, dict) and bool(answer.get(self._error_name))
+                text = msgspec.json.encode(answer)
             except Exception as error:  # one bad request must not end the service or reveal its internals
                 status, text, is_refused = self._fault(path, error)
             self._finished(path, status, is_refused, started_s)
@@ -237,7 +238,7 @@ class JsonServer:
         await response(scope, receive, send)
 
     def quick_path(self, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-        """The path of a POST in HTTP/1.1, whose answer may be quick; None: it goes the usual way, or is refused there."""
+        """The path of a POST in HTTP/1.1 that may be answered at once; None: it goes the usual way."""
         if url not in self._quick:
             return None
         heads = _heads(headers)
@@ -315,7 +316,8 @@ class JsonServer:
         heads = _heads(request.scope["headers"])
         if path not in PROBES:
             self._check_token(heads)
-        _checked_length(heads, request.scope["http_version"], self.host_names, self.limits.body_bytes)  # its body is read and dropped
+        # its body is read and dropped
+        _checked_length(heads, request.scope["http_version"], self.host_names, self.limits.body_bytes)
         try:
             status, content_type, text = await asyncio.get_running_loop().run_in_executor(
                 self._workers, self.gets[path])
@@ -383,7 +385,7 @@ class _Client(HttpToolsProtocol):
         self._phase = ("idle", 0)
         self.since_s = owner.clock()
         self._is_asking = self._is_in_head = False
-        self._n_head_bytes = self._n_asked = 0
+        self._n_head_bytes = self.n_asked = 0
         self._quick: bytes | None = None  # the path of a request that is read for a quick answer
         self._body = b""
 
@@ -395,7 +397,7 @@ class _Client(HttpToolsProtocol):
         if len(clients) >= self._owner.limits.n_connections:
             idle = [each for each in clients if each.phase()[0] != "work" and not each.transport.is_closing()]
             if idle:
-                min(idle, key=lambda each: (each._n_asked > 0, each.since_s, each.number)).transport.abort()
+                min(idle, key=lambda each: (each.n_asked > 0, each.since_s, each.number)).transport.abort()
 
     def phase(self) -> tuple[str, int]:
         """Its phase (idle, ask, work, answer), and the number of its requests."""
@@ -406,7 +408,7 @@ class _Client(HttpToolsProtocol):
             now = "work"
         elif self._is_asking:
             now = "ask"
-        return now, self._n_asked
+        return now, self.n_asked
 
     def look(self) -> None:
         """Close it if its client exceeds the time of a phase."""
@@ -433,7 +435,7 @@ class _Client(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The end of its head: it may get a quick answer if none is under way and the connection stays as it is."""
         self._is_in_head = False
-        self._n_asked += 1
+        self.n_asked += 1
         parser, cycle = self.parser, self.cycle
         if ((cycle is None or cycle.response_complete) and parser.get_method() == b"POST"
                 and parser.get_http_version() == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()

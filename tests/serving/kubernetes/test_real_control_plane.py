@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.control_plane import ControlPlane, plain_pod, until
+from benchmarks.control_plane import ControlPlane, plain_pod
+from benchmarks.doors import until
 
 from learnt_bundle import learn
 from sojourn.serving.kubernetes import ask, open_cluster
