@@ -12,6 +12,7 @@ the mean of replays whose arrivals are up to 5 minutes later, and twice their st
 from __future__ import annotations
 
 import argparse
+import base64
 import http.client
 import json
 import signal
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,7 +98,19 @@ class ControlPlane:
                             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                             "--initial-cluster", f"default={peer}", "--unsafe-no-fsync"])
 
-    def start_api(self) -> None:
+    def compact(self) -> None:
+        """Drop all versions before the present one from etcd, which must run."""
+        def asked(call: str, **document: Any) -> Any:
+            body = json.dumps(document).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.etcd_port}/v3/kv/{call}", body) as answer:
+                return json.load(answer)
+
+        key = base64.b64encode(b"/versions").decode()
+        for _ in range(5):  # some more, that no version that a client knows is the present one
+            revision = asked("put", key=key, value=key)["header"]["revision"]
+        asked("compaction", revision=revision, physical=True)
+
+    def start_api(self, *options: str) -> None:
         """Returns once it answers."""
         self.start("api", [
             self.kube / "bin/kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
@@ -104,7 +118,7 @@ class ControlPlane:
             "--cert-dir=certs", "--token-auth-file=tokens.csv", "--authorization-mode=RBAC",
             "--service-account-issuer=https://test", "--service-account-signing-key-file=sa.key",
             "--service-account-key-file=sa.pub", "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"])
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", *options])
         until((self.folder / "certs/apiserver.crt").exists)
         self.admin = open_cluster(self.kubeconfig("admin"))
 
@@ -149,9 +163,9 @@ class ControlPlane:
         for kind, item in (("clusterroles", ROLE), ("clusterrolebindings", BINDING)):
             self.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", item)
 
-    def add_node(self, name: str, cpu: str, memory: str) -> None:
+    def add_node(self, name: str, cpu: str, memory: str, n_pods_max: int = 110) -> None:
         self.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-        room = {"cpu": cpu, "memory": memory, "pods": "110", "ephemeral-storage": "100Ti"}
+        room = {"cpu": cpu, "memory": memory, "pods": str(n_pods_max), "ephemeral-storage": "100Ti"}
         ready = {"type": "Ready", "status": "True", "reason": "made", "lastHeartbeatTime": stamp(time.time()),
                  "lastTransitionTime": stamp(time.time())}
         self.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": room, "allocatable": room,
@@ -169,6 +183,11 @@ class ControlPlane:
 
     def delete(self, name: str) -> None:
         self.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+
+    def is_any_waiting(self) -> bool:
+        """Whether a pod is not bound."""
+        query = {"fieldSelector": "spec.nodeName=", "limit": 1}
+        return bool(json.loads(ask(self.admin, "GET", "/api/v1/namespaces/default/pods", query).data)["items"])
 
     def bound(self) -> dict[str, str]:
         """Node of each bound pod, by name."""

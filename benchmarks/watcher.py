@@ -161,8 +161,9 @@ class Program:
 
     def __init__(self, folder: Path, mapping: Path, kubeconfig: Path, n_pods: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sojourn.serving.kubernetes", str(folder), "--port", "0", "--epoch-s", "0", "--columns",
-             str(mapping), "--kubeconfig", str(kubeconfig), "--pods-max", str(2 * n_pods)], stdout=subprocess.PIPE, text=True)
+            [sys.executable, "-m", "sojourn.serving.kubernetes", str(folder), "--port", "0", "--epoch-s", "0",
+             "--columns", str(mapping), "--kubeconfig", str(kubeconfig), "--pods-max", str(2 * n_pods)],
+            stdout=subprocess.PIPE, text=True)
         self.port = port_of(self.process)
         if self.process.stdout is not None:
             threading.Thread(target=self.process.stdout.read, daemon=True).start()

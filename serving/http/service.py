@@ -126,14 +126,6 @@ def bind(calls: AnswerCalls, predictor: Predictor, host: str, port: int, *, limi
         raise ValueError(f"--token-file must be given if --host is not a loopback address, got {host!r} alone")
     document = json.dumps(openapi(), separators=(",", ":"))
 
-    def health() -> tuple[int, str, str]:
-        return HTTPStatus.OK, JSON_TYPE, json.dumps({"status": "ok", "version": predictor.version})
-
-    def readiness() -> tuple[int, str, str]:
-        if server.is_stopping:
-            return HTTPStatus.SERVICE_UNAVAILABLE, JSON_TYPE, '{"status":"not ready","reason":"the server is stopping"}'
-        return HTTPStatus.OK, JSON_TYPE, json.dumps({"status": "ready", "version": predictor.version})
-
     def metrics() -> tuple[int, str, str]:
         return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *_metrics(calls, server)])
 
@@ -142,11 +134,26 @@ def bind(calls: AnswerCalls, predictor: Predictor, host: str, port: int, *, limi
             return await calls.answer(path, document)
         return answer
 
-    gets = {"/healthz": health, "/readyz": readiness, "/metrics": metrics,
+    gets = {**probes(predictor, lambda: "the server is stopping" if server.is_stopping else ""), "/metrics": metrics,
             "/openapi.json": lambda: (HTTPStatus.OK, JSON_TYPE, document)}
     server = JsonServer(host, port, {path: post(path) for path in CALLS}, gets, limits, host_names, token=token,
                         error_name="error", quick={path: partial(calls.single, path) for path in CALLS})
     return server
+
+
+def probes(predictor: Predictor, missing: Callable[[], str]) -> dict[str, Callable[[], tuple[int, str, str]]]:
+    """`/healthz` and `/readyz` of a door. missing: why it takes no requests, or its answers would mean nothing; empty
+    if they do."""
+
+    def said(status: HTTPStatus, **document: str) -> tuple[int, str, str]:
+        return status, JSON_TYPE, json.dumps({**document, "version": predictor.version})
+
+    def readiness() -> tuple[int, str, str]:
+        reason = missing()
+        return (said(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=reason) if reason
+                else said(HTTPStatus.OK, status="ready"))
+
+    return {"/healthz": lambda: said(HTTPStatus.OK, status="ok"), "/readyz": readiness}
 
 
 def _metrics(calls: AnswerCalls, server: JsonServer) -> list[Metric]:
