@@ -145,8 +145,8 @@ def probes(predictor: Predictor, missing: Callable[[], str]) -> dict[str, Callab
     """`/healthz` and `/readyz` of a door. missing: why it takes no requests, or its answers would mean nothing; empty
     if they do."""
 
-    def said(status: HTTPStatus, **document: str) -> tuple[int, str, str]:
-        return status, JSON_TYPE, json.dumps({**document, "version": predictor.version})
+    def said(code: HTTPStatus, **document: str) -> tuple[int, str, str]:
+        return code, JSON_TYPE, json.dumps({**document, "version": predictor.version})
 
     def readiness() -> tuple[int, str, str]:
         reason = missing()
