@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import ipaddress
 import json
 import math
@@ -290,6 +291,7 @@ def run(name: str, options: argparse.Namespace, opened: Callable[[], tuple[Predi
     except (ValueError, OSError, OverflowError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    gc.freeze()  # to look through what stands now for cycles takes 90 ms each time
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
     if options.shadow is not None:
