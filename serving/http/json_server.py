@@ -436,7 +436,8 @@ class _Client(HttpToolsProtocol):
         """The end of its head: it may get a quick answer if none is under way and the connection stays as it is."""
         self._is_in_head = False
         self.n_asked += 1
-        parser, cycle = self.parser, self.cycle
+        parser: Any = self.parser
+        cycle = self.cycle
         if ((cycle is None or cycle.response_complete) and parser.get_method() == b"POST"
                 and parser.get_http_version() == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
                 and not self.transport.is_closing()):
