@@ -12,10 +12,8 @@ running requests again and again. `snapshots`: while snapshots are written all t
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import os
-import platform
 import selectors
 import socket
 import subprocess
@@ -28,18 +26,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
-from sojourn.features import Trace
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.split import split_by_time
-from sojourn.features.synthetic import synthesize
-from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.serving.inputs import HistoryState
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.doors import Client, cpu_s, machine, port_of, status_mib, write_model
 
-N_REQUESTS = 12_000
 COLUMNS = ["cpu_cores", "mem_gib", "disk_gib", "subscription", "deployment", "zone", "vm_category"]
 N_CONNECTIONS = 4
 N_BATCH = 1_000
@@ -58,35 +50,6 @@ class Figure:
     max_ms: float
     cpu_us: float
     per_cpu_s: float
-
-
-def write_model(folder: Path, seed: int) -> Trace:
-    """A bundle of the default hazard model, and the trace that it was trained on."""
-    trace = synthesize(N_REQUESTS, seed=seed)
-    encoder = default_encoder(trace)
-    history = HistoryState(encoder.history)
-    split = split_by_time(build_rows(trace, encoder, history))
-    settings = FitSettings(backoff_keys(encoder), n_threads=1)
-    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past, settings).export()
-    if exported is None:
-        raise ValueError("the hazard family must be one that is served")
-    write_bundle(folder, "hazard", exported, encoder, history, {})
-    return trace
-
-
-def rss_kib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
-
-
-def post(port: int, path: str, body: bytes) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("POST", path, body, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    content = response.read()
-    connection.close()
-    if response.status != 200:
-        raise RuntimeError(f"status must be 200, got {response.status}: {content[:200]!r}")
 
 
 def ask_again(port: int, bodies: list[tuple[str, str]], n_connections: int, span_s: float) -> list[float]:
@@ -120,11 +83,6 @@ def ask_again(port: int, bodies: list[tuple[str, str]], n_connections: int, span
     return spent_ms
 
 
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(name: str, pid: int, port: int, bodies: list[tuple[str, str]], n_items: int, options: argparse.Namespace,
             n_connections: int = N_CONNECTIONS) -> Figure:
     """One call's figures, its client in a process of its own."""
@@ -148,7 +106,7 @@ def measure(name: str, pid: int, port: int, bodies: list[tuple[str, str]], n_ite
                   round(longest, 2), round(each_s * 1e6, 2), round(1.0 / each_s))
 
 
-def client(port: str, file: str, n_connections: str, span_s: str, core: str) -> None:
+def ask_for(port: str, file: str, n_connections: str, span_s: str, core: str) -> None:
     """The client's process: waits for a line, asks, and prints count and percentiles."""
     others = os.sched_getaffinity(0) - {int(core)}
     os.sched_setaffinity(0, others or {int(core)})
@@ -165,11 +123,9 @@ def service(folder: Path, core: int, *arguments: str) -> Iterator[tuple[subproce
     command = [sys.executable, "-m", "sojourn.serving.http", str(folder), "--port", "0", "--epoch-s", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
-            if server.stdout is None:
-                raise RuntimeError("the server must have an output")
-            line = next(line for line in server.stdout if line.startswith("answers on "))
+            port = port_of(server)
             os.sched_setaffinity(server.pid, {core})
-            yield server, urlsplit(line.split()[2].rstrip(",")).port or 0
+            yield server, port
         finally:
             server.terminate()
 
@@ -207,11 +163,12 @@ def all_figures(folder: Path, rows: list[dict[str, Any]], options: argparse.Name
     figures = []
     with service(folder, options.core, "--requests-max", "500000", "--snapshot", str(state),
                  "--snapshot-s", "900000") as (server, port):
-        before_kib = rss_kib(server.pid)
+        client, before_mib = Client(port), status_mib(server.pid, "VmRSS")
         for _ in range(0, options.running, N_BATCH):
-            post(port, "/admit", json.dumps([admission(idx) for idx in range(N_BATCH)]).encode())
+            client.post("/admit", json.dumps([admission(idx) for idx in range(N_BATCH)]).encode())
         ids = [f"vm-{idx}" for idx in range(options.running)]
-        print(f"{(rss_kib(server.pid) - before_kib) / options.running:.2f} KiB a running request", file=sys.stderr)
+        taken_mib = status_mib(server.pid, "VmRSS") - before_mib
+        print(f"{taken_mib * 1024 / options.running:.2f} KiB a running request", file=sys.stderr)
         single = [{"request_id": ids[idx], "now_s": now_s + 3_600} for idx in rng.integers(0, len(ids), 5_000)]
         quantiled = [{**item, "quantiles": [0.5, 0.9]} for item in single]
         batches = [{"items": [ids[idx] for idx in rng.integers(0, len(ids), N_BATCH)], "now_s": now_s + 3_600}
@@ -232,7 +189,7 @@ def all_figures(folder: Path, rows: list[dict[str, Any]], options: argparse.Name
         for name, each, n_items in plans:
             print(f"measuring {name}", file=sys.stderr)
             figures.append(measure(name, server.pid, port, each, n_items, options, 1 if n_items > 1 else N_CONNECTIONS))
-        with repeated(lambda: post(port, "/remaining", every)):
+        with repeated(lambda: client.post("/remaining", every)):
             figures.append(measure("remaining, beside batches", server.pid, port, bodies("/remaining", single), 1,
                                    options))
         n_new = int(options.seconds * 20_000)
@@ -259,7 +216,7 @@ def report(figures: list[Figure]) -> str:
 
 def main() -> None:
     if sys.argv[1:2] == [CLIENT]:
-        client(*sys.argv[2:])
+        ask_for(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/answer_service.json"))
@@ -276,9 +233,7 @@ def main() -> None:
         figures = all_figures(folder, rows, options, state)
         figures.append(while_snapshots(folder, rows, options, state))
     print(report(figures))
-    document = {"machine": {"cpu": platform.processor() or platform.machine(), "n_cpu": os.cpu_count(),
-                            "load_average": os.getloadavg()[0], "python": platform.python_version()},
-                "figures": [asdict(each) for each in figures]}
+    document = {"machine": machine(), "figures": [asdict(each) for each in figures]}
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(document, indent=1) + "\n")
 

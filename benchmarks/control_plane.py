@@ -12,6 +12,7 @@ the mean of replays whose arrivals are up to 5 minutes later, and twice their st
 from __future__ import annotations
 
 import argparse
+import base64
 import http.client
 import json
 import signal
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,14 +33,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.doors import learn, until
+
 from sojourn.features import Trace
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.split import split_by_time
 from sojourn.features.trace import Roles
-from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
 from sojourn.serving import Predictor
 from sojourn.serving.extender.extender import Settings, bind
-from sojourn.serving.inputs import HistoryState
 from sojourn.serving.kubernetes import CONNECTION_ERRORS, ask, open_cluster
 from sojourn.serving.kubernetes.watcher import Watcher
 from sojourn.simulator import Curves, build_workload, simulate
@@ -59,16 +60,6 @@ def free_port() -> int:
 
 def stamp(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def until(is_so: Any, within_s: float = 60.0, every_s: float = 0.1) -> float:
-    """Seconds until it is so; RuntimeError if it takes longer."""
-    started_s = time.monotonic()
-    while not is_so():
-        if time.monotonic() - started_s > within_s:
-            raise RuntimeError(f"it did not come about within {within_s:g} s")
-        time.sleep(every_s)
-    return time.monotonic() - started_s
 
 
 class ControlPlane:
@@ -107,7 +98,19 @@ class ControlPlane:
                             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                             "--initial-cluster", f"default={peer}", "--unsafe-no-fsync"])
 
-    def start_api(self) -> None:
+    def compact(self) -> None:
+        """Drop all versions before the present one from etcd, which must run."""
+        def asked(call: str, **document: Any) -> Any:
+            body = json.dumps(document).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.etcd_port}/v3/kv/{call}", body) as answer:
+                return json.load(answer)
+
+        key = base64.b64encode(b"/versions").decode()
+        for _ in range(5):  # some more, that no version that a client knows is the present one
+            revision = asked("put", key=key, value=key)["header"]["revision"]
+        asked("compaction", revision=revision, physical=True)
+
+    def start_api(self, *options: str) -> None:
         """Returns once it answers."""
         self.start("api", [
             self.kube / "bin/kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
@@ -115,7 +118,7 @@ class ControlPlane:
             "--cert-dir=certs", "--token-auth-file=tokens.csv", "--authorization-mode=RBAC",
             "--service-account-issuer=https://test", "--service-account-signing-key-file=sa.key",
             "--service-account-key-file=sa.pub", "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"])
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", *options])
         until((self.folder / "certs/apiserver.crt").exists)
         self.admin = open_cluster(self.kubeconfig("admin"))
 
@@ -146,7 +149,7 @@ class ControlPlane:
 
     def start_extender(self, bundle: Path, columns: Path | None = None, user: str = "watcher") -> None:
         self.start("extender", [sys.executable, "-m", "sojourn.serving.kubernetes", bundle, "--port",
-                                str(self.extender_port), "--kubeconfig", self.kubeconfig(user),
+                                str(self.extender_port), "--epoch-s", "0", "--kubeconfig", self.kubeconfig(user),
                                 *(() if columns is None else ("--columns", columns))])
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
@@ -160,9 +163,9 @@ class ControlPlane:
         for kind, item in (("clusterroles", ROLE), ("clusterrolebindings", BINDING)):
             self.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", item)
 
-    def add_node(self, name: str, cpu: str, memory: str) -> None:
+    def add_node(self, name: str, cpu: str, memory: str, n_pods_max: int = 110) -> None:
         self.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-        room = {"cpu": cpu, "memory": memory, "pods": "110", "ephemeral-storage": "100Ti"}
+        room = {"cpu": cpu, "memory": memory, "pods": str(n_pods_max), "ephemeral-storage": "100Ti"}
         ready = {"type": "Ready", "status": "True", "reason": "made", "lastHeartbeatTime": stamp(time.time()),
                  "lastTransitionTime": stamp(time.time())}
         self.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": room, "allocatable": room,
@@ -180,6 +183,11 @@ class ControlPlane:
 
     def delete(self, name: str) -> None:
         self.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+
+    def is_any_waiting(self) -> bool:
+        """Whether a pod is not bound."""
+        query = {"fieldSelector": "spec.nodeName=", "limit": 1}
+        return bool(json.loads(ask(self.admin, "GET", "/api/v1/namespaces/default/pods", query).data)["items"])
 
     def bound(self) -> dict[str, str]:
         """Node of each bound pod, by name."""
@@ -262,14 +270,7 @@ def learnt(folder: Path, n_pods: int, seed: int) -> Day:
     known = table[table["arrival_s"] < begin_s].copy()
     known.loc[known["departure_s"] > begin_s, "departure_s"] = np.nan
     trace = Trace(known, begin_s, Roles(owners=("deployment",)))
-    encoder = default_encoder(trace)
-    history = HistoryState(encoder.history)
-    split = split_by_time(build_rows(trace, encoder, history))
-    settings = FitSettings(backoff_keys(encoder), n_threads=1)
-    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past, settings).export()
-    if exported is None:
-        raise ValueError("the hazard family must be one that is served")
-    write_bundle(folder, "hazard", exported, encoder, history, {})
+    learn(folder, trace)
     # what runs at the day's begin comes then, as new, for the rest of its life
     later = table[(table["departure_s"] > begin_s) & (table["arrival_s"] < DAYS * DAY_S)].copy()
     later["arrival_s"] = (later["arrival_s"] - begin_s).clip(lower=0)

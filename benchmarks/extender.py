@@ -12,10 +12,7 @@ the first `prioritize`, when exits that changed while pods were placed are asked
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,18 +24,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
-from sojourn.features import Trace
-from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.split import split_by_time
-from sojourn.features.synthetic import synthesize
-from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
-from sojourn.serving.inputs import HistoryState
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.doors import Client, machine, port_of, status_mib, write_model
 
-N_REQUESTS = 12_000
 N_CONNECTIONS = 4
 LIST_SIZE = 2_000
 SPAN_S = 4.0
@@ -74,20 +65,6 @@ class Filling:
     first_ms: float
 
 
-def write_model(folder: Path, seed: int) -> Trace:
-    """A bundle of the default hazard model, and the trace that it was trained on."""
-    trace = synthesize(N_REQUESTS, seed=seed)
-    encoder = default_encoder(trace)
-    history = HistoryState(encoder.history)
-    split = split_by_time(build_rows(trace, encoder, history))
-    settings = FitSettings(backoff_keys(encoder), n_threads=1)
-    exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, split.past, settings).export()
-    if exported is None:
-        raise ValueError("the hazard family must be one that is served")
-    write_bundle(folder, "hazard", exported, encoder, history, {})
-    return trace
-
-
 def pod_of(row: dict[str, Any], name: str, node: str | None, started_unix_s: float) -> dict[str, Any]:
     """A pod of a trace's request, with what the mapping reads and a little that it does not."""
     start = datetime.fromtimestamp(started_unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -100,31 +77,6 @@ def pod_of(row: dict[str, Any], name: str, node: str | None, started_unix_s: flo
                  "schedulerName": "default-scheduler"} | ({"nodeName": node} if node else {}),
         "status": {"phase": "Running", "startTime": start} if node else {"phase": "Pending"},
     }  # fmt: skip
-
-
-class Client:
-    """One connection that is kept alive."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-
-    def post(self, path: str, body: bytes) -> bytes:
-        self._connection.request("POST", path, body, {"Content-Type": "application/json"})
-        return self._read()
-
-    def get(self, path: str) -> bytes:
-        self._connection.request("GET", path)
-        return self._read()
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _read(self) -> bytes:
-        response = self._connection.getresponse()
-        content = response.read()
-        if response.status != 200:
-            raise RuntimeError(f"status must be 200, got {response.status}: {content[:200]!r}")
-        return content
 
 
 Call = Callable[[Client, int], object]
@@ -158,18 +110,13 @@ def measure_calls(port: int, call: Call) -> tuple[list[float], float]:
     return spent_ms, sum(counts) / SPAN_S
 
 
-def rss_kib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
-
-
 def fill(client: Client, pid: int, rows: list[dict[str, Any]], n_nodes: int, n_pods: int,
          rng: np.random.Generator) -> tuple[float, float, float]:
     """Place pods at random nodes; pods a second of the server's work, KiB a pod and MiB in all."""
     now_s = time.time()
     lifetimes_s = np.array([row["lifetime_s"] for row in rows])
     shares = lifetimes_s / lifetimes_s.sum()
-    before_kib = rss_kib(pid)
+    before_mib = status_mib(pid, "VmRSS")
     chosen = rng.choice(len(rows), n_pods, p=shares)
     ages_s = rng.uniform(size=n_pods) * lifetimes_s[chosen]
     by_start = np.argsort(-ages_s).tolist()
@@ -186,7 +133,8 @@ def fill(client: Client, pid: int, rows: list[dict[str, Any]], n_nodes: int, n_p
     nodes = [{"metadata": {"name": f"node-{idx:05d}", "annotations": {"sojourn/drain-by": "2099-01-01T00:00:00Z"}}}
              for idx in range(0, n_nodes, 10)]
     client.post("/nodes", json.dumps({"items": nodes}).encode())
-    return n_pods / spent_s, (rss_kib(pid) - before_kib) / n_pods, rss_kib(pid) / 1024
+    taken_mib = status_mib(pid, "VmRSS")
+    return n_pods / spent_s, (taken_mib - before_mib) * 1024 / n_pods, taken_mib
 
 
 def measure_size(folder: Path, mapping: Path, rows: list[dict[str, Any]], n_nodes: int, per_node: int,
@@ -194,11 +142,9 @@ def measure_size(folder: Path, mapping: Path, rows: list[dict[str, Any]], n_node
     """All figures of one cluster size, from a server of its own."""
     n_pods = n_nodes * per_node
     server = subprocess.Popen([sys.executable, "-m", "sojourn.serving.extender", str(folder), "--port", "0",
-                               "--columns", str(mapping)], stdout=subprocess.PIPE, text=True)
+                               "--epoch-s", "0", "--columns", str(mapping)], stdout=subprocess.PIPE, text=True)
     try:
-        if server.stdout is None:
-            raise RuntimeError("the server must have an output")
-        port = urlsplit(server.stdout.readline().split()[2].rstrip(",")).port or 0
+        port = port_of(server)
         client = Client(port)
         filling = fill(client, server.pid, rows, n_nodes, n_pods, rng)
         names = [f"node-{idx:05d}" for idx in range(n_nodes)]
@@ -269,8 +215,7 @@ def main() -> None:
             fillings.append(filling)
     print(report(figures, fillings))
     document = {
-        "machine": {"cpu": platform.processor() or platform.machine(), "n_cpu": os.cpu_count(),
-                    "load_average": os.getloadavg()[0], "python": platform.python_version()},
+        "machine": machine(),
         "figures": [asdict(figure) for figure in figures],
         "fillings": [asdict(filling) for filling in fillings],
     }  # fmt: skip

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -30,11 +28,13 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.extender import COLUMNS, Client, pod_of, write_model
+from benchmarks.doors import Client, cpu_s, machine, port_of, status_mib, until, write_model
+from benchmarks.extender import COLUMNS, pod_of
 
 PAGE_SIZE = 500
 PAIR_S = 10.0
 N_BURST = 20_000
+WITHIN_S = 300.0
 
 
 def whole_pod(pod: dict[str, Any]) -> dict[str, Any]:
@@ -161,12 +161,12 @@ class Program:
 
     def __init__(self, folder: Path, mapping: Path, kubeconfig: Path, n_pods: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sojourn.serving.kubernetes", str(folder), "--port", "0", "--columns", str(mapping),
-             "--kubeconfig", str(kubeconfig), "--pods-max", str(2 * n_pods)], stdout=subprocess.PIPE, text=True)
-        if self.process.stdout is None:
-            raise RuntimeError("the program must have an output")
-        self.port = urlsplit(self.process.stdout.readline().split()[2].rstrip(",")).port or 0
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+            [sys.executable, "-m", "sojourn.serving.kubernetes", str(folder), "--port", "0", "--epoch-s", "0",
+             "--columns", str(mapping), "--kubeconfig", str(kubeconfig), "--pods-max", str(2 * n_pods)],
+            stdout=subprocess.PIPE, text=True)
+        self.port = port_of(self.process)
+        if self.process.stdout is not None:
+            threading.Thread(target=self.process.stdout.read, daemon=True).start()
         self.client = Client(self.port)
 
     def is_ready(self) -> bool:
@@ -179,23 +179,6 @@ class Program:
         return sum(float(line.rsplit(" ", 1)[1]) for line in self.client.get("/metrics").decode().splitlines()
                    if line.startswith(start))
 
-    def mib(self, field: str) -> float:
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
-
-    def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def wait_until(is_so: Callable[[], bool]) -> float:
-    """Seconds until it is so."""
-    started_s = time.perf_counter()
-    while not is_so():
-        if time.perf_counter() - started_s > 300.0:
-            raise RuntimeError("it did not come about within 300 s")
-        time.sleep(0.05)
-    return time.perf_counter() - started_s
 
 
 def calls_ms(port: int, bodies: list[bytes], is_over: Callable[[], bool]) -> np.ndarray:
@@ -217,11 +200,11 @@ def measure(rows: list[dict[str, Any]], program: Program, control: Callable[[str
             rate: float) -> dict[str, float]:
     """All figures, once the program has started."""
     found: dict[str, float] = {}
-    found["first list, s until ready"] = wait_until(program.is_ready)
+    found["first list, s until ready"] = until(program.is_ready, WITHIN_S)
     found["of it pods, s"] = program.metric('sojourn_cluster_list_seconds{resource="pods"}')
-    found["CPU until ready, s"] = program.cpu_s()
+    found["CPU until ready, s"] = cpu_s(program.process.pid)
     found["pods"] = program.metric("sojourn_extender_pods ")
-    found["peak RSS after the list, MiB"] = program.mib("VmHWM")
+    found["peak RSS after the list, MiB"] = status_mib(program.process.pid, "VmHWM")
     names = [f"node-{idx:05d}" for idx in range(n_nodes)]
     bodies = [json.dumps({"Pod": pod_of(rows[idx], f"ask-{idx}", None, time.time()), "NodeNames": names}).encode()
               for idx in range(100)]
@@ -243,20 +226,20 @@ def measure(rows: list[dict[str, Any]], program: Program, control: Callable[[str
     timed(f"{rate:g} events/s", after(PAIR_S))
     control("rate=0")
     time.sleep(0.5)
-    before, cpu_s = program.metric(events), program.cpu_s()
+    before, before_s = program.metric(events), cpu_s(program.process.pid)
     control(f"burst={N_BURST}")
-    burst_s = wait_until(lambda: program.metric(events) - before >= N_BURST)
+    burst_s = until(lambda: program.metric(events) - before >= N_BURST, WITHIN_S)
     found["an event of a burst, ms"] = burst_s / N_BURST * 1e3
-    found["an event of a burst, CPU ms"] = (program.cpu_s() - cpu_s) / N_BURST * 1e3
+    found["an event of a burst, CPU ms"] = (cpu_s(program.process.pid) - before_s) / N_BURST * 1e3
     before = program.metric(events)
     control(f"burst={N_BURST}")
     timed("in a burst of events", lambda: program.metric(events) - before >= N_BURST)
     lists = 'sojourn_cluster_lists_total{resource="pods",reason="expired"}'
     control("expire=1")
-    wait_until(lambda: program.metric(lists) >= 1.0)
+    until(lambda: program.metric(lists) >= 1.0, WITHIN_S)
     versions = 'sojourn_cluster_events_total{resource="pods",event="LISTED",outcome="known"}'
     timed("while all is listed again", lambda: program.metric(versions) >= found["pods"])
-    found["peak RSS in all, MiB"] = program.mib("VmHWM")
+    found["peak RSS in all, MiB"] = status_mib(program.process.pid, "VmHWM")
     return found
 
 
@@ -304,10 +287,8 @@ def main() -> None:
                 process.terminate()
                 process.wait(60)
     print("\n".join(f"{name:<50}{value:>12.3f}" for name, value in found.items()))
-    machine = {"cpu": platform.processor() or platform.machine(), "n_cpu": os.cpu_count(),
-               "load_average": os.getloadavg()[0], "python": platform.python_version()}  # fmt: skip
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"machine": machine, "figures": found}, indent=1) + "\n")
+    options.json.write_text(json.dumps({"machine": machine(), "figures": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -308,15 +308,28 @@ def _of_bundle(predictor: PredictorSpec, known: Learning) -> _Made:
     if training["content_hash"] == known.content_hash and int(training["to_s"]) > from_s:
         raise ValueError(f"a bundle must be trained on requests before second {from_s} of this trace, got "
                          f"one trained on all before second {training['to_s']}")
-    rows = build_rows(known.trace, bundle.schema.encoder)
+    trace = _with_names(known.trace, bundle.schema.encoder)
+    rows = build_rows(trace, bundle.schema.encoder)
     is_its_trace = training["content_hash"] == known.content_hash
     curves = ServedCurves(bundle, rows, int(training["to_s"]) if is_its_trace else 0)
     table = curves.at(_is_asked(rows, known.split))
     if not predictor.is_refreshed or bundle.refresh is None:
         return rows, table, ()
     refresh = bundle.refresh
-    aged = refreshed_rows(known.trace, refresh.schema.encoder, rows, refresh.ages_s)
+    aged = refreshed_rows(trace, refresh.schema.encoder, rows, refresh.ages_s)
     return rows, table, answers_anew(refresh, aged, _asked(rows, known.split))
+
+
+def _with_names(trace: Trace, encoder: Encoder) -> Trace:
+    """The trace with the names that the encoder reads and it lacks, as missing: a log of placements has no categories.
+
+    A trace without any of the owners is left as it is, and refused later.
+    """
+    owners = {name for key in encoder.history.keys if key.kind == "owner" for name in key.columns}
+    lacking = [name for name in encoder.names if name not in trace.requests]
+    if not lacking or owners.intersection(encoder.names) <= set(lacking):
+        return trace
+    return replace(trace, requests=trace.requests.assign(**dict.fromkeys(lacking, None)))
 
 
 def _asked(rows: FeatureRows, split: Split) -> Examples:

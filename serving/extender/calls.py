@@ -15,6 +15,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from sojourn.serving.checks import N_TEXT_MAX
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import ABSENT_GRACE_S, Drains, Nodes
 from sojourn.serving.inputs import (
@@ -152,8 +153,11 @@ class ExtenderCalls:
 
     def _outlived(self, pod: Any, names: Sequence[str], items: Sequence[Any] | None) -> dict[str, str]:
         drains = self._drains
-        deadlines = map(drains.deadline_s, names) if items is None else map(drains.deadline_of, items)
-        deadline_of = [(name, time_s) for name, time_s in zip(names, deadlines, strict=True) if time_s is not None]
+        if items is None:
+            deadline_of = drains.among(names)
+        else:
+            deadlines = map(drains.deadline_of, items)
+            deadline_of = [(name, time_s) for name, time_s in zip(names, deadlines, strict=True) if time_s is not None]
         if not deadline_of:
             return {}
         now_s = self._now_s()
@@ -206,7 +210,9 @@ def _arguments(document: Any) -> tuple[Any, list[str], Sequence[Any] | None]:
     if not isinstance(names, list):
         raise ValueError(f"Nodes or NodeNames must be given, got {shown_field(names)}")
     _check_number(names)
-    return pod, list(map(short_text, names)), None
+    if set(map(type, names)) - {str} or max(map(len, names), default=0) > N_TEXT_MAX:
+        list(map(short_text, names))  # refuses the one that is wrong
+    return pod, names, None
 
 
 def _check_number(nodes: Sequence[Any]) -> None:

@@ -22,7 +22,6 @@ from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
 from sojourn.serving.http import (
-    JSON_TYPE,
     Beside,
     JsonServer,
     Limits,
@@ -31,6 +30,7 @@ from sojourn.serving.http import (
     epoch_of,
     limits_of,
     loaded,
+    probes,
     request_metrics,
     run,
 )
@@ -104,25 +104,18 @@ def bind(predictor: Predictor, host: str, port: int, settings: Settings | None =
         posts = {path: posts[path] for path in ("/filter", "/prioritize")}
 
     def missing() -> str:
+        if server.is_stopping:
+            return "the server is stopping"
         if feed is not None:
             return feed.missing()
         return "" if calls.has_pods else "no list of all pods has been received yet (POST /running)"
-
-    def health() -> tuple[int, str, str]:
-        return _json(HTTPStatus.OK, status="ok", version=predictor.version)
-
-    def readiness() -> tuple[int, str, str]:
-        reason = "the server is stopping" if server.is_stopping else missing()
-        if reason:
-            return _json(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=reason, version=predictor.version)
-        return _json(HTTPStatus.OK, status="ready", version=predictor.version)
 
     def metrics() -> tuple[int, str, str]:
         extras = extender_metrics(calls, nodes, drains, server, is_ready=not missing())
         extras += [] if feed is None else feed.metrics()
         return HTTPStatus.OK, CONTENT_TYPE, exposition([*predictor_metrics(predictor), *extras])
 
-    server = JsonServer(host, port, posts, {"/healthz": health, "/readyz": readiness, "/metrics": metrics},
+    server = JsonServer(host, port, posts, {**probes(predictor, missing), "/metrics": metrics},
                         options.limits, options.host_names, turns=turns, reports=REPORTS & posts.keys())
     return server
 
@@ -158,10 +151,6 @@ def _choice_metrics(choices: Choices) -> list[Metric]:
         Metric.of("sojourn_dry_run_errors_total", "counter", "Lines of the dry run that could not be written.",
                   choices.n_errors),
     ]
-
-
-def _json(code: HTTPStatus, **document: str) -> tuple[int, str, str]:
-    return code, JSON_TYPE, json.dumps(document)
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:

@@ -253,8 +253,8 @@ class Drains:
     >>> drains = Drains("sojourn/drain-by")
     >>> drains.update({"metadata": {"name": "n1", "annotations": {"sojourn/drain-by": "1970-01-01T01:00:00Z"}}})
     {'nodes': 1, 'draining': 1}
-    >>> drains.deadline_s("n1"), drains.deadline_s("n2")
-    (3600, None)
+    >>> drains.among(["n1", "n2"])
+    [('n1', 3600)]
     """
 
     def __init__(self, annotation: str) -> None:
@@ -275,9 +275,10 @@ class Drains:
         self._deadlines = deadlines
         return {"nodes": len(deadline_of), "draining": sum(time_s is not None for time_s in deadline_of.values())}
 
-    def deadline_s(self, name: str) -> int | None:
-        """A node's reported deadline, unix seconds."""
-        return self._deadlines.get(name)
+    def among(self, names: Iterable[str]) -> list[tuple[str, int]]:
+        """Those of these nodes that have a reported deadline, unix seconds, with it."""
+        deadlines = self._deadlines
+        return [(name, deadlines[name]) for name in names if name in deadlines]
 
     def deadline_of(self, node: Any) -> int | None:
         """The deadline in a node object; one that cannot be read is counted and ignored."""

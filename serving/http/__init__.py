@@ -16,11 +16,12 @@ from sojourn.serving.http.service import (
     loaded,
     main,
     openapi,
+    probes,
     request_metrics,
     run,
 )
 
 __all__ = [
     "JSON_TYPE", "AnswerCalls", "Beside", "JsonServer", "Limits", "Turns", "add_clock", "add_options", "bind",
-    "epoch_of", "limits_of", "loaded", "main", "openapi", "request_metrics", "run",
+    "epoch_of", "limits_of", "loaded", "main", "openapi", "probes", "request_metrics", "run",
 ]  # fmt: skip

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from sojourn.serving.answers import REACH_S, Lifetime, RefreshedLifetime
 from sojourn.serving.checks import N_TEXT_MAX, clock_second
 from sojourn.serving.curves import checked_share
@@ -34,7 +36,7 @@ N_QUANTILES_MAX = 20
 N_ENDED = 100_000
 """So many of the latest ended requests are known by their ids."""
 _log = logging.getLogger(__name__)
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +136,7 @@ class AnswerCalls:
         work = self._works[path]
         items, asked, is_list = self._opened(path, document)
         if items is None:
-            found = work([document], asked)
-            status = found[0].get("status", HTTPStatus.OK)
-            self.counts[path[1:], status] += 1
-            return status, _encode(found[0]).encode()
+            return self._one(path, document, asked)
         texts = []
         for start in range(0, len(items), N_AT_ONCE):
             if start:
@@ -145,8 +144,19 @@ class AnswerCalls:
             found = work(items[start:start + N_AT_ONCE], asked)
             self.counts.update((path[1:], each.get("status", HTTPStatus.OK)) for each in found)
             texts.append(_encode(found)[1:-1])
-        text = f"[{','.join(texts)}]"
-        return HTTPStatus.OK, (text if is_list else f'{{"items":{text}}}').encode()
+        text = b"[%b]" % b",".join(texts)
+        return HTTPStatus.OK, text if is_list else b'{"items":%b}' % text
+
+    def single(self, path: str, document: Any) -> tuple[int, bytes] | None:
+        """As `answer` for a single item, at once; None for a batch."""
+        items, asked, _ = self._opened(path, document)
+        return self._one(path, document, asked) if items is None else None
+
+    def _one(self, path: str, item: Any, asked: _Asked) -> tuple[int, bytes]:
+        found, = self._works[path]([item], asked)
+        status = found.get("status", HTTPStatus.OK)
+        self.counts[path[1:], status] += 1
+        return status, _encode(found)
 
     def _opened(self, path: str, document: Any) -> tuple[Sequence[Any] | None, _Asked, bool]:
         """The items of a batch, None for a single item; what they share; whether the batch is a bare list."""

@@ -12,7 +12,6 @@ import hmac
 import inspect
 import ipaddress
 import itertools
-import json
 import logging
 import re
 import socket
@@ -24,14 +23,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from sojourn.serving.prometheus import Histogram
 
@@ -43,6 +44,8 @@ _SHORT_BYTES = 1 << 12
 _FULL = HTTPStatus.SERVICE_UNAVAILABLE
 Post = Callable[[Any], tuple[int, Any]] | Callable[[Any], Awaitable[tuple[int, bytes]]]
 """Answers a JSON document with a status and a document, in a thread; or, in the event loop, with a status and JSON."""
+Quick = Callable[[Any], tuple[int, bytes] | None]
+"""Answers a JSON document with a status and JSON, at once; None for what `posts` shall answer."""
 PROBES = frozenset({"/healthz", "/readyz"})
 """Paths that need no token."""
 _log = logging.getLogger(__name__)
@@ -105,9 +108,10 @@ class JsonServer:
     traceback only in the log). turns: a lock to work; a long function calls its `pass_on`. reports:
     paths of such functions; only one of them runs at a time. A coroutine function of `posts` is
     awaited in the event loop instead, without turns, which saves a short answer the way to a thread
-    and back; it gives its answer as JSON. host_names: allowed names in a request's Host, besides
-    `localhost`, `host` and any address. token: what `Authorization: Bearer` must give, except for
-    PROBES; None: nothing is asked. error_name: the field of refusals.
+    and back; it gives its answer as JSON. quick: by such a path, what answers a short document between
+    reading and writing, without a task and the objects of Starlette. host_names: allowed names in a
+    request's Host, besides `localhost`, `host` and any address. token: what `Authorization: Bearer`
+    must give, except for PROBES; None: nothing is asked. error_name: the field of refusals.
     clock: seconds, never falling; it times the clients.
     """
 
@@ -115,12 +119,14 @@ class JsonServer:
                  gets: Mapping[str, Callable[[], tuple[int, str, str]]], limits: Limits | None = None,
                  host_names: Iterable[str] = (), clock: Callable[[], float] = time.monotonic,
                  turns: Turns | None = None, reports: Collection[str] = (), token: str | None = None,
-                 error_name: str = "Error") -> None:
+                 error_name: str = "Error", quick: Mapping[str, Quick] = MappingProxyType({})) -> None:
         if not 0 <= port <= 65_535:
             raise ValueError(f"port must be 0-65535, got {port}")
         self.posts, self.gets, self.clock = posts, gets, clock
         self.limits = limits = Limits() if limits is None else limits
         self.host_names = {"localhost", host.lower(), *(name.lower() for name in host_names)}
+        self._quick = {path.encode(): (path, answer) for path, answer in quick.items()}
+        self._default: tuple[Any, bytes] = None, b""
         self._in_loop = {path for path, post in posts.items() if inspect.iscoroutinefunction(post)}
         self._bearer = None if token is None else f"Bearer {token}".encode()
         self._error_name = error_name
@@ -178,7 +184,8 @@ class JsonServer:
         with self._reporting.get(path, contextlib.nullcontext()), self._turns:
             try:
                 status, answer = self.posts[path](_parsed(body))  # type: ignore[misc]
-                text, is_refused = _text(answer), isinstance(answer, dict) and bool(answer.get(self._error_name))
+                is_refused = isinstance(answer, dict) and bool(answer.get(self._error_name))
+                text = msgspec.json.encode(answer)
             except Exception as error:  # one bad request must not end the service or reveal its internals
                 status, text, is_refused = self._fault(path, error)
             self._finished(path, status, is_refused, started_s)
@@ -195,9 +202,9 @@ class JsonServer:
 
     def _fault(self, path: str, error: Exception) -> tuple[int, bytes, bool]:
         if isinstance(error, ValueError):
-            return HTTPStatus.BAD_REQUEST, _text({self._error_name: str(error)}), True
+            return HTTPStatus.BAD_REQUEST, msgspec.json.encode({self._error_name: str(error)}), True
         _log.error("%s failed", path, exc_info=error)
-        return HTTPStatus.INTERNAL_SERVER_ERROR, _text({self._error_name: "internal error"}), True
+        return HTTPStatus.INTERNAL_SERVER_ERROR, msgspec.json.encode({self._error_name: "internal error"}), True
 
     def _finished(self, path: str, status: int, is_refused: bool, started_s: float) -> None:
         is_refused |= status >= HTTPStatus.BAD_REQUEST
@@ -230,16 +237,55 @@ class JsonServer:
             response = self._refused(request, error)
         await response(scope, receive, send)
 
-    async def _posted(self, request: Request) -> Response:
-        heads = _heads(request)
+    def quick_path(self, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+        """The path of a POST in HTTP/1.1 that may be answered at once; None: it goes the usual way."""
+        if url not in self._quick:
+            return None
+        heads = _heads(headers)
+        try:
+            length = self._checked_post(heads, "1.1")
+        except HTTPException:
+            return None
+        return None if b"expect" in heads or length > _SHORT_BYTES else url
+
+    def quick_answer(self, url: bytes, body: bytes) -> bytes | None:
+        """Status line, head and body of the answer to a path of `quick_path`; None: it goes the usual way."""
+        started_s = time.perf_counter()
+        path, answer = self._quick[url]
+        try:
+            found = answer(_parsed(body))
+        except ValueError:  # it is refused again there
+            return None
+        except Exception as error:
+            status, text, _ = self._fault(path, error)
+        else:
+            if found is None:
+                return None
+            status, text = found
+        self._finished(path, status, False, started_s)
+        return b"%b%bcontent-length: %d\r\ncontent-type: %b\r\n\r\n%b" % (
+            STATUS_LINE[status], self._default_head(), len(text), _JSON_TYPE, text)
+
+    def _default_head(self) -> bytes:
+        headers = self._server.server_state.default_headers
+        if headers is not self._default[0]:  # made anew each second, for its date
+            self._default = headers, b"".join(b"%b: %b\r\n" % each for each in headers)
+        return self._default[1]
+
+    def _checked_post(self, heads: Mapping[bytes, list[bytes]], version: str) -> int:
+        """The Content-Length, bytes; HTTPException if the head is refused."""
         self._check_token(heads)
-        length = _checked_length(heads, request, self.host_names, self.limits.body_bytes)
+        length = _checked_length(heads, version, self.host_names, self.limits.body_bytes)
         types = heads.get(b"content-type", ())
         # a web page may send any other type without a CORS preflight
         if len(types) != 1 or types[0].partition(b";")[0].strip().lower() != _JSON_TYPE:
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type must be {JSON_TYPE}")
         if length is None:
             raise HTTPException(HTTPStatus.LENGTH_REQUIRED, "Content-Length must be given")
+        return length
+
+    async def _posted(self, request: Request) -> Response:
+        length = self._checked_post(_heads(request.scope["headers"]), request.scope["http_version"])
         if self._n_posted >= self.limits.n_connections:
             raise HTTPException(_FULL, f"connections must be at most {self.limits.n_connections} at once, got one more")
         self._hold(length)
@@ -267,10 +313,11 @@ class JsonServer:
 
     async def _got(self, request: Request) -> Response:
         path = request.scope["path"]
-        heads = _heads(request)
+        heads = _heads(request.scope["headers"])
         if path not in PROBES:
             self._check_token(heads)
-        _checked_length(heads, request, self.host_names, self.limits.body_bytes)  # its body is read and dropped
+        # its body is read and dropped
+        _checked_length(heads, request.scope["http_version"], self.host_names, self.limits.body_bytes)
         try:
             status, content_type, text = await asyncio.get_running_loop().run_in_executor(
                 self._workers, self.gets[path])
@@ -303,7 +350,7 @@ class JsonServer:
         headers = {**(error.headers or {})}
         if "expect" in request.headers:  # the client may send its body or another request now: unknown which
             headers["Connection"] = "close"
-        return Response(_text({self._error_name: error.detail}), error.status_code, headers, JSON_TYPE)
+        return Response(msgspec.json.encode({self._error_name: error.detail}), error.status_code, headers, JSON_TYPE)
 
 
 class _Answer(Response):
@@ -335,10 +382,12 @@ class _Client(HttpToolsProtocol):
         super().__init__(**of_uvicorn)
         self._owner = owner
         self.number = next(self._numbers)
-        self._phase: tuple[str, Any] = ("idle", None)
+        self._phase = ("idle", 0)
         self.since_s = owner.clock()
         self._is_asking = self._is_in_head = False
-        self._n_head_bytes = 0
+        self._n_head_bytes = self.n_asked = 0
+        self._quick: bytes | None = None  # the path of a request that is read for a quick answer
+        self._body = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept it. If there are too many, close one that waits for its client: without a request
@@ -348,18 +397,18 @@ class _Client(HttpToolsProtocol):
         if len(clients) >= self._owner.limits.n_connections:
             idle = [each for each in clients if each.phase()[0] != "work" and not each.transport.is_closing()]
             if idle:
-                min(idle, key=lambda each: (each.cycle is not None, each.since_s, each.number)).transport.abort()
+                min(idle, key=lambda each: (each.n_asked > 0, each.since_s, each.number)).transport.abort()
 
-    def phase(self) -> tuple[str, Any]:
-        """Its phase (idle, ask, work, answer), and its request."""
-        cycle, now = self.cycle, "idle"
+    def phase(self) -> tuple[str, int]:
+        """Its phase (idle, ask, work, answer), and the number of its requests."""
+        now = "idle"
         if self.transport.get_write_buffer_size():
             now = "answer"
         elif self.pipeline or self._is_working():
             now = "work"
         elif self._is_asking:
             now = "ask"
-        return now, cycle
+        return now, self.n_asked
 
     def look(self) -> None:
         """Close it if its client exceeds the time of a phase."""
@@ -384,14 +433,49 @@ class _Client(HttpToolsProtocol):
         self._is_asking = self._is_in_head = True
 
     def on_headers_complete(self) -> None:
-        """The end of its head."""
+        """The end of its head: it may get a quick answer if none is under way and the connection stays as it is."""
         self._is_in_head = False
-        super().on_headers_complete()
+        self.n_asked += 1
+        parser: Any = self.parser
+        cycle = self.cycle
+        if ((cycle is None or cycle.response_complete) and parser.get_method() == b"POST"
+                and parser.get_http_version() == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
+                and not self.transport.is_closing()):
+            self._quick = self._owner.quick_path(self.url, self.headers)
+        if self._quick is None:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of its body."""
+        if self._quick is None:
+            super().on_body(body)
+        else:
+            self._body += body
 
     def on_message_complete(self) -> None:
         """Its last byte."""
         self._is_asking = False
+        path, body = self._quick, self._body
+        if path is not None:
+            self._quick, self._body = None, b""
+            answer = self._owner.quick_answer(path, body)
+            if answer is not None:
+                self.transport.write(answer)
+                return
+            super().on_headers_complete()
+            super().on_body(body)
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not take its answers: what it sends waits, too."""
+        super().pause_writing()
+        self.flow.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It has taken them."""
+        super().resume_writing()
+        if not self.pipeline:
+            self.flow.resume_reading()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """True if the client will send nothing more and waits for its answer."""
@@ -428,15 +512,15 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def _heads(request: Request) -> dict[bytes, list[bytes]]:
+def _heads(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
     """The values of all header fields, by their names in lower case."""
     heads: dict[bytes, list[bytes]] = {}
-    for name, value in request.scope["headers"]:
+    for name, value in headers:
         heads.setdefault(name, []).append(value)
     return heads
 
 
-def _checked_length(heads: Mapping[bytes, list[bytes]], request: Request, host_names: Collection[str],
+def _checked_length(heads: Mapping[bytes, list[bytes]], version: str, host_names: Collection[str],
                     body_bytes: int) -> int | None:
     """The Content-Length, bytes; None without one.
 
@@ -445,7 +529,7 @@ def _checked_length(heads: Mapping[bytes, list[bytes]], request: Request, host_n
     address cannot be rebound, so all are accepted. HTTP/1.0 may omit the host.
     """
     hosts = [host.decode("latin-1") for host in heads.get(b"host", ())]
-    if hosts or request.scope["http_version"] != "1.0":
+    if hosts or version != "1.0":
         match = _HOST.fullmatch(hosts[0].strip()) if len(hosts) == 1 else None
         if match is None:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Host must be given once, as NAME or NAME:PORT",
@@ -469,19 +553,6 @@ def _checked_length(heads: Mapping[bytes, list[bytes]], request: Request, host_n
 
 def _parsed(body: bytes) -> Any:
     try:
-        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
+        return msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"body must be JSON, got {str(error) or type(error).__name__}") from error
-
-
-def _text(document: Any) -> bytes:
-    """JSON; ValueError for an infinite number, which may come from 1e999 in a document."""
-    return _ENCODER.encode(document).encode()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"the number {name}")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)  # json.loads and json.dumps would make one at each call
-_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

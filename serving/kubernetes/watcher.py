@@ -10,12 +10,9 @@ longer has it (410), all is listed anew, and what is absent has ended. See docs/
 from __future__ import annotations
 
 import argparse
-import codecs
 import gc
-import json
 import logging
 import random
-import re
 import sys
 import threading
 import time
@@ -23,15 +20,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
+import msgspec
 from kubernetes.client import ApiClient
 from urllib3 import HTTPResponse
 
 from sojourn.serving.extender import Choices, Drains, ExtenderCalls, start_order
 from sojourn.serving.extender import main as serve
 from sojourn.serving.http import Turns
-from sojourn.serving.inputs import field, mapping, node_name, pod_uid, sequence
+from sojourn.serving.inputs import field, mapping, node_name, pod_uid
 from sojourn.serving.kubernetes.cluster import CONNECTION_ERRORS, add_cluster_options, ask, open_cluster
 from sojourn.serving.prometheus import Metric
 
@@ -54,87 +52,94 @@ N_REASONS_MAX = 30
 
 _N_ANSWERED_MAX = 3
 """After so many failures in a row that the server answered, all is listed anew."""
-_OBJECT_BYTES_MAX = 8 << 20
+_LINE_BYTES_MAX = 8 << 20
 """Above etcd's limit for an object, 1.5 MiB."""
+_PAGE_BYTES_MAX = 256 << 20
 _PIECE_BYTES = 1 << 16
 _KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
-_CONTAINER_FIELDS = ("name", "image", "resources", "restartPolicy")
 _CLAIMS = frozenset({"persistentVolumeClaim", "ephemeral"})
-_STATUS_FIELDS = ("phase", "startTime", "qosClass", "containerStatuses")
-_SPACE = re.compile(r"[\s,]*")
-_ITEMS = re.compile(r'"items"\s*:\s*\[')
-_scan = json.JSONDecoder().raw_decode
 _log = logging.getLogger(__name__)
 
 
-def listed_objects(pieces: Iterable[bytes], rest: dict[str, Any]) -> Iterator[Any]:
-    """The items of a JSON list as its text comes in; at the end, `rest` has its other fields.
+class _Page(msgspec.Struct):
+    """A list, or a page of one; its items are texts."""
 
-    Only one item is in memory, however long the list, and no parsing takes long. ValueError for
-    anything else than such a list.
+    metadata: dict[str, Any]
+    items: list[msgspec.Raw] | None
 
-    >>> rest = {}
-    >>> list(listed_objects([b'{"metadata":{"continue":"c"},"ite', b'ms":[{"a":1},{', b'"a":2}]}'], rest)), rest
-    ([{'a': 1}, {'a': 2}], {'metadata': {'continue': 'c'}, 'items': None})
+
+class _Event(msgspec.Struct):
+    """An event of a watch; its object is a text."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Container(TypedDict, total=False):
+    """What is kept of a container."""
+
+    name: Any
+    image: Any
+    resources: Any
+    restartPolicy: Any
+
+
+class _Status(TypedDict, total=False):
+    """What is kept of a pod's status."""
+
+    phase: Any
+    startTime: Any
+    qosClass: Any
+    containerStatuses: Any
+
+
+class _Pod(msgspec.Struct):
+    """A pod whose fields are read one by one: most of its text is dropped, and to make objects of it takes longest."""
+
+    metadata: dict[str, msgspec.Raw] | None = None
+    spec: dict[str, msgspec.Raw] | None = None
+    status: _Status | None = None
+
+
+_page_of = msgspec.json.Decoder(_Page).decode
+_event_of = msgspec.json.Decoder(_Event).decode
+_pod_of = msgspec.json.Decoder(_Pod).decode
+_containers_of = msgspec.json.Decoder(list[_Container] | None).decode
+_object_of = msgspec.json.Decoder(dict[str, Any]).decode
+_value_of = msgspec.json.Decoder().decode
+
+
+def page_of(pieces: Iterable[bytes]) -> _Page:
+    """A page of a list from the pieces of its text; ValueError for anything else.
+
+    >>> page = page_of([b'{"metadata":{"continue":"c"},"ite', b'ms":[{"a":1},{', b'"a":2}]}'])
+    >>> page.metadata, [bytes(item) for item in page.items]
+    ({'continue': 'c'}, [b'{"a":1}', b'{"a":2}'])
     """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    texts = (decoder.decode(piece) for piece in pieces)
-    text = ""
-    while (found := _ITEMS.search(text)) is None:
-        more = next(texts, None)
-        if more is None:
-            rest |= _object(text)  # an empty list may be written as null
-            return
-        text = _bounded(text + more)
-    rest |= _object(text[:found.start()] + '"items":null}')
-    at = found.end()
-    while True:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-        if text.startswith("]", at):
-            break
-        try:
-            item, at = _scan(text, at)
-        except ValueError:
-            more = next(texts, None)
-            if more is None:
-                raise
-            text, at = _bounded(text[at:] + more), 0
-        else:
-            yield item
-    rest |= _object('{"items":null' + text[at + 1:] + "".join(texts))
+    kept, n_bytes = [], 0
+    for piece in pieces:
+        kept.append(piece)
+        n_bytes += len(piece)
+        if n_bytes > _PAGE_BYTES_MAX:
+            raise ValueError(f"a page must have at most {_PAGE_BYTES_MAX} bytes, got more")
+    return _page_of(b"".join(kept))
 
 
-def _bounded(text: str) -> str:
-    if len(text) > _OBJECT_BYTES_MAX:
-        raise ValueError(f"an object must have at most {_OBJECT_BYTES_MAX} bytes, got more")
-    return text
+def watched_objects(pieces: Iterable[bytes]) -> Iterator[tuple[str, msgspec.Raw]]:
+    """Type and object, a text, of each event of a watch as its lines come in; ValueError for a line that is none.
 
-
-def _object(text: str | bytes) -> dict[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise ValueError(f"text must be a JSON object, got {type(value).__name__}")
-    return value
-
-
-def watched_objects(pieces: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and object of each event of a watch as its lines come in; ValueError for a line that is none.
-
-    >>> list(watched_objects([b'{"type":"ADDED","obj', b'ect":{}}\\n']))
-    [('ADDED', {})]
+    >>> [(kind, bytes(text)) for kind, text in watched_objects([b'{"type":"ADDED","obj', b'ect":{}}\\n'])]
+    [('ADDED', b'{}')]
     """
     begun = b""
     for piece in pieces:
         *lines, begun = (begun + piece).split(b"\n")
         for line in filter(bytes.strip, lines):
-            event = _object(line)
-            kind, of = event.get("type"), event.get("object")
-            if not isinstance(kind, str) or not isinstance(of, dict):
-                raise ValueError("an event must have a type and an object")
-            yield kind, of
-        if len(begun) > _OBJECT_BYTES_MAX:
-            raise ValueError(f"a line must have at most {_OBJECT_BYTES_MAX} bytes, got more")
+            event = _event_of(line)
+            yield event.type, event.object
+        if len(begun) > _LINE_BYTES_MAX:
+            raise ValueError(f"a line must have at most {_LINE_BYTES_MAX} bytes, got more")
     if begun.strip():
         raise ValueError("the last line of the watch is cut")
 
@@ -146,8 +151,8 @@ class Taker(Protocol):
     accept: str
     """Media types of an answer; `{}` stands for `List` in a list, else for nothing."""
 
-    def kept(self, item: Any) -> Any:
-        """What of an object is worth keeping in memory, and may be taken in."""
+    def kept(self, text: bytes | msgspec.Raw) -> Any:
+        """What of an object is worth keeping in memory, and may be taken in; ValueError if it is no JSON."""
 
     def take(self, item: Any, is_deleted: bool) -> str:
         """Take in an object; the result, as it is counted. ValueError if it is refused. The caller has the turn."""
@@ -165,29 +170,28 @@ class PodTaker:
 
     def __init__(self, calls: ExtenderCalls, turns: Turns, sources: Mapping[str, str] | None) -> None:
         self._calls, self._turns = calls, turns
+        fields = _Container.__annotations__
         for column, source in (sources or {}).items():
             parts = source.split(".")
-            is_kept = parts[3:4] and parts[3] in _CONTAINER_FIELDS if parts[1:2] and parts[1] in _CONTAINERS else (
+            is_kept = parts[3:4] and parts[3] in fields if parts[1:2] and parts[1] in _CONTAINERS else (
                 parts[1:2] != ["volumes"] and parts[:2] != ["metadata", "managedFields"])
             if source.startswith(("metadata.", "spec.")) and not is_kept:
                 raise ValueError(f"{column} must not come from volumes, managedFields, or of containers from else than "
-                                 f"{', '.join(_CONTAINER_FIELDS)}: a watcher does not keep these; got {source!r}")
+                                 f"{', '.join(fields)}: a watcher does not keep these; got {source!r}")
 
-    def kept(self, item: Any) -> Any:
+    def kept(self, text: bytes | msgspec.Raw) -> Any:
         """The pod without what no column can come from; as it is, if a part has a wrong type (it is refused later)."""
         try:
-            metadata, spec, status = (dict(mapping(item, part)) for part in ("metadata", "spec", "status"))
-            for name in _CONTAINERS & spec.keys():
-                spec[name] = [{key: each[key] for key in _CONTAINER_FIELDS if key in each}
-                              if isinstance(each, dict) else each for each in sequence(spec, name)]
-        except ValueError:
-            return item
-        metadata.pop("managedFields", None)
+            pod = _pod_of(text)
+            metadata = {key: _value_of(value) for key, value in (pod.metadata or {}).items() if key != "managedFields"}
+            spec = {key: _containers_of(value) if key in _CONTAINERS else _value_of(value)
+                    for key, value in (pod.spec or {}).items()}
+        except msgspec.ValidationError:
+            return _value_of(text)
         claims = [each for each in spec.pop("volumes", None) or () if isinstance(each, dict) and each.keys() & _CLAIMS]
         if claims:  # a dry run does not know which nodes they can be on
             spec["volumes"] = claims
-        return {"metadata": metadata, "spec": spec,
-                "status": {key: status[key] for key in _STATUS_FIELDS if key in status}}
+        return {"metadata": metadata, "spec": spec, "status": pod.status or {}}
 
     def take(self, item: Any, is_deleted: bool) -> str:
         """Place it, or end it."""
@@ -223,12 +227,14 @@ class NodeTaker:
             self.accept = "application/json"
         self._draining: set[str] = set()
 
-    def kept(self, item: Any) -> Any:
+    def kept(self, text: bytes | msgspec.Raw) -> Any:
         """Name and annotations; as it is, if it has a wrong type (it is refused later)."""
+        item = _value_of(text)
         metadata = item.get("metadata") if isinstance(item, dict) else None
         if not isinstance(metadata, dict):
             return item
-        kept: dict[str, Any] = {"metadata": {key: metadata[key] for key in ("name", "annotations") if key in metadata}}
+        kept: dict[str, Any] = {"metadata": {
+            key: metadata[key] for key in ("name", "annotations", "resourceVersion") if key in metadata}}
         if self._choices is not None:
             kept["metadata"]["labels"] = metadata.get("labels")
             kept["spec"] = item.get("spec")
@@ -375,15 +381,13 @@ class Reflector:
         query: dict[str, str | int] = {"limit": PAGE_SIZE}
         self.lists[self._reason] += 1
         while True:
-            rest: dict[str, Any] = {}
-            items += map(self._taker.kept, listed_objects(self._pieces("List", query), rest))
-            if "items" not in rest:
-                raise ValueError("a list must have items")
-            metadata = mapping(rest, "metadata")
-            page_version = _version(metadata)
+            page = page_of(self._pieces("List", query))
+            items += map(self._taker.kept, page.items or ())
+            page_version = _version(page.metadata)
             # of the first page: what changed during the others comes again, which changes nothing
             version = version or page_version
-            query["continue"] = metadata.get("continue") or ""
+            query["continue"] = page.metadata.get("continue") or ""
+            del page  # before the next one comes
             if not query["continue"]:
                 break
         n_items = len(items)
@@ -396,13 +400,15 @@ class Reflector:
         started_s, n_before = self._clock(), sum(self.events.values())
         pieces = self._pieces("", {"watch": "true", "resourceVersion": self._version or "", "timeoutSeconds": WATCH_S,
                                    "allowWatchBookmarks": "true"})
-        for kind, item in watched_objects(pieces):
+        for kind, text in watched_objects(pieces):
             if kind == "ERROR":
                 self.events[kind, "refused"] += 1
-                raise _refused(item.get("code"), item)
+                status = _object_of(text)
+                raise _refused(status.get("code"), status)
+            item = self._taker.kept(text)
             version = _version(mapping(item, "metadata"))
             if kind in _KINDS:
-                self._take(kind, self._taker.kept(item), is_deleted=kind == "DELETED")
+                self._take(kind, item, is_deleted=kind == "DELETED")
             else:
                 self.events["BOOKMARK" if kind == "BOOKMARK" else "other", "known"] += 1
             self._version = version
@@ -422,7 +428,7 @@ class Reflector:
         if response.status != HTTPStatus.OK:
             text = response.read(_PIECE_BYTES)
             try:
-                status: Mapping[str, Any] = _object(text)
+                status: Mapping[str, Any] = _object_of(text)
             except (ValueError, RecursionError):
                 status = {}
             raise _refused(response.status, status, response.headers.get("Retry-After"))

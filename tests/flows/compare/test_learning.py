@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from made_bundles import make, rewrite
+from sojourn.features.creation import build_rows, default_encoder
+from sojourn.features.split import split_by_time
+from sojourn.features.synthetic import synthesize
 from sojourn.flows.compare.cells import cut_s
 from sojourn.flows.compare.comparison import learn
 from sojourn.flows.compare.settings import CompareConfig
-from sojourn.flows.placement.predictors import parse_predictor
+from sojourn.flows.placement.predictors import Learning, fitted_curves, parse_predictor
 from sojourn.flows.placement.workloads import TraceSpec
 from sojourn.flows.retrain import ingest as ingesting
 from sojourn.flows.retrain.ingest import content_hash
@@ -45,6 +50,29 @@ def test_a_bundle_that_saw_the_later_part_is_refused_whatever_code_reads_the_tra
     assert "must be trained on requests before second" in _learnt(edited, folder, {**own, "to_s": from_s + 1})
     assert _learnt(edited, folder, {**own, "to_s": from_s}) == ""
     assert _learnt(edited, folder, {**own, "content_hash": "another", "to_s": from_s + 2}) == ""
+
+
+def test_a_bundle_is_replayed_on_a_trace_without_its_categories(tmp_path: Path) -> None:
+    folder, trace = make(tmp_path, has_limits=False).folders["hazard"], synthesize(300, seed=4)
+    schema = json.loads((folder / "schema.json").read_bytes())
+    training = {"content_hash": "another", "to_s": 0}
+    rewrite(folder, "schema.json", json.dumps({**schema, "training": training}, sort_keys=True).encode())
+    encoder = default_encoder(trace)
+    rows = build_rows(trace, encoder)
+
+    def curves(requests: pd.DataFrame) -> tuple[int, float]:
+        roles = replace(trace.roles, **{kind: tuple(name for name in getattr(trace.roles, kind) if name in requests)
+                                        for kind in ("owners", "categories")})
+        known = Learning(replace(trace, requests=requests, roles=roles), "", encoder, rows, split_by_time(rows), 0)
+        ids, found = fitted_curves(parse_predictor(f"bundle:{folder}"), known, 1)
+        return len(ids), float(found.total_s.sum())
+
+    whole, names = curves(trace.requests), ["zone", "vm_category"]
+    without = curves(trace.requests.drop(columns=names))
+    assert without == curves(trace.requests.assign(**dict.fromkeys(names, None))) != whole
+    assert without[0] == whole[0] > 0
+    with pytest.raises(ValueError, match="got none of subscription, deployment, zone"):
+        curves(trace.requests.drop(columns=[*names, "subscription", "deployment"]))
 
 
 @pytest.mark.parametrize("damage", [

@@ -269,21 +269,21 @@ def test_a_watchers_nodes_and_pods_are_enough(tmp_path: Path) -> None:
     def add_pod(item: Any) -> None:
         pods.take(item, is_deleted=False)
 
-    listed = [nodes.kept(node(name) | {"metadata": node(name)["metadata"] | {"annotations": {}}})
+    listed = [nodes.kept(json.dumps(node(name) | {"metadata": node(name)["metadata"] | {"annotations": {}}}).encode())
               for name in ("n1", "n2", "n3", "n4")]
     nodes.take_all(listed, add_node)
     pods.take_all([sized("old", "n1"), sized("short", "n2")], add_pod)
     assert lines(tmp_path) == []
-    pods.take(pods.kept(sized("mid", "n3")), is_deleted=False)
+    pods.take(pods.kept(json.dumps(sized("mid", "n3")).encode()), is_deleted=False)
     assert (lines(tmp_path)[0]["would"], lines(tmp_path)[0]["n_nodes"]) == ("n1", 4)
-    pods.take(pods.kept(sized("mid", "n3")), is_deleted=True)
+    pods.take(pods.kept(json.dumps(sized("mid", "n3")).encode()), is_deleted=True)
     nodes.take(node("n1"), is_deleted=True)
-    pods.take(pods.kept(sized("long", "n3")), is_deleted=False)
+    pods.take(pods.kept(json.dumps(sized("long", "n3")).encode()), is_deleted=False)
     assert (lines(tmp_path)[1]["would"], lines(tmp_path)[1]["n_nodes"]) == ("n2", 3)
-    nodes.take_all([nodes.kept(node("n2"))], add_node)
+    nodes.take_all([nodes.kept(json.dumps(node("n2")).encode())], add_node)
     assert found.node_names() == {"n2"}
     claim = {"persistentVolumeClaim": {"claimName": "a"}}
-    claimed = sized("agent", "n2", volumes=[{"name": "a", "emptyDir": {}}, claim])
+    claimed = json.dumps(sized("agent", "n2", volumes=[{"name": "a", "emptyDir": {}}, claim])).encode()
     assert pods.kept(claimed)["spec"]["volumes"] == [claim]
     pods.take(pods.kept(claimed), is_deleted=False)
     assert found.n_skipped == 1

@@ -218,14 +218,14 @@ def test_drains_are_told_by_nodes_or_whole_lists() -> None:
     drains = Drains("sojourn/drain-by")
     assert drains.update({"items": [_node("a", _time(NOW_S)), _node("b")]}) == {"nodes": 2, "draining": 1}
     drains.update(_node("b", _time(NOW_S + 1)))
-    assert (drains.deadline_s("a"), drains.deadline_s("b")) == (NOW_S, NOW_S + 1)
+    assert drains.among(["a", "b"]) == [("a", NOW_S), ("b", NOW_S + 1)]
     drains.update(_node("a"))
-    assert drains.deadline_s("a") is None
+    assert drains.among(["a"]) == []
     with pytest.raises(ValueError, match="annotation sojourn/drain-by of node 'c': time must be one such as"):
         drains.update({"items": [_node("a", _time(NOW_S)), _node("c", "soon")]})
-    assert (drains.deadline_s("a"), drains.deadline_s("b")) == (None, NOW_S + 1)
+    assert drains.among(["a", "b"]) == [("b", NOW_S + 1)]
     drains.update({"items": []})
-    assert drains.deadline_s("b") is None
+    assert drains.among(["b"]) == []
     assert (drains.deadline_of(_node("c", "soon")), drains.n_unreadable) == (None, 1)
 
 

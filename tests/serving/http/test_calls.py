@@ -248,7 +248,7 @@ def test_requests_continue_from_a_file_and_a_snapshot(made: Made, tmp_path: Path
     predictor, now_s = Predictor.load(made.folders["hazard"]), made.trace.horizon_s
     calls = AnswerCalls(predictor)
     ask = asking(calls)
-    names = ["a", "b\n", "\ud800", "d"]
+    names = ["a", "b\n", "\u0000", "d"]
     ask("/admit", [{"request_id": name, "request": columns(made, idx), "now_s": now_s}
                    for idx, name in enumerate(names)])
     ask("/ended", {"request_id": "a", "now_s": now_s + 9})
@@ -260,7 +260,7 @@ def test_requests_continue_from_a_file_and_a_snapshot(made: Made, tmp_path: Path
     after = Predictor.load(made.folders["hazard"], history=tmp_path / "history")
     again = AnswerCalls(after)
     assert again.restore(tmp_path / "names") == len(after.running()) == 2
-    query = {"items": ["b\n", "\ud800"], "now_s": now_s + 7_200, "quantiles": QUANTILES}
+    query = {"items": ["b\n", "\u0000"], "now_s": now_s + 7_200, "quantiles": QUANTILES}
     assert asking(again)("/remaining", query) == ask("/remaining", query)
     assert asking(again)("/ended", {"request_id": "a"})["state"] == "known"
     for name in ("later", "d"):

@@ -33,7 +33,8 @@ def staged(limits: Limits, **posts: Callable[[Any], tuple[int, Any]]) -> Iterato
     ticks = Ticks()
     named = {f"/{name}": post for name, post in posts.items()}
     server = JsonServer("127.0.0.1", 0, {"/echo": lambda document: (200, document), **named},
-                        {"/healthz": lambda: (200, "text/plain", '"text"')}, limits, clock=ticks)
+                        {"/healthz": lambda: (200, "text/plain", '"text"')}, limits, clock=ticks,
+                        quick={"/quick": lambda document: (200, document.encode())})
     with serving(server):
         yield server, ticks
 
@@ -174,6 +175,25 @@ def test_one_that_does_not_take_its_answer_is_cut_off() -> None:
         _reached("answer")
         ticks.now_s += 10.5
         _reached("answer", 0)
+
+
+def test_one_that_asks_on_without_taking_answers_is_read_no_further_and_cut_off() -> None:
+    one = HEAD.replace(b"/echo", b"/quick") + b"\r\n" + b'"%b"' % (b"a" * 898)
+    with staged(Limits()) as (server, ticks), socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)  # before it connects: a window cannot shrink
+        client.settimeout(0.5)
+        client.connect(("127.0.0.1", server.server_port))
+        n_sent = 0
+        with contextlib.suppress(TimeoutError):
+            while n_sent < 64 << 20:
+                n_sent += client.send(one * 50)
+        assert n_sent < 64 << 20  # the kernel's buffers, and one of ours
+        _reached("answer")
+        buffered = [each.transport.get_write_buffer_size() for each in server._server.server_state.connections]
+        assert 0 < max(buffered) < 2 << 20
+        ticks.now_s += 10.5
+        _reached("answer", 0)
+        assert _status(server) == 200
 
 
 @pytest.mark.parametrize("name", ["body_bytes", "n_bodies", "n_connections", "request_s", "idle_s", "n_reserved"])

@@ -136,6 +136,69 @@ def test_requests_that_come_together_are_answered_in_turn() -> None:
     assert [part[-1:] for part in found.split(b"HTTP/1.1 200 OK\r\n")[1:]] == [b"%d" % number for number in range(10)]
 
 
+def _quick(document: Any) -> tuple[int, bytes] | None:
+    """Null is left to the usual way; 0 is an error of ours."""
+    return None if document is None else (200, b"q%d" % (6 // document))
+
+
+async def _usual(document: Any) -> tuple[int, bytes]:
+    return 200, b"usual"
+
+
+@pytest.fixture
+def quick_server() -> JsonServer:
+    return JsonServer("127.0.0.1", 0, {"/quick": _usual, "/echo": _echo}, {}, Limits(body_bytes=5_000), token="t",
+                      quick={"/quick": _quick})
+
+
+QUICK_HEAD = b"POST /quick HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer t\r\n"
+QUICK_WAYS = [
+    (b"Content-Length: 1\r\n\r\n3", 200, b"q2"), (b"Content-Length: 4\r\n\r\nnull", 200, b"usual"),
+    (b"Content-Length: 1\r\nExpect: 100-continue\r\n\r\n3", 200, b"usual"),
+    (b"Content-Length: 5000\r\n\r\n" + b" " * 4_999 + b"3", 200, b"usual"),
+    (b"Content-Length: 1\r\n\r\n0", 500, b'{"Error":"internal error"}'), (b"Content-Length: 1\r\n\r\n{", 400, b""),
+    (b"Content-Length: 3\r\n\r\nNaN", 400, b""), (b"Content-Length: 5001\r\n\r\n", 413, b""), (b"\r\n", 411, b""),
+    (b"Transfer-Encoding: chunked\r\n\r\n1\r\n3\r\n0\r\n\r\n", 411, b""),
+    (b"Content-Type: text/plain\r\nContent-Length: 1\r\n\r\n3", 415, b""),
+]  # fmt: skip
+
+
+def test_a_quick_answer_is_checked_as_any_other(quick_server: JsonServer, caplog: pytest.LogCaptureFixture) -> None:
+    last = QUICK_HEAD + b"Content-Length: 1\r\nConnection: close\r\n\r\n3"
+    with serving(quick_server) as server:
+        for rest, status, body in QUICK_WAYS:
+            found = _raw(server, QUICK_HEAD + rest + last).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+            head, _, answer = found.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 %d " % status), (rest[:60], head)
+            assert b"\r\ndate: " in head and b"\r\ncontent-type: application/json" in head
+            assert answer.startswith(body), (rest[:60], answer)
+        for right, wrong, status in ((b"Bearer t", b"Bearer u", 401), (b"localhost", b"evil.example", 421),
+                                     (b"POST", b"GET", 405), (b"/quick", b"/quack", 404), (b"1.1", b"2.0", 505)):
+            found = _raw(server, QUICK_HEAD.replace(right, wrong) + b"Content-Length: 1\r\nConnection: close\r\n\r\n3")
+            assert found.startswith(b"HTTP/1.1 %d " % status), wrong
+        old = QUICK_HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Content-Length: 1\r\n\r\n3"
+        assert _raw(server, old).endswith(b"\r\n\r\nusual")  # and closed
+    assert caplog.text.count("ZeroDivisionError") == 1
+    assert server.counts["quick", "failed"] == 1
+
+
+def test_quick_answers_keep_their_places_among_others(quick_server: JsonServer) -> None:
+    quick = QUICK_HEAD + b"Content-Length: 1\r\n\r\n"
+    slow = QUICK_HEAD.replace(b"/quick", b"/echo") + b"Content-Length: 1\r\n\r\n"
+    content = quick + b"1" + quick + b"2" + slow + b"7" + quick + b"3" + slow + b"8" + quick + b"6"
+    with serving(quick_server) as server:
+        for size in (1, 50, len(content)):
+            with socket.create_connection(("127.0.0.1", server.server_port), 30) as client:
+                for start in range(0, len(content), size):
+                    client.sendall(content[start:start + size])
+                client.shutdown(socket.SHUT_WR)
+                found = _until_closed(client)
+            bodies = [part.partition(b"\r\n\r\n")[2] for part in found.split(b"HTTP/1.1 200 OK\r\n")[1:]]
+            wanted = [b"q6", b"q3", b"7", b"q2", b"8", b"q1"]  # one that waits behind another goes the usual way
+            assert len(bodies) == 6 and bodies[0] == b"q6", bodies
+            assert all(body in (each, b"usual") for body, each in zip(bodies, wanted, strict=True)), bodies
+
+
 def test_what_is_not_http_waits_for_the_answer_before_it() -> None:
     one = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n7"
     with serving(_server()) as server:

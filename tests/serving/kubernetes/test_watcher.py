@@ -24,7 +24,7 @@ from sojourn.serving import Predictor
 from sojourn.serving.extender.extender import Settings, bind
 from sojourn.serving.extender.nodes import READER_SOURCES, PodColumns
 from sojourn.serving.http import Turns
-from sojourn.serving.kubernetes import main, open_cluster
+from sojourn.serving.kubernetes import main, open_cluster, watcher
 from sojourn.serving.kubernetes.watcher import (
     CONNECTION_MAX_S,
     FORBIDDEN_S,
@@ -35,7 +35,7 @@ from sojourn.serving.kubernetes.watcher import (
     PodTaker,
     Reflector,
     Watcher,
-    listed_objects,
+    page_of,
     watched_objects,
 )
 
@@ -342,8 +342,8 @@ def test_reasons_are_few() -> None:
     class Refusing:
         resource, accept = "pods", ""
 
-        def kept(self, item: Any) -> Any:
-            return item
+        def kept(self, text: Any) -> Any:
+            return text
 
         def take(self, item: Any, is_deleted: bool) -> str:
             raise ValueError(f"column {item} must be good")
@@ -441,17 +441,15 @@ def test_the_texts_of_lists_and_watches_may_come_in_any_pieces() -> None:
                  json.dumps({"items": items, "metadata": {"continue": ""}}, indent=2, ensure_ascii=False)):
         body = text.encode()
         for size in (1, 2, 3, 7, len(body)):
-            rest: dict[str, Any] = {}
-            pieces = [body[at:at + size] for at in range(0, len(body), size)]
-            assert list(listed_objects(pieces, rest)) == items
-            assert rest == {"metadata": {"continue": ""}, "items": None}
-    rest = {}
-    assert list(listed_objects([b'{"items": null, "metadata": {}}'], rest)) == [] and rest["metadata"] == {}
+            page = page_of(body[at:at + size] for at in range(0, len(body), size))
+            assert [json.loads(bytes(item)) for item in page.items or ()] == items
+            assert page.metadata == {"continue": ""}
+    assert page_of([b'{"items": null, "metadata": {}}']).items is None
     lines = [{"type": "ADDED", "object": item} for item in items]
     body = "\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines).encode() + b"\n\n"
     for size in (1, 2, 5, len(body)):
         found = list(watched_objects(body[at:at + size] for at in range(0, len(body), size)))
-        assert found == [("ADDED", item) for item in items]
+        assert [(kind, json.loads(bytes(text))) for kind, text in found] == [("ADDED", item) for item in items]
 
 
 def endless(begin: bytes) -> Iterator[bytes]:
@@ -461,9 +459,10 @@ def endless(begin: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("begin", [b"", b'{"items":[{"a":"', b'{"items":[}'])
-def test_an_object_without_an_end_does_not_fill_the_memory(begin: bytes) -> None:
-    with pytest.raises(ValueError, match="an object must have at most"):
-        list(listed_objects(endless(begin), {}))
+def test_an_object_without_an_end_does_not_fill_the_memory(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "_PAGE_BYTES_MAX", 8 << 20)
+    with pytest.raises(ValueError, match="a page must have at most"):
+        page_of(endless(begin))
     with pytest.raises(ValueError, match="a line must have at most"):
         list(watched_objects(endless(begin)))
 
@@ -487,7 +486,7 @@ def test_what_is_kept_gives_the_same_request() -> None:
         "requests": {"cpu": "2"}}}], "overhead": {"cpu": "1"}, "priorityClassName": "high", "restartPolicy": "Never",
         "activeDeadlineSeconds": 60}  # fmt: skip
     whole["spec"]["containers"].append({"name": "b", "image": "db", "resources": {"limits": {"memory": "1Gi"}}})
-    kept = PodTaker(calls, Turns(), None).kept(whole)
+    kept = PodTaker(calls, Turns(), None).kept(json.dumps(whole).encode())
     assert columns.request(kept) == columns.request(whole)
     assert len(json.dumps(kept)) < len(json.dumps(whole)) - 100
 
