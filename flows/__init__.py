@@ -7,9 +7,9 @@ is left alone.
 
 import os
 
-__all__ = ["be_quiet"]
+__all__ = ["QUIET", "be_quiet"]
 
-_QUIET = {
+QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
@@ -32,7 +32,7 @@ task's arguments. MLflow's own 7 retries take minutes, in which nothing is said.
 
 def be_quiet() -> None:
     """Set what is not set yet."""
-    for name, value in _QUIET.items():
+    for name, value in QUIET.items():
         os.environ.setdefault(name, value)
 
 

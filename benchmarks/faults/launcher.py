@@ -194,7 +194,7 @@ def _decide_gates(is_every_passed: bool) -> None:
 
     Not so the gate that a person decided, which is about no figure.
     """
-    from sojourn.flows.retrain.gate import Gate, Reason
+    from sojourn.flows.retrain.verdict import Gate, Reason
 
     made = Gate.__init__
 

@@ -15,10 +15,11 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.retrain.features import Features
-from sojourn.flows.retrain.gate import Gate, Reason, is_better_placed, simulation_gates
+from sojourn.flows.retrain.gate import is_better_placed, simulation_gates
 from sojourn.flows.retrain.honest_columns import SUSPECTS, known_gate, suspects
 from sojourn.flows.retrain.judge import BEST_PLACED, ITSELF, LOOKUP, MOST_ACCURATE, Candidate, Evaluation, Rival, Rivals
 from sojourn.flows.retrain.train import Training
+from sojourn.flows.retrain.verdict import Gate, Reason
 from sojourn.flows.settings.retrain import GateSettings
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable

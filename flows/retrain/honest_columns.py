@@ -24,7 +24,7 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Examples, Split
 from sojourn.features.trace import Trace
-from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.verdict import Gate
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures import Reliance, reliances
 from sojourn.serving.curves import KINDS
