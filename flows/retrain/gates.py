@@ -198,7 +198,7 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     if exported is None:
         raise ValueError(f"the candidate must be servable, got {trained.family}")
     suspicious = suspects(features.trace, encoder, features.rows, trained.model, training.split,
-                          settings.confirmed_columns, settings.seed)
+                          settings.confirmed_columns, settings.seed, settings.n_threads)
     bundle, builder = candidate.bundle, candidate.builder
     scores = learner_scores(exported, bundle.schema.numbers.lookup)
     served = bundle.schema.encoder.with_row(test.features, test.keys)
