@@ -5,7 +5,8 @@ product. A budget is the size of today. It only falls, but for what is new by de
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
 and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155; backfilling by chance by
 175; replays in pieces by a file and 275; what stands beside a real cluster (answers over HTTP, the watcher, the dry
-run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines.
+run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines; the shorter loops of a day (the kept
+answer of a finished run, help without a library, families fitted at once) by 2 files and 400 lines.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 372)
-    yield Figure("product lines", n_lines(product), 83_900)
+    yield Figure("product files", len(product), 374)
+    yield Figure("product lines", n_lines(product), 84_300)
     for part, paths in of.items():
-        yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_235 if part == "flows" else None)
+        yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_600 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
