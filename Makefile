@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RUNS := $(VENV)/.runs
+CHECKED := 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "python3 must be 3.11 or newer, got " + sys.version)'
 
 .PHONY: run test slow kube fuzz steady lint types contracts size tables examples wheel image site pictures bench board soak scale faults docs clean
 
-# the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source)
-run: $(READY)
-	$(BIN)/sojourn train examples/nasa-ipsc-1993.swf.gz --model-name sojourn-lifetime
+# the whole job on a real log: three months of a supercomputer of 1993 (docs/traces.md names its source). Byte code is
+# kept, also where Python is told to keep none, else each start compiles MLflow and Prefect anew.
+run: $(RUNS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/sojourn train examples/nasa-ipsc-1993.swf.gz --model-name sojourn-lifetime
 
 # nothing is drawn at random here: Hypothesis draws the same examples, and sets have the same order. Byte code is kept,
 # else each process compiles all files of the tests anew.
@@ -95,15 +98,22 @@ scale: $(READY)
 faults: $(READY)
 	$(BIN)/python -m benchmarks.faults --page docs/reliability.md $(FAULTS)
 
-# uv installs in seconds; where it can't be had, plain pip does the same.
-# Where Python is told to keep no byte code, each start would compile MLflow and Prefect anew: then it is made here.
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "python3 must be 3.11 or newer, got " + sys.version)'
+# uv installs in seconds; where it can't be had, plain pip does the same
+define install
+	if test -x $(BIN)/uv; then VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q -e '.[$(1)]' -c constraints.txt; \
+	else $(BIN)/python -m pip install -q -e '.[$(1)]' -c constraints.txt; fi
+	touch $@
+endef
+
+# what the program needs, and no more: the developers' tools are two fifths of all
+$(RUNS): pyproject.toml constraints.txt
+	$(PYTHON) -c $(CHECKED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q uv 2>/dev/null || true
-	if test -x $(BIN)/uv; then VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install -q $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) -e '.[dev]' -c constraints.txt; \
-	else $(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt; fi
-	touch $(READY)
+	$(call install,pipeline)
+
+$(READY): $(RUNS)
+	$(call install,dev)
 
 # what `make` made; the store .sojourn stays (`sojourn store clean` removes what it no longer needs)
 clean:

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ WIDTH = 80
 """Columns of a line that no terminal reads."""
 _BETWEEN = 3
 """Characters that rich adds to each column."""
+_bar = threading.Lock()
+"""Of the stage that shows a bar."""
 
 
 class _Console(Console):
@@ -103,12 +106,17 @@ def leaving_stdout(is_for_a_program: bool) -> Iterator[None]:
 
 @contextmanager
 def stage(title: str) -> Iterator[Report]:
-    """Show a bar while the stage runs; then one line with how long it took, in seconds."""
+    """Show a bar while the stage runs; then one line with how long it took, in seconds. Of several at once, one bar."""
     started = time.perf_counter()
-    with Progress(TextColumn("[bold]{task.description:<24}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-                  TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    has_bar = console.is_terminal and _bar.acquire(blocking=False)
+    try:
+        with Progress(TextColumn("[bold]{task.description:<24}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+                      TimeElapsedColumn(), console=console, transient=True, disable=not has_bar) as progress:
+            task = progress.add_task(title, total=None)
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+    finally:
+        if has_bar:
+            _bar.release()
     console.print(f"[green]✓[/] {title:<28}{time.perf_counter() - started:>7.1f} s")
 
 

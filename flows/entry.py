@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from importlib import import_module
+
+from sojourn.flows.commands.table import first_page, terminal_columns
 
 DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
     ("serve", "costs"): ("sojourn.serving.kubernetes", "costs_main"),
@@ -26,9 +27,12 @@ def main() -> None:
         if words in DIRECT:
             module, name = DIRECT[words]
             sys.exit(getattr(import_module(module), name)(arguments[2:], f"sojourn {' '.join(words)}"))
-        from sojourn.flows.cli import app
-
         try:
+            if words in (("--help",), ("-h",)):
+                print(first_page(terminal_columns()))
+                return
+            from sojourn.flows.cli import app
+
             app()
         finally:
             _flush()
@@ -39,6 +43,8 @@ def main() -> None:
         print(f"error: {_words(missing, arguments)}", file=sys.stderr)
         sys.exit(2)
     except Exception:  # a fault of this program: its traceback is a text that leaves, too
+        import traceback
+
         from sojourn.flows.settings.store import without_secrets
 
         print(without_secrets(traceback.format_exc()), file=sys.stderr, end="")
@@ -47,11 +53,11 @@ def main() -> None:
 
 def _flush() -> None:
     """Print what is left; end quietly where nobody reads it any more."""
-    from sojourn.flows.process import end_quietly, is_output_closed
-
     try:
         sys.stdout.flush()
     except BrokenPipeError:
+        from sojourn.flows.process import end_quietly, is_output_closed
+
         if not is_output_closed():
             raise
         end_quietly()

@@ -1,8 +1,6 @@
-"""Offline, quiet and a good neighbour by default: what libraries would do otherwise, unless the environment says so.
+"""How a command ends, and where Prefect's files are.
 
-Imported before Prefect and MLflow; a variable that the user has set is left alone.
-
-SIGTERM as an exception, so that what a process began is ended before it goes. A terminal that cannot show every
+SIGTERM is an exception, so that what a process began is ended before it goes. A terminal that cannot show every
 character shows something near it; one that is closed ends a command quietly.
 """
 
@@ -15,43 +13,18 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import NoReturn
 
 _HANDLER = "sojourn.near"
 _NEAR = {"✓": "+", "✗": "x", "×": "x", "÷": "/", "·": ".", "…": "...", "–": "-", "→": "->", "≥": ">=", "≤": "<="}
 CLOSED_OUTPUT = 141
 """Exit code where standard output was closed, as by `| head`: what a shell shows for SIGPIPE."""
-QUIET: Mapping[str, str] = MappingProxyType({
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
-    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-    "PREFECT_TASKS_DEFAULT_NO_CACHE": "true",
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_TO_API_ENABLED": "false",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "GIT_PYTHON_REFRESH": "quiet",
-    "MPLBACKEND": "Agg",
-})  # fmt: skip
-"""MLflow prints a run's address with the password of its server. Prefect writes a failed run's exception by its
-serializer, by default as a pickle; and for its caches, of which none is used here, it would pickle and hash each
-task's arguments. MLflow's own 7 retries take minutes, in which nothing is said."""
 
 EXIT_CODE = 128 + signal.SIGTERM
-
-
-def be_quiet() -> None:
-    """Set what is not set yet."""
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from made_bundles import Made
-from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
-from sojourn.flows.retrain.promote import Judged, Promotion, promote
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.retrain.verdict import Gate, Promotion
 from sojourn.flows.settings.store import TrackingUri
 from sojourn.flows.store import lock
 from sojourn.flows.store.lock import USE, is_locked

@@ -194,7 +194,7 @@ def _decide_gates(is_every_passed: bool) -> None:
 
     Not so the gate that a person decided, which is about no figure.
     """
-    from sojourn.flows.retrain.gate import Gate, Reason
+    from sojourn.flows.retrain.verdict import Gate, Reason
 
     made = Gate.__init__
 
@@ -212,7 +212,7 @@ def launcher(folder: Path) -> Iterator[Launcher]:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     os.environ["PREFECT_HOME"] = str(folder / "prefect")
     os.environ["OMP_NUM_THREADS"] = "1"
-    from sojourn.flows.process import be_quiet
+    from sojourn.flows import be_quiet
 
     be_quiet()
     server = Server(folder)

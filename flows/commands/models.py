@@ -36,9 +36,16 @@ def train(flags: Flags) -> None:
 
     Exit code 3 if it does not: the version is then only the challenger.
     """
-    from sojourn.flows.workers.flow import check_before_work
+    from sojourn.flows.retrain.verdict import kept_answer
 
     settings = load_settings(RetrainConfig, **flags)
+    kept = kept_answer(settings)
+    if kept is not None:
+        if not kept.is_champion:
+            raise typer.Exit(CHALLENGER)
+        return
+    from sojourn.flows.workers.flow import check_before_work
+
     check_before_work(settings)
     keep_prefect_in(settings.store)
     from sojourn.flows.retrain.job import retrain as run

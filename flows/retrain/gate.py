@@ -5,15 +5,13 @@ other model: by `nilas`, and by the best policy that needs only a model, as a te
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
 import numpy as np
 
 from sojourn.flows.placement.workloads import Replicated
+from sojourn.flows.retrain.verdict import Gate, Reason
 from sojourn.simulator.experiments import pairing_label
 from sojourn.simulator.measures import interval_text, signed_text
 
@@ -27,35 +25,6 @@ MARGIN_PP = 0.5
 """The most that a version may be worse, in percentage points of empty hosts: a third of the best
 policy's gain over best-fit on the synthetic trace and on openb (+1.5 and +1.2 pp), and the
 resolution of 5 replicas if placement varies little (docs/gates.md)."""
-
-
-class Reason(StrEnum):
-    """Why a gate failed, as far as it decides the next step."""
-
-    FEW_ENDS = "few ends"
-    LEVEL = "level"
-    NOT_SIMULATED = "not simulated"
-    NO_EFFECT = "no effect"
-    PLACEMENT_NOT_SHOWN = "placement not shown"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """One condition of promotion, whether it holds, the finding in words. reason: of a failure.
-
-    Refused: a name with characters that MLflow drops from a tag, since nobody would find it again.
-    """
-
-    name: str
-    is_passed: bool
-    finding: str
-    reason: Reason = Reason.OTHER
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[\w \-./:]+", self.name):
-            raise ValueError(f"name of a gate must be letters, digits, spaces and - . / : _, got {self.name!r}")
-
 
 _STEPS: Mapping[Reason, str] = MappingProxyType({
     Reason.NOT_SIMULATED: "Run it with the simulation (without --no-simulate): no version becomes champion without.",

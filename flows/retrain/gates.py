@@ -15,10 +15,11 @@ import numpy as np
 
 from sojourn.features.split import Examples
 from sojourn.flows.retrain.features import Features
-from sojourn.flows.retrain.gate import Gate, Reason, is_better_placed, simulation_gates
+from sojourn.flows.retrain.gate import is_better_placed, simulation_gates
 from sojourn.flows.retrain.honest_columns import SUSPECTS, known_gate, suspects
 from sojourn.flows.retrain.judge import BEST_PLACED, ITSELF, LOOKUP, MOST_ACCURATE, Candidate, Evaluation, Rival, Rivals
 from sojourn.flows.retrain.train import Training
+from sojourn.flows.retrain.verdict import Gate, Reason
 from sojourn.flows.settings.retrain import GateSettings
 from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import CurveTable
@@ -197,7 +198,7 @@ def check_gates(settings: GateSettings, features: Features, training: Training, 
     if exported is None:
         raise ValueError(f"the candidate must be servable, got {trained.family}")
     suspicious = suspects(features.trace, encoder, features.rows, trained.model, training.split,
-                          settings.confirmed_columns, settings.seed)
+                          settings.confirmed_columns, settings.seed, settings.n_threads)
     bundle, builder = candidate.bundle, candidate.builder
     scores = learner_scores(exported, bundle.schema.numbers.lookup)
     served = bundle.schema.encoder.with_row(test.features, test.keys)

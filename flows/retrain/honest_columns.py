@@ -24,7 +24,7 @@ import pandas as pd
 from sojourn.features.creation import FeatureRows
 from sojourn.features.split import Examples, Split
 from sojourn.features.trace import Trace
-from sojourn.flows.retrain.gate import Gate
+from sojourn.flows.retrain.verdict import Gate
 from sojourn.models.lifetime import LifetimeModel
 from sojourn.models.measures import Reliance, reliances
 from sojourn.serving.curves import KINDS
@@ -80,7 +80,7 @@ def check_confirmed(encoder: Encoder, confirmed: tuple[str, ...]) -> None:
 
 
 def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeModel, split: Split,
-             confirmed: tuple[str, ...], seed: int) -> tuple[Suspect, ...]:
+             confirmed: tuple[str, ...], seed: int, n_threads: int = 1) -> tuple[Suspect, ...]:
     """The declared inputs that seem to know the future, unless confirmed.
 
     Owners are not checked: they reach the model only by their history, which is of ended requests.
@@ -93,7 +93,7 @@ def suspects(trace: Trace, encoder: Encoder, rows: FeatureRows, model: LifetimeM
     every = [position for positions in columns_of.values() for position in positions]
     every_key = sorted({idx for idxs in keys.values() for idx in idxs})
     columns.append(("", every, every_key, 0.0))
-    *each, together = reliances(model.curve_table, split.past, split.test, columns, seed)
+    *each, together = reliances(model.curve_table, split.past, split.test, columns, seed, n_threads)
     suspicious = []
     for reliance in each:
         test_requests = trace.requests[reliance.column].iloc[rows.idx_request[split.test.idx_row]]

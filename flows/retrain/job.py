@@ -26,7 +26,7 @@ from sojourn.flows.reports.comparison_report import policies_table
 from sojourn.flows.reports.figures import accuracy_figure, overview_figure
 from sojourn.flows.reports.study_report import refresh_table
 from sojourn.flows.retrain.features import Features, build_features
-from sojourn.flows.retrain.gate import DEPLOYABLE, REASONS_TAG, Gate, next_steps, of_tag
+from sojourn.flows.retrain.gate import DEPLOYABLE, REASONS_TAG, next_steps, of_tag
 from sojourn.flows.retrain.gates import CheckedGates, check_gates
 from sojourn.flows.retrain.honest_columns import check_confirmed
 from sojourn.flows.retrain.ingest import Ingested, ingesting
@@ -40,9 +40,10 @@ from sojourn.flows.retrain.judge import (
     simulation_scores,
     write_candidate,
 )
-from sojourn.flows.retrain.promote import Judged, Promotion, promote
-from sojourn.flows.retrain.report import CardFacts, models_table, plain_text, print_run, print_standing, version_card
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.retrain.report import CardFacts, models_table, plain_text, print_run, version_card
 from sojourn.flows.retrain.train import CHOICE_TAG, Instants, Trained, Training, read_instants, train
+from sojourn.flows.retrain.verdict import ROOMS, Answer, Gate, Promotion, keep_answer, print_answer
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.flows.store.caches import source_hash
 from sojourn.flows.tracking.logged_model import log_bundle
@@ -156,6 +157,7 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     bundle_folder = _bundle_folder(config, promotion, candidate.folder)
     print_run(console, tables, promotion, str(bundle_folder), f"sojourn store ui --store {config.store}")
     publish_artifacts(promotion, ingested.name, str(bundle_folder), tracker.page(run) or _command(config, run))
+    _keep(config, tracker, ingested, finished_run(config, tracker, ingested))
     return Retrained(bundle_folder, promotion, evaluation)
 
 
@@ -191,19 +193,33 @@ def _command(config: RetrainConfig, run: str) -> str:
 
 def _nothing_new(config: RetrainConfig, tracker: Tracker, ingested: Ingested, finished: Finished) -> Retrained:
     """Print the finished run's result, and that it still holds."""
+    answer = _answer(config, ingested, finished)
+    print_answer(console, answer)
+    publish_artifacts(answer.promotion, ingested.name, answer.bundle,
+                      tracker.page(finished.run_id) or _command(config, finished.run_id))
+    _keep(config, tracker, ingested, finished)
+    return Retrained(Path(answer.bundle), answer.promotion, None)
+
+
+def _answer(config: RetrainConfig, ingested: Ingested, finished: Finished) -> Answer:
     promotion = finished.promotion
     folder = _bundle_folder(config, promotion, candidate_folder(config.store, config.registered_name, finished.run_id))
-    print_standing(console, finished.tables, promotion, finished.left, f"{finished.ended:%Y-%m-%d %H:%M} UTC",
-                   str(folder), f"sojourn store ui --store {config.store}")
-    publish_artifacts(promotion, ingested.name, str(folder),
-                      tracker.page(finished.run_id) or _command(config, finished.run_id))
-    return Retrained(folder, promotion, None)
+    return Answer(promotion, promotion.alias == CHAMPION, finished.left, f"{finished.ended:%Y-%m-%d %H:%M} UTC",
+                  finished.tables, ingested.report, str(folder), f"sojourn store ui --store {config.store}")
+
+
+def _keep(config: RetrainConfig, tracker: Tracker, ingested: Ingested, finished: Finished | None) -> None:
+    """Keep what the next run answers if nothing changes; finished: None = it would train."""
+    if finished is not None:
+        made_by = {record.run_id for record in tracker.version_records(config.registered_name)
+                   if record.version == finished.promotion.version}
+        keep_answer(config, _answer(config, ingested, finished), made_by | {finished.run_id})
 
 
 def gates_list(promotion: Promotion) -> str:
     """A Markdown list of the gates; the dashboard wraps it, but would cut off a table's long cells.
 
-    >>> from sojourn.flows.retrain.gate import Gate
+    >>> from sojourn.flows.retrain.verdict import Gate
     >>> print(gates_list(Promotion("m", 1, "champion", (Gate("size", True, "2 of 5 MB"), Gate("time", False, "9 us")))))
     - passed: **size**. 2 of 5 MB
     - **FAILED: time**. 9 us
@@ -373,7 +389,7 @@ class Finished:
 def run_key(config: RetrainConfig, ingested: Ingested) -> str:
     """sha256 hex of a retrain's inputs but the champion: trace, code, libraries and settings."""
     settings = {name: value for name, value in config.resolved().items() if name not in _DECIDES_NOTHING}
-    parts = [ingested.data_hash, source_hash("features", "models", "serving", "simulator", "flows"), settings]
+    parts = [ingested.data_hash, source_hash(*ROOMS), settings]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

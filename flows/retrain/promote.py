@@ -10,7 +10,8 @@ from types import MappingProxyType
 from prefect import task
 
 from sojourn.flows.console import console
-from sojourn.flows.retrain.gate import REASONS_TAG, Gate, as_tag, next_steps, reasons_of
+from sojourn.flows.retrain.gate import REASONS_TAG, as_tag, next_steps, reasons_of
+from sojourn.flows.retrain.verdict import Gate, Promotion
 from sojourn.flows.store.lock import store_lock
 from sojourn.flows.tracking.tracker import BUNDLE, CHALLENGER, CHAMPION, GATES_FAILED, NOTE, Tracker
 from sojourn.flows.versions.promotion import BUNDLE_TAG, PromotionOrder, carry_out, finish_orders, sweep_candidates
@@ -20,21 +21,6 @@ MARKS = MappingProxyType({CHAMPION: "✓", CHALLENGER: "✗"})
 """Before a run's name."""
 MAX_DESCRIPTION = 5_000
 """The most characters of a version's description in MLflow's database."""
-
-
-@dataclass(frozen=True, slots=True)
-class Promotion:
-    """The version with the candidate's bytes, its alias, the gates. is_unchanged: already champion.
-
-    next_steps: of a challenger, a sentence each.
-    """
-
-    name: str
-    version: int
-    alias: str
-    gates: tuple[Gate, ...]
-    is_unchanged: bool = False
-    next_steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from sojourn.flows.console import WIDTH, FittedTable, fitted
+from sojourn.flows.console import WIDTH, FittedTable
 from sojourn.flows.placement.workloads import Replicated
 from sojourn.flows.retrain.gate import DEPLOYABLE
 from sojourn.flows.retrain.gates import Difference
-from sojourn.flows.retrain.promote import Promotion
-from sojourn.flows.tracking.tracker import CHAMPION
+from sojourn.flows.retrain.verdict import Promotion, print_gates, print_places
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
 from sojourn.simulator.experiments import pairing_label
@@ -69,29 +67,12 @@ def print_run(console: Console, tables: list[Table], promotion: Promotion, bundl
     for table in tables:
         console.print()
         console.print(table)
-    _print_gates(console, promotion)
+    print_gates(console, promotion)
     state = f"is now [bold]{promotion.alias}[/]"
     if promotion.is_unchanged:
         state = "stays [bold]champion[/]: this run made the same bytes, so nothing was registered"
     console.print(f"\n{promotion.name} version {promotion.version} {state}")
-    _print_places(console, promotion, bundle, ui)
-
-
-def print_standing(console: Console, tables: str, promotion: Promotion, left: str, ended: str, bundle: str,
-                   ui: str) -> None:
-    """Print the end of a run that had nothing to do: the finished run's output, which holds.
-
-    left: why the version was rolled back, "" = it was not. ended: when that run ended.
-    """
-    console.print(tables, markup=False, soft_wrap=True)
-    _print_gates(console, promotion)
-    state = f"stays {promotion.alias}"
-    if left and promotion.alias != CHAMPION:
-        state = f"was rolled back ({left}) and stays so"
-    console.print(f"\nnothing has changed since the run that ended {ended}: trace, code and settings are the same "
-                  "(--again trains all the same)")
-    console.print(f"{promotion.name} version {promotion.version} {state}", markup=False, soft_wrap=True)
-    _print_places(console, promotion, bundle, ui)
+    print_places(console, promotion, bundle, ui)
 
 
 def plain_text(tables: Sequence[Table]) -> str:
@@ -102,21 +83,6 @@ def plain_text(tables: Sequence[Table]) -> str:
         console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
-
-
-def _print_places(console: Console, promotion: Promotion, bundle: str, ui: str) -> None:
-    console.print(f"bundle     {bundle}", soft_wrap=True)
-    console.print(f"MLflow UI  {ui}", soft_wrap=True)
-    lines = [f"{'' if idx else 'next':<11}{step}" for idx, step in enumerate(promotion.next_steps)]
-    for line in fitted(["", *lines], console.width)[1:]:
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _print_gates(console: Console, promotion: Promotion) -> None:
-    console.print()
-    for gate in promotion.gates:
-        mark = "[green]✓[/]" if gate.is_passed else "[red]✗[/]"
-        console.print(f"{mark} {escape(gate.name)}: {escape(gate.finding)}")
 
 
 @dataclass(frozen=True, slots=True)

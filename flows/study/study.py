@@ -174,7 +174,7 @@ def study(config: RetrainConfig, tracker: Tracker) -> Study:
                 refreshed = refreshing.on_test(split, table, features, config.seed)
     with stage("columns known at creation?"):
         asked = suspects(features.trace, features.encoder, features.rows, served.model, split,
-                         config.confirmed_columns, config.seed)
+                         config.confirmed_columns, config.seed, config.n_threads)
     recalibrated = [f"{one.family}: judged recalibrated online." for one in fitted if one.recalibrated is not None]
     study_found = Study(
         ingested.name, ingested.data_hash, __version__, len(split.past), len(test), split.test_from_s, threshold_s,

@@ -296,9 +296,25 @@ def _make(file: Path, artifacts: Path) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     _quiet()
-    # its default experiment, too
-    store = SqlAlchemyStore(TrackingUri.of_file(file).plain, artifacts.absolute().as_uri())  # type: ignore[no-untyped-call]
-    store.engine.dispose()
+    with _synced_once():
+        # its default experiment, too
+        store = SqlAlchemyStore(TrackingUri.of_file(file).plain, artifacts.absolute().as_uri())  # type: ignore[no-untyped-call]
+        store.engine.dispose()
+
+
+@contextmanager
+def _synced_once() -> Iterator[None]:
+    """SQLite does not wait for the disk after each statement: `new_database` does so once, before the file is used."""
+    from sqlalchemy import Engine, event
+
+    def begin(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", begin)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", begin)
 
 
 def _upgrade(file: Path) -> None:

@@ -27,9 +27,9 @@ from sojourn.features.usage import (
 )
 from sojourn.flows.console import console, stage
 from sojourn.flows.retrain.features import workers_of
-from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
-from sojourn.flows.retrain.promote import Judged, Promotion, promote
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.retrain.verdict import Gate, Promotion
 from sojourn.flows.settings.other_jobs import TrainUsageConfig
 from sojourn.flows.store.caches import check_same_code, source_hash
 from sojourn.flows.tracking.tracker import CHAMPION, USAGE, Tracker, run_name

@@ -18,7 +18,7 @@ from sojourn.models.lifetime.contract import (
     Scores,
     SearchSpace,
 )
-from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, UPTIME, Rows
+from sojourn.models.lifetime.gbdt import LANDMARK, ONCE, STOP, UPTIME, Rows
 from sojourn.models.lifetime.hazard import HAZARD, MIXTURE, HazardModel
 from sojourn.models.lifetime.intervals import Axis, Intervals, limit_text, person_periods
 from sojourn.models.lifetime.mlp import MLP, NetworkModel
@@ -28,10 +28,10 @@ from sojourn.models.lifetime.rivals import FOREST_LEAVES, LAST_TWO, MEDIAN_16
 from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
 __all__ = [
-    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "TRAINED", "AgeGain", "Axis", "Bounds",
-    "ClassesModel", "EventLog", "Events", "Exported", "ExportedRefresh", "Family", "FitSettings", "HazardModel",
-    "Intervals", "LifetimeModel", "NetworkModel", "Refresh", "Replayed", "Rows", "Scores", "SearchSpace", "Weighing",
-    "fit_refresh", "limit_text", "mixed", "person_periods",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "STOP", "TRAINED", "AgeGain", "Axis",
+    "Bounds", "ClassesModel", "EventLog", "Events", "Exported", "ExportedRefresh", "Family", "FitSettings",
+    "HazardModel", "Intervals", "LifetimeModel", "NetworkModel", "Refresh", "Replayed", "Rows", "Scores", "SearchSpace",
+    "Weighing", "fit_refresh", "limit_text", "mixed", "person_periods",
 ]  # fmt: skip
 
 LIFETIME_MODELS: Mapping[str, Family] = MappingProxyType({

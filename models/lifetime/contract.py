@@ -188,8 +188,8 @@ class Family:
     answer of trees or of a linear model; the spread of the first is that of the validation
     residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or
     several models at once. trained: whether a retrain fits it. is_baseline: usable without a model;
-    studies compare with it. search: for `sojourn lab search`; None = no search. A family can be served
-    if its `export` gives a model.
+    studies compare with it. search: for `sojourn lab search`; None = no search. combines: families whose fitted
+    models it uses again. A family can be served if its `export` gives a model.
     """
 
     build: Callable[[], LifetimeModel]
@@ -199,6 +199,7 @@ class Family:
     trained: Literal["always", "by default", "when asked"] = "when asked"
     is_baseline: bool = False
     search: SearchSpace | None = None
+    combines: tuple[str, ...] = ()
 
     def __call__(self) -> LifetimeModel:
         return self.build()

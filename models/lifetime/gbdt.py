@@ -10,8 +10,10 @@ refuses models without an equivalent in ONNX.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Event
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +36,10 @@ DEFAULTS: Mapping[str, Any] = {
 }
 MAX_BIN = 63
 """Bins per creation feature: 2.4 times as fast as 255, no worse on real traces; age features have 255."""
+
+
+STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
+"""Of who trains in threads of his own: once it is set, a training in this context ends before its next tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +73,23 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     """Train up to `n_rounds` trees; with `valid`, stop after 15 rounds without gain and keep the best.
 
     n_varying: how many of the last features change with the age. The same seed gives the same model for any number of
-    threads.
+    threads. InterruptedError if STOP is set meanwhile.
     """
     from sojourn.models.lightgbm_library import lgb
 
     settings: dict[str, Any] = {
         **DEFAULTS, **(params or {}), "objective": objective, "seed": seed, "num_threads": n_threads,
-        "deterministic": True, "force_col_wise": True, "verbose": -1, "boost_from_average": True,
+        "deterministic": True, "verbose": -1, "boost_from_average": True,
     }  # fmt: skip
+    # on one thread the same trees a fifth sooner; on more, histograms by row would be sums of parts, one a thread
+    settings["force_row_wise" if n_threads == 1 else "force_col_wise"] = True
     n_fixed = train.features.shape[1] - n_varying
     settings["max_bin_by_feature"] = [MAX_BIN] * n_fixed + [255] * n_varying
     settings["min_data_in_leaf"] = min(settings["min_data_in_leaf"], max(len(train.label) // 20, 1))
     n_leaves = int(settings["num_leaves"])
     dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score,
                           params=settings)
-    callbacks: list[Callable[..., Any]] = []
+    callbacks: list[Callable[..., Any]] = [_end_if_stopped]
     sets = []
     if valid is not None:
         sets.append(lgb.Dataset(valid.features, valid.label, weight=valid.weight, init_score=valid.init_score,
@@ -92,6 +100,12 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     text: str = booster.model_to_string(num_iteration=best)
     return Boosted(text, forest_from_text(text), best, booster.feature_importance("gain", iteration=best),
                    best * n_leaves)
+
+
+def _end_if_stopped(_: object) -> None:
+    stop = STOP.get()
+    if stop is not None and stop.is_set():
+        raise InterruptedError("the training was stopped")
 
 
 N_AUGMENTED_MAX = 400_000

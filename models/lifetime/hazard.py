@@ -268,4 +268,4 @@ class MixtureModel:
 
 MIXTURE = Family(MixtureModel, "`hazard` and `km` mixed by age, weights chosen on the validation window",
                  "whole distribution", complexity=6,
-                 trained="by default")
+                 trained="by default", combines=("hazard", "km"))

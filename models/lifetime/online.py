@@ -408,7 +408,7 @@ class BlendModel:
 
 
 BLEND = Family(BlendModel, "`hazard` and `online`, weighted by both families' latest losses at each owner",
-               "whole distribution", complexity=6, trained="by default")
+               "whole distribution", complexity=6, trained="by default", combines=("hazard", "online"))
 
 
 def mixed(of_model: np.ndarray, of_habits: np.ndarray, weights: np.ndarray, axis: Axis) -> np.ndarray:

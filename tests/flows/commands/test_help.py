@@ -13,7 +13,8 @@ from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
 from sojourn.flows.admission.settings import AdmitConfig
-from sojourn.flows.cli import COMMANDS, Branch, Leaf, app, imported
+from sojourn.flows.cli import app, imported
+from sojourn.flows.commands.table import COMMANDS, Branch, Leaf
 from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.settings.other_jobs import (
     AnnotateConfig,

@@ -1,9 +1,9 @@
 """What a version's description says, in which order, and that MLflow's database has room for it."""
 
-from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.gates import Difference
 from sojourn.flows.retrain.promote import MAX_DESCRIPTION, described
 from sojourn.flows.retrain.report import CardFacts, in_words, version_card
+from sojourn.flows.retrain.verdict import Gate
 
 NAME = "sojourn-lifetime"
 FACTS = CardFacts(NAME, "hazard", "hazard: best, on 200 ends.", (3_600,), "trace.swf",

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sojourn.flows.retrain.gate import Gate, Reason, as_tag, next_steps, of_tag, reasons_of
+from sojourn.flows.retrain.gate import as_tag, next_steps, of_tag, reasons_of
 from sojourn.flows.retrain.gates import Difference, Jury, better_gate
-from sojourn.flows.retrain.promote import Promotion, described
-from sojourn.flows.retrain.report import print_run, print_standing
+from sojourn.flows.retrain.promote import described
+from sojourn.flows.retrain.report import print_run
+from sojourn.flows.retrain.verdict import Answer, Gate, Promotion, Reason, print_answer
 
 SERVED = 'To serve it all the same: sojourn model pull models:/m/3 FOLDER, then Predictor.load("FOLDER").'
 
@@ -71,7 +72,7 @@ def test_console_and_card_say_the_same() -> None:
     promotion = Promotion("m", 3, "challenger", gates, next_steps=steps)
     console = Console(file=io.StringIO(), width=80, color_system=None, highlight=False)
     print_run(console, [], promotion, "bundle", "ui")
-    print_standing(console, "", promotion, "", "2026-01-01", "bundle", "ui")
+    print_answer(console, Answer(promotion, False, "", "2026-01-01", "", "", "bundle", "ui"))
     assert isinstance(console.file, io.StringIO)
     printed = console.file.getvalue()
     card = described("m", gates, "card")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.retrain.gate import Gate, Reason
 from sojourn.flows.retrain.gates import (
     COVERED_PCT,
     MARGIN_PCT,
@@ -20,6 +19,7 @@ from sojourn.flows.retrain.gates import (
     not_worse_gate,
     with_stumps,
 )
+from sojourn.flows.retrain.verdict import Gate, Reason
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime.gbdt import forest_from_text
 from sojourn.models.measures import BrierOverAges, OwnerDraws, card_measures, coarsest_owner, interval, mae_log10

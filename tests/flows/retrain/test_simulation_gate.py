@@ -8,13 +8,7 @@ import pytest
 
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import Replicated, compare_replicas, later_workload, with_more
-from sojourn.flows.retrain.gate import (
-    DEPLOYABLE,
-    best_policy,
-    is_better_placed,
-    judged_pairs,
-    simulation_gates,
-)
+from sojourn.flows.retrain.gate import DEPLOYABLE, best_policy, is_better_placed, judged_pairs, simulation_gates
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.simulator import Oracle, Workload
 from sojourn.simulator.experiments import Pairing

@@ -17,10 +17,10 @@ from made_store import another_process
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.retrain.features import sampled_features
-from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.ingest import read_into
 from sojourn.flows.retrain.judge import candidate_folder
-from sojourn.flows.retrain.promote import Judged, Promotion, promote
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.retrain.verdict import Gate, Promotion
 from sojourn.flows.settings.store import RetentionSettings
 from sojourn.flows.settings.trace import TraceSource
 from sojourn.flows.store.caches import parts_file

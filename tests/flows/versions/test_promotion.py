@@ -17,9 +17,9 @@ from mlflow import MlflowClient
 
 from made_bundles import Made
 from made_store import another_process, as_a_new_process
-from sojourn.flows.retrain.gate import Gate
 from sojourn.flows.retrain.judge import candidate_folder
-from sojourn.flows.retrain.promote import Judged, Promotion, promote
+from sojourn.flows.retrain.promote import Judged, promote
+from sojourn.flows.retrain.verdict import Gate, Promotion
 from sojourn.flows.store.lock import store_id, store_lock
 from sojourn.flows.tracking.client import PROBE
 from sojourn.flows.tracking.logged_model import log_bundle
