@@ -95,6 +95,7 @@ def test_where_classes_say_nothing_the_class_free_surplus_is_served() -> None:
     assert (of_classes[:, ::2] == lengths[:, ::2]).all() and (of_classes[:, 1] != lengths[:, 1]).any()
 
 
+@pytest.mark.slow
 def test_the_days_that_are_judged_choose_nothing() -> None:
     """Classes that would win or lose on the last two days alone change no rule; days before them do."""
     grid = made_grid(n=60, n_days=9)

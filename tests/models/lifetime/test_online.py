@@ -80,7 +80,7 @@ def learnt(trace: Trace) -> tuple[OnlineModel, BlendModel, FeatureRows]:
     return _both(trace)
 
 
-@pytest.mark.parametrize("share", [0.75, 0.95])
+@pytest.mark.parametrize("share", [0.75, pytest.param(0.95, marks=pytest.mark.slow)])
 def test_no_row_sees_what_becomes_known_after_its_decision(
         trace: Trace, learnt: tuple[OnlineModel, BlendModel, FeatureRows], share: float) -> None:
     """All that is known after a cut is changed at random: 0 cells of the rows that were decided before differ."""
