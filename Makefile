@@ -18,9 +18,9 @@ run: $(RUNS)
 test: $(READY)
 	PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile -m "not slow"
 
-# one process more than there are cores, and the longest files first (tests/conftest.py)
+# one process more than there are cores, and the longest files first (tests/conftest.py); no doctest is slow
 slow: $(READY)
-	PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder -m slow
+	PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder -m slow tests
 
 # the extender in a real control plane, without containers: SOJOURN_KUBE is a folder whose bin has kube-apiserver and
 # kube-scheduler; etcd and openssl are in PATH

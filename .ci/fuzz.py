@@ -15,6 +15,7 @@ import secrets
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 _RAN = re.compile(r"(\d+) (?:passed|failed)")
 TESTS_FAILED = 1  # pytest's exit codes: 1 where tests failed, 2 and more where it could not run them
@@ -25,8 +26,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="no test begins later")
     parser.add_argument("--seed", type=int, help="of the first round; the next have the numbers after it")
     parser.add_argument("--report", action="store_true", help="exit with 0 after a find")
-    parser.add_argument("tests", nargs="*", help="files or folders; all by default")
+    parser.add_argument("tests", nargs="*", help="files or folders; by default all files that name Hypothesis")
     options = parser.parse_args()
+    # to collect the other files, and the doctests, would take as long as a short round
+    tests = options.tests or [str(file) for file in sorted(Path("tests").rglob("test_*.py"))
+                              if "hypothesis" in file.read_text()]
     seed = secrets.randbits(31) if options.seed is None else options.seed
     failed: list[int] = []
     n_rounds = n_tests = 0
@@ -37,7 +41,7 @@ def main() -> int:
         with subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m", "hypothesis",
              "-p", "no:cacheprovider", "-r", "fE", "--tb=short", "--hypothesis-profile=fuzz",
-             f"--hypothesis-seed={seed}", *options.tests],
+             f"--hypothesis-seed={seed}", *tests],
             env={**os.environ, "PYTHONHASHSEED": str(seed), "FUZZ_UNTIL_S": str(until_s)},
             stdout=subprocess.PIPE, text=True) as run:
             assert run.stdout is not None

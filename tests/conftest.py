@@ -18,7 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from found_examples import example_lines
-from sojourn.kept_kernels import keep
+from sojourn.kept_kernels import environment, keep
 from sojourn.simulator.jit import is_kernel
 
 FOUND = "hypothesis find"
@@ -52,11 +52,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Scorers and hooks that tests call alone are kept on disk too: else each run compiles them for half a minute."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256(environment().encode())
+    for file in sorted(file for part in ("simulator", "studies") for file in (root / part).rglob("*.py")):
+        digest.update(file.read_bytes())
     for name, module in list(sys.modules.items()):
-        if name.startswith("sojourn.simulator.policies."):
+        if name.startswith(("sojourn.simulator.policies.", "studies.policies.")):
             for each in vars(module).values():
                 if is_kernel(each) and each.py_func.__module__ == name:
-                    keep(each, each.py_func)
+                    keep(each, each.py_func, None if name.startswith("sojourn.") else digest.hexdigest()[:16])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

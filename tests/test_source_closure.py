@@ -32,7 +32,8 @@ def parsed(tree: ast.AST) -> Iterator[Import]:
         elif isinstance(node, ast.ImportFrom):
             assert node.module is not None
             yield from (Import(node.module, alias.name) for alias in node.names)
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        elif not isinstance(node, ast.expr) and not (
+                isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield from parsed(node)
 
 

@@ -21,7 +21,7 @@ app(["model", "predict", "/none ✓", "{}"])
 """
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow), "utf-8"])
 def test_what_cannot_be_encoded_is_shown_as_something_near(encoding: str) -> None:
     found = subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, "PYTHONIOENCODING": encoding},
                            capture_output=True, check=False)

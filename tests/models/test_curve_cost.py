@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Scores, Cu
     history = HistoryState(encoder.history)
     rows = build_rows(trace, encoder, history)
     split = split_by_time(rows)
-    settings = FitSettings(backoff_keys(encoder), 1, 0, names=rows.names)
+    settings = FitSettings(backoff_keys(encoder), 1, 0, {"num_leaves": 15, "learning_rate": 0.3}, rows.names)
     found = {}
     for family in ("hazard", "gbdt-uptime", "gbdt-once"):
         model = LIFETIME_MODELS[family]().fit(split.train, split.valid, split.past, settings)

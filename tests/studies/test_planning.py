@@ -57,6 +57,7 @@ def swf(folder: Path, late_run_s: int = 0) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_synthetic_rows_and_their_pictures() -> None:
     rows = synthetic_rows("per-job", 1, quiet, names=("none", "greedy", "det-p50"))
     assert len(rows) == 6 * 3

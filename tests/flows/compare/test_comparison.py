@@ -96,8 +96,9 @@ def test_curves_are_those_that_retrain_would_ask_with(tmp_path: Path) -> None:
     assert len(kept.offsets) < len(expected.offsets)  # equal ones are kept once
     assert expected.overhang_s is not None
     assert kept.overhang_s is not None
+    curves = [(one.curve_of(), one.offsets) for one in (kept, expected)]
     for row in range(len(kept)):
-        mine, theirs = (slice(*one.offsets[one.curve_of()[row]:][:2]) for one in (kept, expected))
+        mine, theirs = (slice(*offsets[curve_of[row]:][:2]) for curve_of, offsets in curves)
         for name in ("uptime_s", "total_s", "overhang_s"):
             np.testing.assert_array_equal(getattr(kept, name)[mine], getattr(expected, name)[theirs])
 

@@ -127,6 +127,7 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
     assert {cell.key() for cell in again} <= keys
 
 
+@pytest.mark.slow
 def test_every_policy_meets_the_same_workload(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
     cells = _config(tmp_path, loads=(0.5, 0.8), policies=("nilas", "first-fit")).cells()
     assert run_cells(cells, HERE) == {}

@@ -177,6 +177,7 @@ def test_a_model_is_compared_with_the_limits_in_the_same_order(trace: Trace) -> 
     assert len(answers_of("log", jobs, table.assign(chosen=np.arange(4) == 1), table)) == 2
 
 
+@pytest.mark.slow
 def test_a_queue_that_only_the_later_part_has_is_given_a_priority(tmp_path: Path,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

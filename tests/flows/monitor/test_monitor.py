@@ -86,7 +86,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
     split = windows(rows, 0.7, 0.15)
     from_s, past = split.test_from_s, split.past
     drift_s = from_s + (trace.horizon_s - from_s) // 2
-    settings = FitSettings(backoff_keys(encoder), 1, 0, names=rows.names)
+    settings = FitSettings(backoff_keys(encoder), 1, 0, {"num_leaves": 15, "learning_rate": 0.3}, rows.names)
     exported = LIFETIME_MODELS["hazard"]().fit(split.train, split.valid, past, settings).export()
     assert exported is not None
     about = {"training": {"to_s": from_s, "threshold_s": 3_600},

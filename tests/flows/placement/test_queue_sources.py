@@ -99,6 +99,7 @@ def test_a_quantile_as_the_second_source_backfills_by_the_chance_to_end_in_time(
     assert 0 < n_passing[0] < n_passing[1]
 
 
+@pytest.mark.slow
 def test_a_family_learnt_on_the_earlier_part_predicts_every_later_job() -> None:
     trace = read_trace("swf", NASA)[0]
     encoder = default_encoder(trace)
@@ -126,6 +127,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Learning, Path]:
         return known, learnt_bundle(tmp_path_factory.mktemp("learnt") / "bundle", parse_predictor("hazard"), known, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quantile", "ages_s"), [(0.5, ()), (None, (600, 3_600))])
 def test_a_served_model_in_the_loop_predicts_as_if_the_log_had_been_as_replayed(
     quantile: float | None, ages_s: tuple[int, ...], learnt: tuple[Learning, Path],
@@ -155,6 +157,7 @@ def test_a_served_model_in_the_loop_predicts_as_if_the_log_had_been_as_replayed(
     assert replay_queue(jobs, rules, recorded).start_s.tolist() != schedule.start_s.tolist()
 
 
+@pytest.mark.slow
 def test_a_job_that_the_served_model_has_no_request_of_is_named(learnt: tuple[Learning, Path]) -> None:
     jobs, requests = queue_jobs(learnt[0].trace), learnt[0].trace.requests
     with pytest.raises(ValueError, match=f"every job must have a request, got none for job {jobs.request_ids[0]}"):

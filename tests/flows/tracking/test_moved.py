@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from made_bundles import Made, make
-from made_store import another_process, made_store
+from made_store import another_process, copied, made_store
 from sojourn.flows.settings.trace import TraceSettings
 from sojourn.flows.tracking import databases
 from sojourn.flows.tracking.pull import ModelUri, find_version, pull
@@ -28,12 +28,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return make(tmp_path_factory.mktemp("bundles"))
 
 
-@pytest.fixture
-def original(made: Made, new_store: Callable[[Path], Path], tmp_path: Path) -> Path:
-    """A store with two versions of m, in a folder whose name is escaped in a URI."""
-    store = new_store(tmp_path / "a 100%" / ".sojourn")
+@pytest.fixture(scope="module")
+def kept(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = new_store(tmp_path_factory.mktemp("kept") / "a 100%" / ".sojourn")
     made_store(made, store, "m")
     return store
+
+
+@pytest.fixture
+def original(kept: Path, tmp_path: Path) -> Path:
+    """A store with two versions of m, in a folder whose name is escaped in a URI."""
+    return copied(kept, tmp_path / "a 100%" / ".sojourn")
 
 
 def _copied(original: Path, *options: str) -> Path:

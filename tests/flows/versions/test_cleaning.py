@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from made_bundles import Made
 from made_growing import days_folder
-from made_store import another_process
+from made_store import another_process, copied, tracker_of
 from sojourn.features.partitions import is_in_parts, partition_count
 from sojourn.flows.cli import app
 from sojourn.flows.retrain.features import sampled_features
@@ -54,15 +55,22 @@ def _promoted(made: Made, store: Path, tracker: Tracker, kind: str, *, is_passed
     return promote.fn(tracker, store, judged, "card\n", {"trace": "made"})
 
 
-@pytest.fixture()
-def four(made: Made, store: Path, tracker: Tracker) -> Tracker:
+@pytest.fixture(scope="module")
+def kept(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Versions 1 and 2 passed, 2 is champion; 3 and 4 failed, 4 is challenger."""
+    store = new_store(tmp_path_factory.mktemp("kept") / "store")
+    tracker = tracker_of(store)
     _promoted(made, store, tracker, "hazard")
     _promoted(made, store, tracker, "once")
     for kind in ("uptime", "hazard"):
         _promoted(made, store, tracker, kind, is_passed=False)
     assert tracker.aliases(NAME) == {CHALLENGER: 4, CHAMPION: 2}
-    return tracker
+    return store
+
+
+@pytest.fixture()
+def four(kept: Path, store: Path) -> Tracker:
+    return tracker_of(copied(kept, store))
 
 
 def _held(tracker: Tracker, store: Path) -> dict[int, bool]:

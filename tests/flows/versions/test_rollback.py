@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ import pytest
 from mlflow import MlflowClient
 
 from made_bundles import Made
-from made_store import promoted
+from made_store import copied, promoted, tracker_of
 from sojourn.flows.retrain.judge import load_rivals
 from sojourn.flows.tracking.pull import ModelUri, find_version
 from sojourn.flows.tracking.tracker import CHALLENGER, CHAMPION, LEFT_TAG, Tracker
@@ -36,10 +37,22 @@ from sojourn.serving import BundleError
 NAME = "made"
 
 
-@pytest.fixture()
-def two(made: Made, store: Path, tracker: Tracker) -> Tracker:
+@pytest.fixture(scope="module")
+def kept(made: Made, new_store: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = new_store(tmp_path_factory.mktemp("kept") / "store")
+    tracker = tracker_of(store)
     promoted(made, store, tracker, "hazard")
     promoted(made, store, tracker, "once", data="bbb")
+    return store
+
+
+@pytest.fixture()
+def store(kept: Path, tmp_path: Path) -> Path:
+    return copied(kept, tmp_path / "store")
+
+
+@pytest.fixture()
+def two(tracker: Tracker) -> Tracker:
     assert tracker.version_of(NAME, CHAMPION) == 2
     return tracker
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.split import Examples, split_by_time
+from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import FitSettings, write_bundle
 from sojourn.models.bundle_writer import table_of
@@ -21,7 +21,7 @@ from sojourn.models.lifetime.intervals import Axis, Intervals
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
 from sojourn.serving.answers import CurveBuilder
-from sojourn.serving.inputs import HistoryState
+from sojourn.serving.inputs import Encoder, HistoryState
 
 EDGES = np.concatenate([[0.0], np.floor(np.geomspace(60.0, 200_000.0, 20)) + 0.5])
 
@@ -47,7 +47,7 @@ def _both(mean_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("is_hazard_right", [True, False])
 def test_weights_go_to_who_is_right(is_hazard_right: bool) -> None:
-    valid, mean_s = _valid(1_500)
+    valid, mean_s = _valid(600)
     right, wrong = _both(mean_s)
     own, known = (right, wrong) if is_hazard_right else (wrong, right)
     found = choose_weights(own, known, AXIS, valid, 0)
@@ -82,14 +82,21 @@ def test_a_tiny_window_falls_to_one_of_the_two_and_says_so() -> None:
     assert choose_weights(np.ones((12, 20)), np.ones((12, 20)), AXIS, nobody, 0).weights.tolist() == [0.0] * 4
 
 
-@pytest.mark.parametrize("weights", [(0.0, 0.3, 0.7, 1.0), (0.0,) * 4, (1.0,) * 4])
-def test_the_bundle_has_the_models_bits(tmp_path: Path, weights: tuple[float, ...]) -> None:
+@pytest.fixture(scope="module")
+def fitted() -> tuple[MixtureModel, Split, Encoder, HistoryState]:
     trace = synthesize(1_500, seed=1)
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder, history := HistoryState(encoder.history))
     split = split_by_time(rows)
     model = MixtureModel().fit(split.train, split.valid, split.past, FitSettings(
         backoff_keys(encoder), 1, 0, {"num_leaves": 7, "learning_rate": 0.4}, rows.names))
+    return model, split, encoder, history
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.3, 0.7, 1.0), (0.0,) * 4, (1.0,) * 4])
+def test_the_bundle_has_the_models_bits(tmp_path: Path, weights: tuple[float, ...],
+                                        fitted: tuple[MixtureModel, Split, Encoder, HistoryState]) -> None:
+    model, split, encoder, history = fitted
     assert len(model.weights_.weights) == len(BUCKETS_S)
     assert model.validation_table_.remaining(0.0).shape == (len(split.valid),)
     model.weights_ = Weights(np.array(weights), "km", 0.0, 0.0, 0.0, 1, False)

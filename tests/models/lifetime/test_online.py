@@ -75,10 +75,16 @@ def trace() -> Trace:
     return synthesize(1_500, seed=3)
 
 
-@pytest.mark.parametrize("share", [0.75, 0.95])
-def test_no_row_sees_what_becomes_known_after_its_decision(trace: Trace, share: float) -> None:
+@pytest.fixture(scope="module")
+def learnt(trace: Trace) -> tuple[OnlineModel, BlendModel, FeatureRows]:
+    return _both(trace)
+
+
+@pytest.mark.parametrize("share", [0.75, pytest.param(0.95, marks=pytest.mark.slow)])
+def test_no_row_sees_what_becomes_known_after_its_decision(
+        trace: Trace, learnt: tuple[OnlineModel, BlendModel, FeatureRows], share: float) -> None:
     """All that is known after a cut is changed at random: 0 cells of the rows that were decided before differ."""
-    model, blend, rows = _both(trace)
+    model, blend, rows = learnt
     cut_s = int(np.quantile(rows.decided_s, share))
     other, other_blend, changed = _both(_changed_after(trace, cut_s))
     assert other.rules_ == model.rules_ and other_blend.rules_ == blend.rules_

@@ -146,7 +146,8 @@ def test_a_version_with_other_row_numbers_finds_a_running_requests_row_anew(serv
     predictor = Predictor.load(served.folder, shadow=other)
     predictor.log_to(tmp_path / "log")
     vms = [predictor.admit(served.request(idx), served.trace.horizon_s) for idx in range(40)]
-    expected = [Predictor.load(other).predict(served.request(idx), served.trace.horizon_s) for idx in range(40)]
+    alone = Predictor.load(other)
+    expected = [alone.predict(served.request(idx), served.trace.horizon_s) for idx in range(40)]
     place = len(default_encoder(served.trace).numbers)
     rows = [(vm.features[place], life.features[place]) for vm, life in zip(vms, expected, strict=True)]
     assert sum(own != new for own, new in rows) > 20

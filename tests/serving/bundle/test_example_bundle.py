@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from learnt_bundle import learn
+from learnt_bundle import learn_trace
+from sojourn.features.synthetic import synthesize
 from sojourn.serving import Predictor, example_bundle, load_bundle
 
 N_REQUESTS, SEED = 10_000, 0
@@ -42,7 +43,7 @@ def test_it_answers_and_is_small() -> None:
 @pytest.mark.slow
 def test_it_is_what_todays_code_learns(tmp_path: Path) -> None:
     """EXAMPLE_BUNDLE=write puts the bundle of today in its place."""
-    learnt = learn(tmp_path, N_REQUESTS, SEED).folder
+    learnt = learn_trace(synthesize(N_REQUESTS, seed=SEED), tmp_path).folder
     if os.environ.get("EXAMPLE_BUNDLE") == "write":
         shutil.rmtree(example_bundle(), ignore_errors=True)
         shutil.copytree(learnt, example_bundle())

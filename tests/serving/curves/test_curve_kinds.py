@@ -83,8 +83,9 @@ def test_what_is_packed_is_the_same_compiled_and_not(made: Made, kind: CurveKind
 
 def _asks_the_kind(tree: ast.AST) -> list[int]:
     """Lines in which a kind is compared with the name of one; families may have the same names."""
-    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Compare) and "kind" in ast.unparse(node.left)
-            for part in node.comparators if isinstance(part, ast.Constant) and part.value in KINDS]
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Compare)
+            for part in node.comparators if isinstance(part, ast.Constant) and part.value in KINDS
+            and "kind" in ast.unparse(node.left)]
 
 
 @pytest.mark.parametrize("part", ["features", "models", "serving", "simulator", "flows"])

@@ -53,8 +53,8 @@ def test_rules_place_as_their_slow_twins(seed: int, n: int, n_hosts: int, n_slot
 def test_several_blocks_and_tiles_place_as_the_slow_twin() -> None:
     """160 hosts make blocks of 5 requests; 1,030 slots make two tiles."""
     rng = np.random.default_rng(4)
-    use = np.repeat(rng.integers(0, 5, (200, 103)) / 8, 10, axis=1)
-    colocation, order = Colocation(use, 160, 1.0), rng.permutation(200)
+    use = np.repeat(rng.integers(0, 5, (100, 103)) / 8, 10, axis=1)
+    colocation, order = Colocation(use, 160, 1.0), rng.permutation(100)
     small = Colocation(use[:, ::10], 160, 1.0)  # each slot stands ten times: sums are ten times as large
     for name, score in (("period-aware", period_aware_score(160)), ("squares", squares_score)):
         assert place(colocation, name, order).tolist() == naive_place(small.used, 160, order.tolist(), score)

@@ -105,6 +105,7 @@ def check_twin(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> None:
     assert faults(schedule) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)),
        st.sampled_from([(None, 0.0), (0, 0.0), (5, 0.0), (60, 0.0), (5, 1.0)]), st.sampled_from([0.2, 0.5, 0.75, 1.0]),
@@ -355,6 +356,7 @@ def test_a_learner_hears_all_that_came_before_the_last_submission_in_order(jobs:
     assert len(heard.calls) == len(set(heard.calls))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS))
 def test_simulated_history_is_the_recorded_one_of_its_own_schedule(jobs: QueueJobs, order: str, second: str,
