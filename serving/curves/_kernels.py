@@ -16,6 +16,7 @@ from sojourn.serving.curves.curve_arrays import (
     AT_TOTAL,
     HAZARD,
     LIMITED,
+    N_BLOCK,
     N_INTERVAL,
     N_STEP,
     POINT,
@@ -46,9 +47,6 @@ from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
 """Size of a batch of requests; results of 64 to 8,192 are about equally fast."""
-
-N_BLOCK = 128
-"""Hosts that share one due time, so that a decision checks 1/128 of the hosts."""
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves.curve import HazardCurve, LimitCurve
+from sojourn.serving.curves.curve import Axis, HazardCurve, LimitCurve
 from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP, AT_RATE, HAZARD, LIMITED, N_INTERVAL
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, ModelNumbers, Shared, place_totals
 from sojourn.serving.curves.formulas import (
@@ -91,19 +91,15 @@ class HazardKind:
 
     def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
         edges, sampled, tail_s = model.edges, model.grid, model.tail_s
-        bounds, n = (*edges, math.inf), len(edges)
-        at_rate, at_gap, at_after = RATES * n, GAPS * n, AFTER * n
+        axis = Axis(edges, sampled)
         edge_array, offset_array = np.array(edges), np.array(model.offsets)
         lookup = model.lookup
         weight_array = np.empty(0) if lookup is None else np.array(lookup.weights)
         nothing = np.empty(0)
 
         def of_numbers(numbers: np.ndarray) -> HazardCurve:
-            """From 4 (J + 1) numbers of `fill_hazard`; the step of uptime 0 is already cached."""
-            number = numbers.item
-            steps: list[Any] = [None] * len(bounds)
-            steps[1] = (edges[1], number(at_rate), number(at_gap), number(at_after))
-            return HazardCurve(edges, bounds, sampled, numbers, steps)
+            """From 4 (J + 1) numbers of `fill_hazard`."""
+            return HazardCurve(axis, numbers)
 
         def of_scores(scores: np.ndarray, features: Sequence[float]) -> HazardCurve:
             table = nothing if lookup is None else lookup.row(features)
@@ -113,7 +109,7 @@ class HazardKind:
                        for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
             if lookup is not None:
                 hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, table.tolist(), strict=True)]
-            return HazardCurve.from_hazards(edges, hazards, tail_s, sampled)
+            return of_numbers(hazard_numbers(hazards, edges, tail_s))
 
         return Made(of_numbers, of_scores)
 
@@ -131,7 +127,7 @@ class HazardKind:
             whole, floats, None)
 
     def shared_of(self, curve: HazardCurve) -> tuple[Sequence[float], Sequence[float]]:
-        return curve.edges, curve.grid
+        return curve.axis.first, curve.axis.second
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
         bounds = np.array(first)
@@ -216,8 +212,7 @@ class LimitKind(HazardKind):
 
     def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
         edges, shares, sampled, tail_s = model.edges, model.shares, model.grid, model.tail_s
-        axis, n = (*edges, *shares), len(model.offsets) + 1
-        at_rate, at_gap, at_after, at_edges = RATES * n, GAPS * n, AFTER * n, N_HAZARD * n
+        axis, n = Axis((*edges, *shares), sampled), len(model.offsets) + 1
         edge_array, share_array, offset_array = np.array(edges), np.array(shares), np.array(model.offsets)
         lookup, place = model.lookup, model.limit_place
         weight_array = np.empty(0) if lookup is None else np.array(lookup.weights)
@@ -225,11 +220,7 @@ class LimitKind(HazardKind):
 
         def of_numbers(numbers: np.ndarray) -> LimitCurve:
             """From 4 (J + K + 1) numbers of `fill_hazard`, then the request's edges."""
-            number = numbers.item
-            axis_edges = tuple(numbers[at_edges:at_edges + n].tolist())
-            steps: list[Any] = [None] * (n + 1)
-            steps[1] = (axis_edges[1], number(at_rate), number(at_gap), number(at_after))
-            return LimitCurve(axis_edges, (*axis_edges, math.inf), sampled, numbers, steps, axis)
+            return LimitCurve(axis, numbers)
 
         def of_scores(scores: np.ndarray, features: Sequence[float]) -> LimitCurve:
             table = nothing if lookup is None else lookup.row(features)
@@ -255,7 +246,7 @@ class LimitKind(HazardKind):
                             n_numbers=(N_HAZARD + 1) * (len(model.offsets) + 1), floats=floats)
 
     def shared_of(self, curve: LimitCurve) -> tuple[Sequence[float], Sequence[float]]:  # type: ignore[override]
-        return curve.axis, curve.grid
+        return curve.axis.first, curve.axis.second
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
         changes = np.unique(np.append(0.0, second))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves.curve import OnceCurve, PointCurve
+from sojourn.serving.curves.curve import Axis, OnceCurve, PointCurve
 from sojourn.serving.curves.curve_arrays import AT_SCORE, AT_SECONDS, AT_TOTAL, N_STEP, ONCE, POINT
 from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, ModelNumbers, Shared, place_totals
 from sojourn.serving.curves.formulas import once_remaining
@@ -58,13 +58,10 @@ class UptimeKind:
         return np.column_stack([features, varying])
 
     def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
-        thresholds = tuple(grid[:-1].tolist())
-        smearing, residuals = model.smearing, model.residuals
+        axis = Axis(tuple(grid[:-1].tolist()), model.residuals, model.smearing)
 
         def of_scores(scores: np.ndarray) -> PointCurve:
-            curve = PointCurve(thresholds, scores, {}, smearing, residuals)
-            curve.fill_step(0)
-            return curve
+            return PointCurve(axis, scores)
 
         return Made(of_scores, lambda scores, features: of_scores(scores))
 
@@ -72,7 +69,7 @@ class UptimeKind:
         return step_way(walk)
 
     def shared_of(self, curve: PointCurve) -> tuple[Sequence[float], Sequence[float]]:
-        return curve.thresholds, curve.residuals
+        return curve.axis.first, curve.axis.second
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
         bounds = np.array(first)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sojourn.models.curve_table import HazardTable
-from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, HazardCurve, formulas, recalibrated
+from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, Axis, HazardCurve, formulas, recalibrated
 from sojourn.serving.curves import curve as recalibrated_curve
 from sojourn.serving.curves.curve import LimitCurve
 from sojourn.serving.curves.formulas import hazard_numbers
@@ -25,7 +25,7 @@ def _hazard(seed: int) -> HazardCurve:
 def _limited(seed: int) -> LimitCurve:
     plain = _hazard(seed)
     numbers = np.concatenate([plain.numbers, EDGES])
-    return LimitCurve(plain.edges, plain.bounds, plain.grid, numbers, [None] * 6, (0.0, 700.0, 0.5, 1.0))
+    return LimitCurve(Axis((0.0, 100.0, 700.0, 0.5, 1.0, 2.0), EDGES), numbers)
 
 
 def test_hazards_by_hand() -> None:
@@ -68,7 +68,7 @@ def test_table_gives_the_curves_bits() -> None:
     n = len(EDGES)
     hazards = np.array([np.diff(curve.numbers[n:2 * n]) for curve in curves])
     table = HazardTable.from_hazards(np.array(EDGES), hazards, 9_000.0, np.array(EDGES))
-    curves = [HazardCurve(EDGES, (*EDGES, math.inf), EDGES, np.concatenate(parts), [None] * 6)
+    curves = [HazardCurve(Axis(EDGES, EDGES), np.concatenate(parts))
               for parts in zip(table.rates, table.cumulative, table.after, table.gaps, strict=True)]
     found = table.recalibrated(factors, place)
     for row, curve in enumerate(curves):
