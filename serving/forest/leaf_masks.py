@@ -230,6 +230,17 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
     return LeafMasks(masks, np.concatenate(thresholds), starts, leaves, leaf_starts, forest.is_zero_missing)
 
 
+def leaf_steps(masks: LeafMasks, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each leaf the first value of a grid of the last feature at which it can be reached, and the first after.
+
+    grid: float64 (K,), rising. Returns int64 (L,) each.
+    """
+    varying = len(masks.starts) - 2
+    bins = np.searchsorted(masks.thresholds_of(varying), grid)
+    low, high = masks.spans(varying)
+    return np.searchsorted(bins, low), np.searchsorted(bins, high)
+
+
 def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins:
     """The bins of a forest's age features.
 
