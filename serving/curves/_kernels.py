@@ -34,11 +34,8 @@ from sojourn.serving.curves.formulas import (
     N_HAZARD,
     RATES,
     fill_hazard,
-    fill_limit_axis,
     fill_recalibrated,
-    interval_hazard,
     mean_seconds,
-    mixed_hazard,
     once_remaining,
     outlived_total,
 )
@@ -47,37 +44,6 @@ from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
 """Size of a batch of requests; results of 64 to 8,192 are about equally fast."""
-
-
-@kernel
-def hazard_numbers(scores, offsets, weights, table, edges, tail_s):
-    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),).
-
-    weights, table: of the lookup table, (J,), empty if there is none; see `mixed_hazard`.
-    """
-    hazards = np.empty(len(offsets))
-    for idx in range(len(offsets)):
-        hazards[idx] = interval_hazard(scores[idx], offsets[idx])
-    for idx in range(len(weights)):
-        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], table[idx])
-    numbers = np.empty((N_HAZARD, len(edges)))
-    fill_hazard(hazards, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
-    return numbers.ravel()
-
-
-@kernel
-def limit_numbers(scores, offsets, weights, table, edges, shares, limit_s, tail_s):
-    """`hazard_numbers` on a request's edges with limit axis, then these edges: float64 (5 (J + K + 1),)."""
-    n = len(offsets)
-    hazards, own_hazards, numbers = np.empty(n), np.empty(n), np.empty((N_HAZARD + 1, n + 1))
-    for idx in range(n):
-        hazards[idx] = interval_hazard(scores[idx], offsets[idx])
-    for idx in range(len(weights)):
-        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], table[idx])
-    fill_limit_axis(hazards, edges, shares, limit_s, tail_s, numbers[N_HAZARD], own_hazards)
-    fill_hazard(own_hazards, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER],
-                numbers[GAPS])
-    return numbers.ravel()
 
 
 @kernel

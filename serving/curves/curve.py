@@ -62,7 +62,14 @@ class _Kernels:
         return value
 
 
-IS_COMPILED = find_spec("numba") is not None
+def _has_numba() -> bool:
+    try:
+        return find_spec("numba") is not None
+    except ImportError:  # a finder may refuse
+        return False
+
+
+IS_COMPILED = _has_numba()
 """True if numba is installed: pools, hosts, batches and habits then have compiled loops."""
 KERNELS: Any = _Kernels() if IS_COMPILED else None
 """The compiled loops of serving if numba is installed, else None."""

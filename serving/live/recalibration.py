@@ -290,8 +290,9 @@ class OnlineRecalibration:
             curve = served.builder.curve_of(one.encoded)
         else:  # computed once
             curve = served.builder.curve(one.features.tolist())
-            n = len(curve.numbers)  # type: ignore[union-attr]
-            self._running.enter(one._replace(encoded=np.concatenate([curve.numbers, one.features]), n_before=n))  # type: ignore[union-attr]
+            n = served.builder.n_numbers
+            numbers = curve.numbers[:n]  # type: ignore[union-attr]
+            self._running.enter(one._replace(encoded=np.concatenate([numbers, one.features]), n_before=n))
         blended = self._blended(number, curve)  # type: ignore[arg-type]
         return None if blended is None else curve_steps(blended)
 

@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include "curves.h"
+#include "model.h"
 
 static PyObject *use(PyObject *module, PyObject *args)
 {
@@ -44,7 +45,8 @@ PyMODINIT_FUNC PyInit_compiled(void)
         || (axis_type = added(module, "Axis", &axis_spec)) == NULL
         || (numbers_type = added(module, "Numbers", &numbers_spec)) == NULL
         || (hazard_type = added(module, "Hazard", &hazard_spec)) == NULL
-        || (steps_type = added(module, "Steps", &steps_spec)) == NULL) {
+        || (steps_type = added(module, "Steps", &steps_spec)) == NULL
+        || (added(module, "Model", &model_spec)) == NULL) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -24,6 +24,7 @@ from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import lifetime_class
 from sojourn.serving.inputs import UNIX_PHASE_S
+from sojourn.serving.native import NATIVE
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)
@@ -47,7 +48,7 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
             predictor.ended(admitted[ended], int(end_s[ended]))
         admitted.append(predictor.admit(made.request(idx), now_s))
     assert np.array([vm.features for vm in admitted]).tobytes() == rows.features.tobytes()
-    assert predictor._current.served.first is not None
+    assert (predictor._current.served.builder.first is None) == (NATIVE is None)
     table = table_of(predictor._current.served.schema, predictor._current.served.builder.forest, rows.features)
     for uptime_s in UPTIMES_S:
         assert table.remaining(uptime_s).tolist() == [vm.remaining(uptime_s) for vm in admitted]
