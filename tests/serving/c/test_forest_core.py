@@ -61,7 +61,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 def scores(library: ctypes.CDLL, tables: MaskTables, rows: np.ndarray, what: int) -> np.ndarray:
     """Scores of rows: 0 of each whole row, 1 at every step, 2 at every step with features set against the age."""
-    found = np.empty((len(rows), 1 if what == 0 else int(tables.shape[3])))
+    found = np.empty((len(rows), 1 if what == 0 else int(tables.shape[6])))
     pointers = (ctypes.c_void_p * len(tables))(*(table.ctypes.data for table in tables))
     library.scores(pointers, ctypes.c_void_p(rows.ctypes.data), ctypes.c_long(len(rows)),
                    ctypes.c_int(rows.shape[1]), ctypes.c_int(what), ctypes.c_void_p(found.ctypes.data))
