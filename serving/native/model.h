@@ -16,6 +16,10 @@ enum { N_MOST = 256 }; /* columns, history keys: more are left to Python */
 #define HALF_S 0.5
 #define WIDTH_MIN_S 1e-3
 
+#define SJ_ONE(type, name) +1
+enum { N_AFTER = 5, N_BUFFERS = 0 SJ_FOREST_FIELDS(SJ_ONE) + N_AFTER };
+#undef SJ_ONE
+
 typedef struct {
     double number;
     PyObject *text;
@@ -40,7 +44,7 @@ typedef struct {
     double batch_gap_s, window, prior_strength, tail_s;
     Py_ssize_t limit_place, lookup_place, n_ages, n_shares, n_rows, n_steps, n_before;
     int kind, n_buffers;
-    Py_buffer buffers[20];
+    Py_buffer buffers[N_BUFFERS];
     sj_forest forest;
     const double *offsets, *edges, *shares, *weights, *known; /* edges of the age, shares of the limit, lookup table */
     double *scores, *own_hazards;
@@ -163,7 +167,7 @@ static void fill_limit_axis(const Model *model, const double *hazards, double li
 /* Raw scores of encoded features at each step. */
 static void fill_scores(const Model *model, const double *features, double *scores)
 {
-    if (model->kind == HAZARD || model->kind == LIMITED) {
+    if (model->forest.shape[SJ_N_AGED] > 0) {
         sj_interval_scores(&model->forest, features, scores, model->scratch);
     } else {
         sj_step_scores(&model->forest, features, scores, model->scratch);
@@ -581,12 +585,12 @@ static int fill_tables(Model *model)
 /* Whether the tables have the sizes that the model names; else an exception is set. */
 static int do_sizes_fit(const Model *model)
 {
-    const Py_buffer *after = model->buffers + model->n_buffers - 5; /* offsets, edges, shares, weights, known hazards */
+    const Py_buffer *after = model->buffers + model->n_buffers - N_AFTER; /* offsets, edges, shares, weights, known hazards */
     const int is_hazard = model->kind == HAZARD || model->kind == LIMITED, is_limited = model->kind == LIMITED;
     const Py_ssize_t n = model->n_steps, word = (Py_ssize_t)sizeof(double);
     const int32_t *shape = model->forest.shape;
     const Py_ssize_t n_first = is_hazard ? n + 1 + is_limited : model->kind == POINT ? n - 1 : model->axis->n_first;
-    if (model->buffers[0].len == (Py_ssize_t)sizeof(int32_t) * SJ_N_SHAPE && shape[SJ_N_STEPS] == n
+    if (model->buffers[0].len == (Py_ssize_t)sizeof(int32_t) * (SJ_LAST_ROW + 1) && shape[SJ_N_STEPS] == n
         && shape[SJ_N_FEATURES] == model->n_features && model->axis->n_first == n_first
         && model->n_before == (is_hazard ? (GAPS + 1 + is_limited) * (n + 1) : n)
         && PyTuple_Size(model->columns) == model->n_numbers + model->n_names && model->n_numbers <= N_MOST

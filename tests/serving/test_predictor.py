@@ -438,11 +438,12 @@ def test_only_one_thread_can_end_a_request(made: Made, predictor: Predictor) -> 
     assert predictor.counters["ended"] == 1
 
 
+EXTENSION = "sojourn.serving.native.compiled"
 BARE = """
 import json, sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in BANNED:
+        if name.split(".")[0] in BANNED or name == sys.argv[2]:
             raise ImportError(name + " is blocked")
 BANNED = {"numba", "llvmlite", "pandas", "pyarrow", "lightgbm", "scipy", "sklearn", "sksurv", "mlflow", "prefect",
           "onnx", "matplotlib", "plotly", "pydantic", "rich", "dask"}
@@ -458,18 +459,19 @@ assert not {"sojourn.models", "sojourn.features", "sojourn.simulator", "sojourn.
 """
 
 
+@pytest.mark.parametrize("is_native", [True, False])
 @KINDS
-def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str) -> None:
-    """In a process where nothing else can be imported, and to the same bits as with numba."""
+def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str, is_native: bool) -> None:
+    """In a process where nothing else can be imported, with and without the extension, and to the same bits."""
     request = {name: value.item() if isinstance(value, np.generic) else value
                for name, value in made.request(11).items()}
     arguments = json.dumps([str(made.folders[kind]), request, UPTIMES_S])
-    found = subprocess.run([sys.executable, "-c", BARE, arguments], capture_output=True, text=True, check=False)
+    found = subprocess.run([sys.executable, "-c", BARE, arguments, "" if is_native else EXTENSION], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     vm = Predictor.load(made.folders[kind]).admit(request, 20_000_000)
     change_s = vm.next_change(60)
     assert json.loads(found.stdout) == [
-        False, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60), vm.quantile(0.9, 60),
+        is_native and NATIVE is not None, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60), vm.quantile(0.9, 60),
         change_s if change_s < 1e300 else None]
 
 
