@@ -17,7 +17,8 @@ from sojourn.serving.c.c_source import CSource
 GCC = shutil.which("gcc") or shutil.which("cc")
 needs_c = pytest.mark.skipif(GCC is None, reason="no C compiler (gcc or cc) is installed")
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off", "-O2")
-LOOPS = Template("""#include "$name.h"
+LOOPS = Template("""#define ${NAME}_IMPLEMENTATION
+#include "$name.h"
 #include <stddef.h>
 
 void ${name}_scores(const double *rows, size_t n, double *scores)
@@ -55,7 +56,8 @@ class CModels:
         for source in sources:
             loops = folder / f"loops_{source.name}.c"
             loops.write_text(LOOPS.substitute(name=source.name, NAME=source.name.upper()))
-            files += [source.write(folder)[1], loops]
+            source.write(folder)
+            files.append(loops)
         compiled(folder / "models.so", *files, options=("-shared", "-fPIC"))
         self._library = ctypes.CDLL(str(folder / "models.so"))
 
@@ -90,6 +92,14 @@ def compiled(target: Path, *files: Path, compiler: str | None = GCC, options: Se
     if result.returncode:
         raise RuntimeError(result.stderr)
     return target
+
+
+def code_of(source: CSource, folder: Path) -> Path:
+    """Write a header, and a source file that has its code; returns the latter."""
+    source.write(folder)
+    file = folder / f"{source.name}.c"
+    file.write_text(f'#define {source.name.upper()}_IMPLEMENTATION\n#include "{source.name}.h"\n')
+    return file
 
 
 def _at(array: np.ndarray) -> ctypes.c_void_p:

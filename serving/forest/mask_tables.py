@@ -129,6 +129,12 @@ _TYPES: dict[str, type] = {
 }  # fmt: skip
 
 
+def n_scratch_words(tables: MaskTables) -> int:
+    """How many words of scratch a call needs: `sj_scratch_bytes` of the C, in words of 8 bytes."""
+    _, n_words, n_used, _, _, n_varying, _, _, n_slots, n_pairs, _ = tables.shape.tolist()
+    return int(n_words + n_slots + n_pairs + 1 + -(-(4 * (n_used + n_varying + 1) + n_slots) // 8))
+
+
 def _bits(is_set: np.ndarray) -> int:
     """A word with these bits, the first 64 of them."""
     return sum(1 << idx for idx, bit in enumerate(is_set[:64].tolist()) if bit)
@@ -137,13 +143,16 @@ def _bits(is_set: np.ndarray) -> int:
 def _fixed_tables(masks: LeafMasks, n_fixed: int) -> dict[str, np.ndarray]:
     """The masks of the creation features with splits, and what finds their rows."""
     used = [idx for idx in range(n_fixed) if masks.starts[idx] < masks.starts[idx + 1]]
-    rows, thresholds, first_rows, starts = [], [], [], [0]
+    rows: list[np.ndarray] = []
+    thresholds: list[np.ndarray] = []
+    first_rows, starts, n_rows = [], [0], 0
     for idx in used:
         values, first = masks.thresholds_of(idx), masks.first_row(idx)
         filled = np.full(-(-len(values) // _LANES) * _LANES, np.inf)
         filled[:len(values)] = values
         thresholds.append(filled)
-        first_rows.append(sum(map(len, rows)))
+        first_rows.append(n_rows)
+        n_rows += len(values) + 2
         starts.append(starts[-1] + len(filled))
         rows.append(masks.masks[first:first + len(values) + 2])
     nan_rows = np.array(first_rows, np.int64) + [len(block) - 1 for block in rows]

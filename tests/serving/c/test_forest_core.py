@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from made_c import compiled, needs_c
-from made_forests import AGES_S, N_FEATURES, random_forest, random_rows
+from made_forests import AGES_S, N_FEATURES, random_forest, random_rows, without_sets
 from sojourn.models import to_onnx
 from sojourn.serving.c.c_source import c_number
-from sojourn.serving.forest import LEQ, ZERO, AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
+from sojourn.serving.forest import ZERO, AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
 
 pytestmark = needs_c
 CORE = Path(__file__).resolve().parents[3] / "serving" / "c" / "core"
@@ -69,12 +69,7 @@ def scores(library: ctypes.CDLL, tables: MaskTables, rows: np.ndarray, what: int
 
 
 def _forest(seed: int, kind: str) -> Forest:
-    """A random forest without sets."""
-    drawn = random_forest(np.random.default_rng([seed, 5]), kind, n_trees=6)
-    n = len(drawn.mode)
-    return Forest(drawn.n_features, drawn.roots, drawn.feature, drawn.split, np.full(n, LEQ, np.uint8), drawn.on_true,
-                  drawn.on_false, drawn.is_nan_true, drawn.leaves, np.zeros(n + 1, np.int64), np.zeros(0),
-                  drawn.is_zero_missing)
+    return without_sets(random_forest(np.random.default_rng([seed, 5]), kind, n_trees=6))
 
 
 @pytest.mark.parametrize("seed", range(5))
