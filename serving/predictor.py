@@ -539,7 +539,8 @@ class Predictor:
         answers: list[float] = []
         builder, n = served.builder, self._counters.n
         for start in range(0, len(requests), N_AT_ONCE):
-            chunk, found = requests[start:start + N_AT_ONCE], []
+            chunk = requests[start:start + N_AT_ONCE]
+            found: list[tuple[Any, Any, tuple[str, ...]]] = []
             parsed: dict[int, Parsed] = {}
             while len(found) < len(chunk):
                 with self._lock:

@@ -56,7 +56,7 @@ class CurveBuilder:
         axis, self.n_numbers, self.curve_of, self._curve_of_scores = kind.made(numbers, self.grid)
         """The curve from the numbers of `first`, which may be followed by others."""
         walked = self.forest if kind.is_varying else self.forest.with_spare()
-        self.first = None
+        self.first: Any = None
         """The extension's model, if it has one; not for several threads at once, but for `of_features` and `scores`."""
         if is_compiled and NATIVE is not None:
             self.first = _native_model(schema, walked, self.grid, axis, self.n_numbers, rare)

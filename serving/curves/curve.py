@@ -44,10 +44,9 @@ from sojourn.serving.curves.formulas import (
 from sojourn.serving.curves.plain_curves import ROUND, checked_seconds, checked_share
 from sojourn.serving.native import NATIVE
 
-if TYPE_CHECKING:
-    from sojourn.serving.curves.plain_curves import Axis, Hazard, Steps
-elif NATIVE is None:
-    from sojourn.serving.curves.plain_curves import Axis, Hazard, Steps
+if TYPE_CHECKING or NATIVE is None:
+    from sojourn.serving.curves.plain_curves import Axis as Axis  # others import it from here
+    from sojourn.serving.curves.plain_curves import Hazard, Steps
 else:
     Axis, Hazard, Steps = NATIVE.Axis, NATIVE.Hazard, NATIVE.Steps
     NATIVE.use(checked_seconds, checked_share)
@@ -238,7 +237,7 @@ class PointCurve(Steps):
 
 if NATIVE is not None:
     for _curve in (HazardCurve, PointCurve):
-        _curve.numbers = property(np.frombuffer, doc="Its numbers, float64: a view.")  # type: ignore[assignment]
+        _curve.numbers = property(np.frombuffer)  # type: ignore[misc, assignment]
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

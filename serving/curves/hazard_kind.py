@@ -41,7 +41,7 @@ class HazardKind:
 
     name = "hazard"
     code = HAZARD
-    curve_type = HazardCurve
+    curve_type: type[HazardCurve] = HazardCurve
     score_unit = "log-odds of the hazard over the pooled one"
     effect_unit = "log-odds of ending"
     is_varying = True

