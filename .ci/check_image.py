@@ -57,8 +57,6 @@ def built(app: Path) -> None:
     for step in steps:
         subprocess.run(["sh", "-ec", step.replace("pip ", f"{shlex.quote(sys.executable)} -m pip ", 1)
                         if step.startswith("pip ") else step], check=True, env=values)
-
-
     if not (app / EXTENSION).is_file():
         sys.exit(f"the image must hold {EXTENSION}, got none")
 
