@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.bundle import RefreshModel, Schema
-from sojourn.serving.curves import IS_COMPILED, Axis, Curve, HazardCurve, recalibrated
+from sojourn.serving.curves import IS_COMPILED, Axis, Curve
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import (
     BoundRows,
@@ -68,12 +68,6 @@ class CurveBuilder:
         self._unread = [0.0] * (len(numbers.age_features) + 1)
         self._bound = BoundRows(self._onnx, self.grid, numbers.age_features, schema.n_features)
         self.curve([math.nan] * len(schema.encoder.feature_names()))  # loads compiled code now, not at the first call
-
-    def load_recalibration(self, factors: np.ndarray) -> None:
-        """Load the compiled code of recalibrated curves now, not at the first one. factors: any of the right shape."""
-        curve = self.curve([math.nan] * len(self.schema.encoder.feature_names()))
-        if isinstance(curve, HazardCurve):
-            recalibrated(curve, factors)
 
     @property
     def is_compiled(self) -> bool:

@@ -27,40 +27,12 @@ from sojourn.serving.curves.curve_arrays import (
     quantile_at,
     survival_at,
 )
-from sojourn.serving.curves.formulas import (
-    AFTER,
-    CUMULATIVE,
-    GAPS,
-    N_HAZARD,
-    RATES,
-    fill_hazard,
-    fill_recalibrated,
-    mean_seconds,
-    once_remaining,
-    outlived_total,
-)
+from sojourn.serving.curves.formulas import AFTER, GAPS, RATES, mean_seconds, once_remaining, outlived_total
 from sojourn.serving.curves.habit_kernels import Blend, Habits, OpenOnes
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
 """Size of a batch of requests; results of 64 to 8,192 are about equally fast."""
-
-
-@kernel
-def recalibrated_numbers(numbers, edges, factors, has_own_edges):
-    """The numbers of a recalibrated hazard curve, (4, J + 1), then its edges if has_own_edges.
-
-    numbers: of the curve before, more may follow. See `fill_recalibrated`.
-    """
-    n = len(edges)
-    hazards = np.empty(n - 1)
-    fill_recalibrated(edges, numbers[:n], factors, hazards)
-    result = np.empty((N_HAZARD + has_own_edges, n))
-    tail_s = numbers[(AFTER + 1) * n - 1]
-    fill_hazard(hazards, edges, tail_s, result[RATES], result[CUMULATIVE], result[AFTER], result[GAPS])
-    if has_own_edges:
-        result[N_HAZARD] = edges
-    return result.ravel()
 
 
 @kernel

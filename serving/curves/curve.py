@@ -287,16 +287,14 @@ def recalibrated(curve: HazardCurve, factors: np.ndarray) -> HazardCurve:
     >>> twice.quantile(0.9, 800.0)
     2303.0
     """
+    if NATIVE is not None:
+        return curve.recalibrated(factors)  # type: ignore[attr-defined]
     n = len(curve.edges)
-    has_own = isinstance(curve, LimitCurve)
-    edges = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if has_own else _array_of(curve.edges)
-    if KERNELS is not None:
-        numbers = KERNELS.recalibrated_numbers(curve.numbers, edges, factors, has_own)
-    else:
-        hazards: list[float] = [0.0] * (n - 1)
-        fill_recalibrated(curve.edges, curve.numbers[:n].tolist(), factors.tolist(), hazards)
-        numbers = hazard_numbers(hazards, curve.edges, float(curve.numbers[(AFTER + 1) * n - 1]))
-        numbers = np.concatenate([numbers, edges]) if has_own else numbers
+    hazards: list[float] = [0.0] * (n - 1)
+    fill_recalibrated(curve.edges, curve.numbers[:n].tolist(), factors.tolist(), hazards)
+    numbers = hazard_numbers(hazards, curve.edges, float(curve.numbers[(AFTER + 1) * n - 1]))
+    own = curve.numbers[N_HAZARD * n:(N_HAZARD + 1) * n] if isinstance(curve, LimitCurve) else ()
+    numbers = np.concatenate([numbers, own])
     return curve.like(numbers)
 
 

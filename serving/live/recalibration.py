@@ -228,7 +228,6 @@ class OnlineRecalibration:
             self.state = NO_HAZARDS
             return
         self.state = ON
-        served.builder.load_recalibration(Recalibration().factors)
         if former is not None and former[0] == served.version:
             self.learnt = former[1]
             return

@@ -12,11 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from sojourn.serving.bundle import Schema, example_bundle, load_bundle
-from sojourn.serving.curves import IS_COMPILED, HazardCurve, ModelNumbers, recalibrated
+from sojourn.serving.curves import IS_COMPILED, HazardCurve, ModelNumbers
 from sojourn.serving.forest import AgeFeatures, Forest, RangeWalk, varying_walk
 from sojourn.serving.live.live_habits import LiveHabits
 from sojourn.serving.live.pool import CurvePool, HostExits
-from sojourn.serving.live.recalibration import Recalibration
 
 _EDGES, _RESIDUALS = (0.0, 1.0, 2.0), (-0.1, 0.1)
 _NUMBERS = {
@@ -84,5 +83,4 @@ def _load(schema: Schema) -> None:
     for walk in (varying_walk(walked, grid, numbers.age_features), RangeWalk(walked, grid, numbers.age_features)):
         curve = kind.made(numbers, grid).of_scores(walk.scores(rows)[0], features)
     if isinstance(curve, HazardCurve):
-        recalibrated(curve, Recalibration().factors)
         LiveHabits.empty(schema)

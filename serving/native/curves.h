@@ -4,15 +4,7 @@
  * and gives them as a buffer; `Hazard` and `Steps` are numbers with answers. Slow twins, to the bit:
  * serving/curves/plain.py. Formulas: serving/curves/formulas.py. Compiled without contraction of a * b + c.
  */
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
-
-#define LONGEST_S (3.0 * 365.0 * 86400.0)
-#define LONG_SCORE 7.976
-#define ROUND_AT (1.5 * 4503599627370496.0) /* x + this - this is x rounded half to even */
-
-enum { RATES, CUMULATIVE, AFTER, GAPS, OWN_EDGES };
+#include "formulas.h"
 
 static PyObject *checked_seconds, *checked_share; /* serving/curves/plain.py: they refuse, and convert the unusual */
 static PyTypeObject *axis_type, *numbers_type, *hazard_type, *steps_type;
@@ -266,21 +258,6 @@ static int is_share(PyObject *value, double *share)
     return checked != NULL;
 }
 
-/* How many of n rising values are not above a value; with is_strict, how many are below it. */
-static Py_ssize_t count_up_to(const double *values, Py_ssize_t n, double value, int is_strict)
-{
-    const double *base = values;
-    if (n == 0) {
-        return 0;
-    }
-    while (n > 1) {
-        const Py_ssize_t half = n / 2;
-        base += (is_strict ? base[half - 1] < value : base[half - 1] <= value) ? half : 0;
-        n -= half;
-    }
-    return base - values + (is_strict ? *base < value : *base <= value);
-}
-
 static const char *const UPTIME[] = {"uptime_s"}, *const SHARE_UPTIME[] = {"q", "uptime_s"};
 static const char *const HORIZON_UPTIME[] = {"horizon_s", "uptime_s"};
 
@@ -373,6 +350,31 @@ static PyObject *hazard_survival(Numbers *self, PyObject *const *given, Py_ssize
     return PyFloat_FromDouble(exp(cumulative_at(self, start_s) - cumulative_at(self, start_s + span_s)));
 }
 
+/* recalibrated(factors): the curve with hazards multiplied by these factors, float64 (N_AGES, N_BANDS). */
+static PyObject *hazard_recalibrated(Numbers *self, PyObject *factors)
+{
+    const Py_ssize_t n = n_edges(self), n_numbers = (GAPS + 1 + self->has_own_edges) * n;
+    Py_buffer view;
+    Numbers *curve = NULL;
+    if (PyObject_GetBuffer(factors, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+        return NULL;
+    }
+    if (is_row(&view, "factors") && view.len != (Py_ssize_t)sizeof(double) * N_AGES * N_BANDS) {
+        PyErr_Format(PyExc_ValueError, "factors must be %d, got %zd bytes", N_AGES * N_BANDS, view.len);
+    } else if (!PyErr_Occurred()) {
+        curve = numbers_made(Py_TYPE((PyObject *)self), (PyObject *)self->axis, n_numbers);
+    }
+    if (curve != NULL) {
+        double *hazards = curve->number + GAPS * n; /* overwritten from its end on, behind what is read */
+        curve->has_own_edges = self->has_own_edges;
+        memcpy(curve->number + n_numbers - n, self->number + n_numbers - n, sizeof(double) * (size_t)n);
+        fill_recalibrated(hazard_edges(self), self->number, n - 1, (const double *)view.buf, hazards);
+        fill_hazard(hazards, hazard_edges(self), n - 1, self->number[(AFTER + 1) * n - 1], curve->number);
+    }
+    PyBuffer_Release(&view);
+    return (PyObject *)curve;
+}
+
 /* The edges as a tuple: those of the axis, or the request's own. */
 static PyObject *hazard_edges_tuple(Numbers *self, void *unused)
 {
@@ -400,6 +402,7 @@ static PyMethodDef hazard_methods[] = {
     {"next_change", LOOKUP(hazard_next_change), NULL},
     {"quantile", LOOKUP(hazard_quantile), NULL},
     {"survival", LOOKUP(hazard_survival), NULL},
+    {"recalibrated", (PyCFunction)hazard_recalibrated, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef hazard_properties[] = {
@@ -422,17 +425,6 @@ static PyType_Slot hazard_slots[] = {
 };
 static PyType_Spec hazard_spec = {"sojourn.serving.native.compiled.Hazard", sizeof(Numbers) - sizeof(double),
                                   sizeof(double), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, hazard_slots};
-
-/* A point model's seconds of a raw score, at most three years; `formulas.score_seconds`. */
-static double score_seconds(double score)
-{
-    double seconds;
-    if (score >= LONG_SCORE) {
-        seconds = pow(10.0, score < 9.0 ? score : 9.0);
-        return seconds < LONGEST_S ? seconds : LONGEST_S;
-    }
-    return pow(10.0, score);
-}
 
 /* The raw score at an uptime: a threshold belongs to the step before it. */
 static double score_at(const Numbers *self, double uptime_s)
@@ -485,30 +477,6 @@ static PyObject *steps_quantile(Numbers *self, PyObject *const *given, Py_ssize_
     low = (Py_ssize_t)position < n - 1 ? (Py_ssize_t)position : n - 1;
     position = residuals[low] + (position - (double)low) * (residuals[low + 1] - residuals[low]);
     return PyFloat_FromDouble(rint(score_seconds(score_at(self, uptime_s) + position)));
-}
-
-/* The share of validation residuals above a value; `formulas.residual_share_above`. */
-static double residual_share_above(const double *residuals, Py_ssize_t n, double value)
-{
-    Py_ssize_t low = 0, high = n;
-    double gap, share;
-    if (value < residuals[0]) {
-        return 1.0;
-    }
-    if (value >= residuals[n]) {
-        return 0.0;
-    }
-    while (high - low > 1) {
-        const Py_ssize_t middle = (low + high) / 2;
-        if (residuals[middle] <= value) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    gap = residuals[high] - residuals[low];
-    share = gap <= 0.0 ? (double)low / (double)n : ((double)low + (value - residuals[low]) / gap) / (double)n;
-    return 1.0 - share;
 }
 
 static PyObject *steps_survival(Numbers *self, PyObject *const *given, Py_ssize_t n_given, PyObject *by_name)

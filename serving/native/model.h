@@ -10,11 +10,6 @@
 enum { HAZARD, POINT, ONCE, LIMITED }; /* serving/curves/curve_arrays.py */
 enum { N_OWNER = 15, N_CATEGORY = 2, N_HEAD = 6, MEAN = 7, LAST = 9, N_TEXTS = 1024, UNKNOWN = 0 };
 enum { N_MOST = 256 }; /* columns, history keys: more are left to Python */
-#define LEAST_HAZARD 1e-12
-#define LIMIT_MIN_S 60.0
-#define LIMIT_MAX_S (3.0 * 365.0 * 86400.0)
-#define HALF_S 0.5
-#define WIDTH_MIN_S 1e-3
 
 #define SJ_ONE(type, name) +1
 enum { N_AFTER = 5, N_BUFFERS = 0 SJ_FOREST_FIELDS(SJ_ONE) + N_AFTER };
@@ -51,17 +46,6 @@ typedef struct {
     void *scratch;
     Text *texts;
 } Model;
-
-static int has_limit(double limit_s)
-{
-    return limit_s >= LIMIT_MIN_S && limit_s <= LIMIT_MAX_S;
-}
-
-static long long floor_mod(long long value, long long by)
-{
-    const long long rest = value % by;
-    return rest < 0 ? rest + by : rest;
-}
 
 /* The features after the numbers, which stand there already: clock, history, limits; `Encoder.encode`. */
 static void fill_features(const Model *model, long long now_s, double overall, const double *rows,
@@ -108,62 +92,6 @@ static void fill_features(const Model *model, long long now_s, double overall, c
     }
 }
 
-/* `formulas.fill_hazard`. */
-static void fill_hazard(const double *hazards, const double *edges, Py_ssize_t n, double tail_s, double *numbers)
-{
-    double *rates = numbers, *cumulative = numbers + (n + 1), *after = numbers + 2 * (n + 1), *gaps = after + (n + 1);
-    double total = 0.0, mean_s = tail_s;
-    Py_ssize_t idx;
-    for (idx = 0; idx < n; idx++) {
-        const double hazard = hazards[idx] > LEAST_HAZARD ? hazards[idx] : LEAST_HAZARD;
-        const double width_s = edges[idx + 1] - edges[idx];
-        rates[idx] = hazard / width_s;
-        cumulative[idx] = total;
-        total += hazard;
-    }
-    rates[n] = 1.0 / tail_s;
-    cumulative[n] = total;
-    after[n] = tail_s;
-    gaps[n] = 0.0;
-    for (idx = n - 1; idx >= 0; idx--) {
-        const double growth = expm1((edges[idx] - edges[idx + 1]) * rates[idx]);
-        after[idx] = mean_s;
-        gaps[idx] = mean_s - 1.0 / rates[idx];
-        mean_s = after[idx] + growth * gaps[idx];
-    }
-}
-
-/* `formulas.fill_limit_axis`. */
-static void fill_limit_axis(const Model *model, const double *hazards, double limit_s, double *own_edges,
-                            double *own_hazards)
-{
-    const Py_ssize_t n_ages = model->n_ages, n_shares = model->n_shares;
-    const double *edges = model->edges;
-    Py_ssize_t n = 0, idx;
-    own_edges[0] = edges[0];
-    if (has_limit(limit_s)) {
-        const double switch_s = model->shares[0] * limit_s - HALF_S;
-        for (idx = 0; idx < n_ages && switch_s - edges[idx] >= WIDTH_MIN_S; idx++) {
-            const double end_s = switch_s < edges[idx + 1] || idx == n_ages - 1 ? switch_s : edges[idx + 1];
-            own_hazards[n] = hazards[idx] * ((end_s - edges[idx]) / (edges[idx + 1] - edges[idx]));
-            own_edges[++n] = end_s;
-        }
-        for (idx = 0; idx < n_shares; idx++) {
-            own_hazards[n] = hazards[n_ages + idx];
-            own_edges[++n] = model->shares[idx + 1] * limit_s - HALF_S;
-        }
-    } else {
-        for (n = 0; n < n_ages; n++) {
-            own_hazards[n] = hazards[n];
-            own_edges[n + 1] = edges[n + 1];
-        }
-    }
-    for (; n < n_ages + n_shares; n++) {
-        own_hazards[n] = 1.0;
-        own_edges[n + 1] = own_edges[n] + model->tail_s;
-    }
-}
-
 /* Raw scores of encoded features at each step. */
 static void fill_scores(const Model *model, const double *features, double *scores)
 {
@@ -200,7 +128,8 @@ static void fill_numbers(const Model *model, Numbers *curve)
         fill_hazard(model->scores, model->edges, model->n_steps, model->tail_s, curve->number);
     } else {
         double *own_edges = curve->number + OWN_EDGES * (model->n_steps + 1);
-        fill_limit_axis(model, model->scores, features[model->limit_place], own_edges, model->own_hazards);
+        fill_limit_axis(model->scores, model->edges, model->n_ages, model->shares, model->n_shares,
+                        features[model->limit_place], model->tail_s, own_edges, model->own_hazards);
         fill_hazard(model->own_hazards, own_edges, model->n_steps, model->tail_s, curve->number);
     }
 }
