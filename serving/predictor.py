@@ -492,7 +492,7 @@ class Predictor:
                  recorded_s: int | None = None, request_id: str | None = None) -> Lifetime:
         """The prediction for a request that starts at `start_s`; recorded_s: the time of its admission, if any."""
         parsed: Parsed | None = None
-        admission, live, n = None, self._open, self._counters.n
+        admission, mixed, live, n = None, None, self._open, self._counters.n
         while True:
             with self._lock:
                 history = live.history
@@ -505,9 +505,10 @@ class Predictor:
                     found = builder.first.first(request, start_s, history.moments, history.tables, history.rows.view)
                 if found is not None:
                     encoded, keys, unknown = found
-                    factors = live.recalibration.factors_of(served)
-                    now_s = start_s if recorded_s is None else recorded_s
-                    mixed = None if live.habits is None else live.blended(served, encoded, keys, now_s)
+                    learning = live.recalibration
+                    factors = None if learning.learnt is None else learning.factors_of(served)
+                    if live.habits is not None:
+                        mixed = live.blended(served, encoded, keys, start_s if recorded_s is None else recorded_s)
                     if recorded_s is not None:
                         admission = live.admit(keys, start_s, recorded_s, encoded, builder.n_before, unknown,
                                                served.version, None, factors,
@@ -515,12 +516,15 @@ class Predictor:
                         if mixed is not None and live.habits is not None:
                             live.habits.follow(admission.number, mixed[1], start_s, recorded_s)
                     n["predictions"] += 1
-                    n["unknowns"] += bool(unknown)
+                    if unknown:
+                        n["unknowns"] += 1
                     break
             parsed = served.parse(request)  # anything unusual, without the lock: it may call a caller's code
         n_before = builder.n_before
         if mixed is not None:
             curve: Curve = mixed[0]
+        elif builder.gives_curves:
+            curve = encoded
         else:
             curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
         if factors is not None and isinstance(curve, HazardCurve):

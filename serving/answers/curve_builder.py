@@ -62,6 +62,8 @@ class CurveBuilder:
             self.first = _native_model(schema, walked, self.grid, axis, self.n_numbers, rare)
         self.n_before = 0 if self.first is None else self.n_numbers
         """How many numbers of the curve stand before the features of an encoded request."""
+        self.gives_curves = self.first is not None and kind.is_varying
+        """Whether `first` gives the curve itself, with the features behind its numbers."""
         self._walk = None
         if self.first is None and is_compiled and IS_COMPILED:
             self._walk = varying_walk(walked, self.grid, numbers.age_features)
