@@ -44,8 +44,8 @@ class MaskTables(NamedTuple):
     features that have splits, NaN's row of each varying feature, all leaves. thresholds: float64, of the U features
     from starts[u], int32 (U + 1,), filled with infinity; features, first_rows, nan_rows: int32 (U,), their numbers,
     the row of masks of bin 0 and of NaN; is_zero_missing: uint8 (U,).
-    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,), with their two slots, uint16 (L + 64,
-    2), and, without age features, the first step at which what varies lets them be reached and the first after:
+    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,), with its two slots in
+    leaf_slots, uint32 (L + 64,), one in the lower and one in the upper half, and, without age features, the first step at which what varies lets them be reached and the first after:
     leaf_steps, uint16 (L, 2). The last 64 are read and not used.
     slot_splits: float64 (S,), slot_is_false: uint8 (S,): the threshold of a slot, and 1 if left is above it. Slot 0 has
     all steps, those of the last feature follow, whose bits are static_slots, uint64; then those of the m features in
@@ -118,7 +118,7 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
         "static_slots": np.array(static, np.uint64), "slot_is_false": sides, "sources": age_features.sources,
         "slot_flips": np.where((sides == 1) ^ falls, np.uint64(2**64 - 1), np.uint64(0)),
         "slot_starts": np.searchsorted(np.where(is_static, -1, features), n_fixed + np.arange(n_aged + 1)),
-        "leaf_starts": masks.leaf_starts, "leaf_slots": np.concatenate([leaf_slots, spare]),
+        "leaf_starts": masks.leaf_starts, "leaf_slots": np.append(leaf_slots[:, 0] + (leaf_slots[:, 1] << 16), spare[:, 0]),
         "leaf_steps": spare[:0] if n_aged or not n_steps else np.column_stack(leaf_steps(masks, grid)),
     }  # fmt: skip
     return MaskTables(**{name: np.ascontiguousarray(tables[name], _TYPES.get(name, np.int32))
@@ -128,7 +128,7 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("masks", "static_slots", "slot_flips"), np.uint64),
     **dict.fromkeys(("thresholds", "leaves", "slot_splits", "turns", "tops"), np.float64),
-    **dict.fromkeys(("leaf_slots", "leaf_steps", "pairs", "moves"), np.uint16),
+    **dict.fromkeys(("leaf_steps", "pairs", "moves"), np.uint16), "leaf_slots": np.uint32,
     **dict.fromkeys(("levels", "slot_is_false", "is_zero_missing"), np.uint8),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@
     FIELD(int32_t, slot_starts) \
     FIELD(int32_t, block_starts) \
     FIELD(int32_t, level_starts) \
-    FIELD(uint16_t, leaf_slots) \
+    FIELD(uint32_t, leaf_slots) \
     FIELD(uint16_t, leaf_steps) \
     FIELD(uint16_t, pairs) \
     FIELD(uint16_t, moves) \
@@ -117,26 +117,18 @@ SJ_INLINE sj_work sj_work_in(const sj_forest *forest, void *scratch)
     return work;
 }
 
-SJ_INLINE int sj_lowest_bit(uint64_t word)
+SJ_INLINE size_t sj_lowest_bit(uint64_t word)
 {
 #ifdef __GNUC__
-    return __builtin_ctzll(word);
+    return (size_t)__builtin_ctzll(word);
 #else
-    int place = 0;
+    size_t place = 0;
     while (!(word & 1)) {
         word >>= 1;
         place++;
     }
     return place;
 #endif
-}
-
-/* The steps at which all nodes that have a leaf on their left go left. */
-SJ_INLINE uint64_t sj_left_steps(const uint16_t *leaf_slots, const uint64_t *slots, int32_t leaf)
-{
-    uint32_t pair;
-    memcpy(&pair, leaf_slots + 2 * leaf, sizeof pair); /* one load; which of the two comes first makes no difference */
-    return slots[pair & 0xffff] & slots[pair >> 16];
 }
 
 /* How many of n rising values are below a value; n is a multiple of 8, above 0. */
@@ -278,11 +270,11 @@ static inline double sj_row_score(const sj_forest *forest, const double *row, vo
     sj_narrow(forest, &work);
     for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
         uint64_t word = work.words[tree];
-        int32_t leaf;
+        size_t leaf;
         do {
-            leaf = forest->leaf_starts[tree] + sj_lowest_bit(word);
+            leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
             word &= word - 1;
-        } while (!sj_left_steps(forest->leaf_slots, work.slots, leaf));
+        } while (!(work.slots[forest->leaf_slots[leaf] & 0xffff] & work.slots[forest->leaf_slots[leaf] >> 16]));
         total += forest->leaves[leaf];
     }
     return total;
@@ -298,7 +290,8 @@ SJ_INLINE void sj_step_scores_of(const sj_forest *forest, const sj_work *work, d
     for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
         uint64_t word;
         for (word = work->words[tree]; word != 0; word &= word - 1) {
-            const int32_t leaf = forest->leaf_starts[tree] + sj_lowest_bit(word), high = forest->leaf_steps[2 * leaf + 1];
+            const size_t leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
+            const int32_t high = forest->leaf_steps[2 * leaf + 1];
             const double value = forest->leaves[leaf];
             for (step = forest->leaf_steps[2 * leaf]; step < high; step++) {
                 scores[step] += value;
@@ -316,16 +309,18 @@ SJ_INLINE int32_t sj_next_parts(const sj_forest *forest, const sj_work *work, in
     const uint64_t last = (uint64_t)1 << 63, steps = ((uint64_t)1 << forest->shape[SJ_N_STEPS]) - 1;
     sj_part *part = work->parts;
     for (; *tree < forest->shape[SJ_N_TREES] && part < work->parts + SJ_N_BUFFERED - 10; (*tree)++) {
-        const int32_t first = forest->leaf_starts[*tree];
+        const double *leaves = forest->leaves + forest->leaf_starts[*tree];
+        const uint32_t *leaf_slots = forest->leaf_slots + forest->leaf_starts[*tree];
         uint64_t word = work->words[*tree], left = steps; /* the steps without a leaf so far */
         do {
             uint64_t at[8], in_1, in_2, in_3, in_4, in_5, in_6; /* in: steps of this part's leaves up to a number */
             int number;
             SJ_UNROLL_8 for (number = 0; number < 8; number++)
             {
-                const int32_t leaf = first + sj_lowest_bit(word | last);
-                part->values[number] = forest->leaves[leaf];
-                at[number] = left & sj_left_steps(forest->leaf_slots, slots, leaf);
+                const size_t leaf = sj_lowest_bit(word | last);
+                const uint32_t pair = leaf_slots[leaf];
+                part->values[number] = leaves[leaf];
+                at[number] = slots[pair & 0xffff] & slots[pair >> 16];
                 word &= number < 7 ? word - 1 : word;
             }
             in_1 = at[0] | at[1];
@@ -334,10 +329,10 @@ SJ_INLINE int32_t sj_next_parts(const sj_forest *forest, const sj_work *work, in
             in_4 = in_3 | at[4];
             in_5 = in_4 | at[5];
             in_6 = in_5 | at[6];
-            part->bits[0] = (in_1 & ~at[0]) | (in_3 & ~in_2) | (in_5 & ~in_4) | ~in_6;
-            part->bits[1] = (in_3 & ~in_1) | ~in_5;
-            part->bits[2] = ~in_3;
-            if ((in_6 | at[7]) == steps) {
+            part->bits[0] = (in_1 & ~at[0]) | (in_3 & ~in_2) | (in_5 & ~in_4) | ~(in_6 & left);
+            part->bits[1] = (in_3 & ~in_1) | ~(in_5 & left);
+            part->bits[2] = ~(in_3 & left);
+            if (left == steps && ((in_6 | at[7]) & steps) == steps) {
                 left = 0;
             } else {
                 part->values[7] = 0.0;
