@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BASE_MB = 53
 """gcr.io/distroless/python3-debian12, unpacked; that of its Debian packages (docs/extender/deploy.md)."""
 LIMIT_MB = 250
+EXTENSION = "sojourn/serving/native/compiled.abi3.so"
 PORT = 18_899
 URL = f"http://127.0.0.1:{PORT}"
 POD_LIST = ROOT / "tests/serving/extender/extender_examples/pod_list.json"
@@ -56,6 +57,8 @@ def built(app: Path) -> None:
     for step in steps:
         subprocess.run(["sh", "-ec", step.replace("pip ", f"{shlex.quote(sys.executable)} -m pip ", 1)
                         if step.startswith("pip ") else step], check=True, env=values)
+    if not (app / EXTENSION).is_file():
+        sys.exit(f"the image must hold {EXTENSION}, got none")
 
 
 def size_mb(folder: Path) -> float:

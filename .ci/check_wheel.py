@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("features", "flows", "models", "serving", "simulator")
+EXTENSION = "serving/native/compiled.abi3.so"
 HEAVY = ("pandas", "lightgbm", "sksurv", "mlflow", "prefect", "numba")
 BARE = f"""
 import sys, time
@@ -28,19 +29,21 @@ print(f"import of sojourn.serving: {{time.perf_counter() - started:.2f}} s")
 loaded = [name for name in {HEAVY!r} if name in sys.modules]
 assert not loaded, f"sojourn.serving must not load {{loaded}}"
 from sojourn.serving import Predictor, example_bundle
-vm = Predictor.load(example_bundle()).admit({{"subscription": "s4", "cpu_cores": 2}}, now_s=time.time())
+predictor = Predictor.load(example_bundle())
+vm = predictor.admit({{"subscription": "s4", "cpu_cores": 2}}, now_s=time.time())
 assert vm.remaining(3600) > vm.remaining(0) > 0
+assert predictor.info()["walk"] == "leaf masks" and "numba" not in sys.modules, predictor.info()
+print(f"first answer, nothing compiled before: {{time.perf_counter() - started:.2f}} s")
 """
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "tcc", "c99", "icx")
 FAST = """
 import time
-from sojourn.serving import Predictor, example_bundle
+from sojourn.serving import CurvePool, Predictor, example_bundle
 started = time.perf_counter()
-predictor = Predictor.load(example_bundle())
-assert predictor.info()["is_compiled"]
-vm = predictor.admit({"subscription": "s4", "cpu_cores": 2}, now_s=time.time())
-assert vm.remaining(3600) > vm.remaining(0) > 0
-print(f"first answer with numba, nothing compiled before: {time.perf_counter() - started:.1f} s")
+vm = Predictor.load(example_bundle()).admit({"subscription": "s4", "cpu_cores": 2}, now_s=time.time())
+pool = CurvePool()
+assert pool.remaining([pool.add(vm)], [3600.0])[0] == vm.remaining(3600)
+print(f"first answer of a pool with numba, nothing compiled before: {time.perf_counter() - started:.1f} s")
 """
 SIMULATOR = f"""
 from sojourn.features.readers import read_trace
@@ -82,8 +85,11 @@ def main() -> None:
         for package in PACKAGES:
             if f"sojourn/{package}/__init__.py" not in names:
                 sys.exit(f"the wheel must hold sojourn/{package}, got {len(names)} files without it")
-        if "sojourn/py.typed" not in names:
-            sys.exit("the wheel must hold sojourn/py.typed, got none")
+        for name in ("py.typed", EXTENSION):
+            if f"sojourn/{name}" not in names:
+                sys.exit(f"the wheel must hold sojourn/{name}, got none")
+        if "-cp311-abi3-" not in wheel.name:
+            sys.exit(f"one wheel must do for all versions of CPython, got {wheel.name}")
         with ThreadPoolExecutor(2) as workers:  # an installation waits for the disk and for packages
             tried = [workers.submit(installed, work / name, wheel, extras, code) for name, extras, code in (
                 ("whole", "[pipeline]", WHOLE), ("bare", "", BARE), ("fast", "[fast]", FAST),

@@ -1,28 +1,33 @@
 """Compiles the loops of serving and models: without Python's lock, and kept on disk.
 
-Functions that plain Python and compiled code share are registered with numba if it is installed;
-modules of kernels are imported only then.
+Functions that plain Python and compiled code share are registered with numba when the first kernel is made, since
+importing numba takes 0.3 s; modules of kernels are imported only if it is installed.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-try:
-    from numba.extending import register_jitable as _registered
-except ImportError:  # numba is optional: `sojourn[fast]`
-    _registered = None  # type: ignore[assignment]
+_waiting: list[tuple[Callable[..., Any], str]] = []
+"""Functions that compiled code may call and numba does not know yet, with numba's word for each."""
+_registering = threading.Lock()
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """The function compiled by numba, without Python's lock, and kept on disk (`sojourn.kept_kernels`)."""
     import numba
+    from numba.extending import register_jitable as registered
 
     from sojourn.kept_kernels import keep
 
+    with _registering:
+        while _waiting:
+            waiting, inline = _waiting.pop(0)
+            registered(inline=inline)(waiting)
     return keep(numba.njit(nogil=True)(function), function)
 
 
@@ -51,14 +56,12 @@ def in_blocks(n: int, fill: Callable[[slice], object]) -> None:
 
 
 def register_jitable(function: _Function) -> _Function:
-    """The function unchanged; if numba is installed, compiled code can call it."""
-    if _registered is not None:
-        _registered(function)
+    """The function unchanged; compiled code can call it once a kernel has been made."""
+    _waiting.append((function, "never"))
     return function
 
 
 def register_inlined(function: _Function) -> _Function:
     """As `register_jitable`, but always inlined: for functions of many arrays, each of which costs 30 ns to pass."""
-    if _registered is not None:
-        _registered(inline="always")(function)
+    _waiting.append((function, "always"))
     return function

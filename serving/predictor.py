@@ -17,7 +17,6 @@ from sojourn.serving.answers import (
     LATEST_ENDS,
     Attribution,
     Current,
-    FirstAnswer,
     Lifetime,
     RefreshedLifetime,
     Served,
@@ -29,7 +28,7 @@ from sojourn.serving.curves import Curve, HazardCurve, checked_seconds, recalibr
 from sojourn.serving.decisions import Decisions, LogSettings
 from sojourn.serving.errors import BundleError, shown
 from sojourn.serving.forking import join_forks
-from sojourn.serving.inputs import UNKNOWN, Encoder, HistoryState, Parsed
+from sojourn.serving.inputs import Encoder, HistoryState, Parsed
 from sojourn.serving.live import (
     N_RUNNING_MAX,
     Counters,
@@ -211,11 +210,12 @@ class Predictor:
             uptimes = [uptime_s if type(uptime_s) is float and 0.0 <= uptime_s < _INF
                        else checked_seconds(uptime_s, "uptime_s") for uptime_s in ages_s]
             now = served.now(now_s)
-            if served.first is None or self._open.recalibration.learnt is not None or self._open.habits is not None:
+            if (served.builder.first is None or self._open.recalibration.learnt is not None
+                    or self._open.habits is not None):
                 answers = [self._predict(served, request, now).remaining(uptime_s)
                            for request, uptime_s in zip(rows, uptimes, strict=True)]
             else:
-                answers = self._predict_many(served, served.first, list(map(served.parse, rows)), uptimes, now)
+                answers = self._predict_many(served, rows, uptimes, now)
         return self.remaining_many(rows, uptimes, now_s) if answers is None else np.array(answers)
 
     def explain(self, vm: Lifetime, uptime_s: float = 0.0) -> Attribution:
@@ -491,26 +491,40 @@ class Predictor:
     def _predict(self, served: Served, request: Mapping[str, Any], start_s: int,
                  recorded_s: int | None = None, request_id: str | None = None) -> Lifetime:
         """The prediction for a request that starts at `start_s`; recorded_s: the time of its admission, if any."""
-        parsed = served.parse(request)
-        admission, live, n = None, self._open, self._counters.n
-        with self._lock:
-            if served.instant_s != live.history.definition.instant_s:  # reloaded since
-                served = self._current.served
-                parsed = served.parse(request)
-            encoded, n_before, unknown = live.encoded(served, served, parsed, start_s)
-            factors = live.recalibration.factors_of(served)
-            now_s = start_s if recorded_s is None else recorded_s
-            mixed = None if live.habits is None else live.blended(served, encoded, n_before, parsed, now_s)
-            if recorded_s is not None:
-                admission = live.admit(parsed.keys, start_s, recorded_s, encoded, n_before, unknown, served.version,
-                                       None, factors, start_s if start_s < recorded_s else None)
-                if mixed is not None and live.habits is not None:
-                    live.habits.follow(admission.number, mixed[1], start_s, recorded_s)
-            n["predictions"] += 1
-            n["unknowns"] += bool(unknown)
-        builder = served.builder
+        parsed: Parsed | None = None
+        admission, mixed, live, n = None, None, self._open, self._counters.n
+        while True:
+            with self._lock:
+                history = live.history
+                if served.instant_s != history.definition.instant_s:  # reloaded since
+                    served, parsed = self._current.served, None
+                builder, found = served.builder, None
+                if parsed is not None:
+                    found = live.encoded(served, served, parsed, start_s)
+                elif builder.first is not None:
+                    found = builder.first.first(request, start_s, history.moments, history.tables, history.rows.view)
+                if found is not None:
+                    encoded, keys, unknown = found
+                    learning = live.recalibration
+                    factors = None if learning.learnt is None else learning.factors_of(served)
+                    if live.habits is not None:
+                        mixed = live.blended(served, encoded, keys, start_s if recorded_s is None else recorded_s)
+                    if recorded_s is not None:
+                        admission = live.admit(keys, start_s, recorded_s, encoded, builder.n_before, unknown,
+                                               served.version, None, factors,
+                                               start_s if start_s < recorded_s else None)
+                        if mixed is not None and live.habits is not None:
+                            live.habits.follow(admission.number, mixed[1], start_s, recorded_s)
+                    n["predictions"] += 1
+                    if unknown:
+                        n["unknowns"] += 1
+                    break
+            parsed = served.parse(request)  # anything unusual, without the lock: it may call a caller's code
+        n_before = builder.n_before
         if mixed is not None:
             curve: Curve = mixed[0]
+        elif builder.gives_curves:
+            curve = encoded
         else:
             curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
         if factors is not None and isinstance(curve, HazardCurve):
@@ -519,26 +533,37 @@ class Predictor:
         if recorder is not None and admission is not None:
             shadow = recorder.shadow
             extra = () if shadow is None else tuple(map(request.get, shadow.extra_columns))
-            recorder.decided((served, admission, recorded_s, encoded, n_before, unknown, curve, request_id, extra))
+            recorder.decided((served, admission, recorded_s, np.frombuffer(encoded), n_before, unknown, curve,
+                              request_id, extra))
         return Lifetime(curve, encoded, start_s, unknown, served.version, admission, n_before)
 
-    def _predict_many(self, served: Served, first: FirstAnswer, parsed: list[Parsed], uptimes_s: list[float],
+    def _predict_many(self, served: Served, requests: list[Any], uptimes_s: list[float],
                       now_s: int) -> list[float] | None:
-        """Mean remaining seconds of parsed requests; None if a reload meanwhile changed how the history is read."""
+        """Mean remaining seconds by the extension; None if a reload meanwhile changed how the history is read."""
         answers: list[float] = []
-        for start in range(0, len(parsed), N_AT_ONCE):
-            chunk = parsed[start:start + N_AT_ONCE]
-            with self._lock:
-                history = self._open.history
-                if served.instant_s != history.definition.instant_s:
-                    return None
-                slots = [history.slots(one.keys) for one in chunk]
-                answers += first.remaining(chunk, slots, now_s, history.overall, history.rows,
-                                           uptimes_s[start:start + N_AT_ONCE])
-                self._counters.n["predictions"] += len(chunk)
-                self._counters.n["unknowns"] += sum([
-                    bool(one.unknown or (UNKNOWN in key_slots and served.unknown_keys(one, key_slots)))
-                    for one, key_slots in zip(chunk, slots, strict=True)])
+        builder, n = served.builder, self._counters.n
+        for start in range(0, len(requests), N_AT_ONCE):
+            chunk = requests[start:start + N_AT_ONCE]
+            found: list[tuple[Any, Any, tuple[str, ...]]] = []
+            parsed: dict[int, Parsed] = {}
+            while len(found) < len(chunk):
+                with self._lock:
+                    history = self._open.history
+                    if served.instant_s != history.definition.instant_s:
+                        return None
+                    moments, tables, view = history.moments, history.tables, history.rows.view
+                    for idx in range(len(found), len(chunk)):
+                        one = (self._open.encoded(served, served, parsed[idx], now_s) if idx in parsed else
+                               builder.first.first(chunk[idx], now_s, moments, tables, view))
+                        if one is None:
+                            break
+                        found.append(one)
+                        n["predictions"] += 1
+                        n["unknowns"] += bool(one[2])
+                if len(found) < len(chunk):  # anything unusual, without the lock
+                    parsed[len(found)] = served.parse(chunk[len(found)])
+            answers += [builder.curve_of(one[0]).remaining(uptime_s)
+                        for one, uptime_s in zip(found, uptimes_s[start:start + N_AT_ONCE], strict=True)]
         return answers
 
     def _followed(self) -> Path:

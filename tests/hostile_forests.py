@@ -12,8 +12,7 @@ import numpy as np
 
 import naive_forest
 from made_forests import NUMBERS, made_bundle
-from sojourn.serving.answers import CurveBuilder, FirstAnswer
-from sojourn.serving.bundle import Schema
+from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.forest import (
     LARGEST,
     LEQ,
@@ -27,7 +26,8 @@ from sojourn.serving.forest import (
 )
 from sojourn.serving.forest.leaf_masks import leaf_masks
 from sojourn.serving.forest.walks import RangeWalk
-from sojourn.serving.inputs import HistoryState
+from sojourn.serving.inputs import HistoryState, Parsed
+from sojourn.serving.native import NATIVE
 
 SPLITS = (np.inf, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, np.nextafter(1.0, 2.0), 2.0**53, 1e-35, -1e-35)
 VALUES = (*SPLITS, np.nan, -np.inf, 3.0, 1e12)
@@ -130,7 +130,6 @@ def check_first_answer(rng: np.random.Generator) -> None:
     tail_s = float(rng.choice([1.0, 5e5, 1e12]))
     bundle = made_bundle(forest, kind, history=history, phase_s=phase_s, tail_s=tail_s)
     schema, builder = bundle.schema, CurveBuilder(bundle.schema, bundle.model)
-    first = builder.first_answer()
     slow = CurveBuilder(schema, bundle.model, is_compiled=False)
     state = HistoryState(schema.encoder.history)
     now_s = int(rng.choice([0, -(2**53) + 1, 10**6, 2**52]))
@@ -141,9 +140,9 @@ def check_first_answer(rng: np.random.Generator) -> None:
         parsed = schema.encoder.parse(request)
         features = schema.encoder.encode(parsed, now_s, state)
         curves = [builder.curve(features), slow.curve(features)]
-        if first is not None:
-            curves.append(_first_curve(first, schema, builder, parsed, now_s, state, features))
-        assert (first is None) == (leaf_masks(forest, schema.numbers.age_features) is None)
+        if builder.first is not None:
+            curves += _first_curves(builder, request, parsed, now_s, state, features)
+        assert (builder.first is None) == (NATIVE is None or leaf_masks(forest, schema.numbers.age_features) is None)
         assert all(curve == curves[0] for curve in curves)
         for curve in curves:
             assert [curve.remaining(uptime_s) for uptime_s in (0.0, 30.0, 1e5, 1e9)] == [
@@ -153,11 +152,19 @@ def check_first_answer(rng: np.random.Generator) -> None:
             state.ended(receipt, min(now_s + int(rng.choice([0, 5, 10**7])), 2**53 - 1))
 
 
-def _first_curve(first: FirstAnswer, schema: Schema, builder: CurveBuilder, parsed: Any, now_s: int,
-                 state: HistoryState, features: list[float]) -> Any:
-    answer = first.answer(parsed.numbers, state.slots(parsed.keys), now_s, state.overall, state.rows)
-    assert answer[first.n_numbers:].tobytes() == np.array(features).tobytes()
-    return builder.curve_of(answer)
+def _first_curves(builder: CurveBuilder, request: dict[str, float], parsed: Parsed, now_s: int, state: HistoryState,
+                  features: list[float]) -> list[Any]:
+    """The extension's curves, from the dict and from what Python read of it."""
+    history = (state.moments, state.tables, state.rows.view)
+    answers = [builder.first.answer(parsed.numbers, parsed.keys, now_s, *history)[0]]
+    found = builder.first.first(request, now_s, *history)
+    if found is not None:  # not plain, such as a negative size
+        answer, keys, unknown = found
+        assert (keys, unknown[:len(parsed.unknown)]) == (parsed.keys, parsed.unknown)
+        answers.append(answer)
+    for answer in answers:
+        assert np.frombuffer(answer)[builder.n_before:].tobytes() == np.array(features).tobytes()
+    return [builder.curve_of(answer) for answer in answers]
 
 
 if __name__ == "__main__":

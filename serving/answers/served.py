@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.serving.answers.attribution import background_of
-from sojourn.serving.answers.curve_builder import CurveBuilder, FirstAnswer, Refresher
+from sojourn.serving.answers.curve_builder import CurveBuilder, Refresher
 from sojourn.serving.bundle import Bundle, HabitSection, Schema
 from sojourn.serving.checks import LATEST_S, clock_second
 from sojourn.serving.curves import LifetimeCurve, lifetime_class
@@ -31,8 +31,7 @@ FIRST_UNIX_S, LAST_UNIX_S = 100_000_000, 4_200_000_000
 class Served:
     """One version of the model, ready to answer.
 
-    A call reads it once, so it never sees two versions. first: the compiled call from a request to
-    its curve, if any; not for several threads at once. background: earlier requests to explain
+    A call reads it once, so it never sees two versions. background: earlier requests to explain
     against, float64 (B, number of the encoder's features), or None. retired: columns that an
     earlier served version read and this one does not; requests may still give them. first_s,
     latest_s: a time before or after them is on another clock than the training trace. rare: columns
@@ -46,7 +45,6 @@ class Served:
     schema: Schema
     encoder: Encoder
     builder: CurveBuilder
-    first: FirstAnswer | None
     background: np.ndarray | None
     retired: frozenset[str] = frozenset()
     first_s: int = -LATEST_S
@@ -61,7 +59,6 @@ class Served:
     def of(cls, bundle: Bundle) -> Served:
         """The bundle's model, its compiled code loaded; BundleError if it does not match the schema."""
         schema, encoder = bundle.schema, bundle.schema.encoder
-        builder = CurveBuilder(schema, bundle.model)
         end_s = schema.training.get("history_to_s")
         first_s, latest_s = -LATEST_S, end_s + REACH_S if type(end_s) is int else LATEST_S
         if schema.is_dated:
@@ -70,7 +67,8 @@ class Served:
         share_of = shares if isinstance(shares, dict) else {}
         rare = frozenset(name for name in encoder.columns()
                          if type(share_of.get(name)) in (int, float) and share_of[name] < USUAL_SHARE)
-        return cls(bundle.version, schema, encoder, builder, builder.first_answer(), background_of(schema),
+        builder = CurveBuilder(schema, bundle.model, rare=rare)
+        return cls(bundle.version, schema, encoder, builder, background_of(schema),
                    first_s=first_s, latest_s=latest_s, rare=rare,
                    refresher=None if bundle.refresh is None else Refresher.of(bundle.refresh),
                    instant_s=encoder.history.instant_s, habits=bundle.habits, recalibrates=bundle.recalibrates)
@@ -146,12 +144,12 @@ class Lifetime:
     __slots__ = ("_encoded", "_n_before", "admission", "arrival_s", "curve", "next_change", "remaining", "unknown",
                  "version")  # fmt: skip
 
-    def __init__(self, curve: LifetimeCurve, encoded: np.ndarray, arrival_s: int, unknown: tuple[str, ...],
+    def __init__(self, curve: LifetimeCurve, encoded: Any, arrival_s: int, unknown: tuple[str, ...],
                  version: str, admission: Receipt | None, n_before: int = 0) -> None:
         self.curve = curve
         self.remaining = curve.remaining
         self.next_change = curve.next_change
-        self._encoded = encoded  # 8 bytes a feature; Python floats would take 32
+        self._encoded = encoded  # a buffer: 8 bytes a feature; Python floats would take 32
         self._n_before = n_before  # numbers of the curve, before the features
         self.arrival_s = arrival_s
         self.unknown = unknown
@@ -188,7 +186,7 @@ class Lifetime:
     @property
     def features(self) -> list[float]:
         """The encoded request as the forest read it."""
-        return self._encoded[self._n_before:].tolist()
+        return np.frombuffer(self._encoded)[self._n_before:].tolist()
 
     def quantile(self, q: float, uptime_s: float) -> float:
         """The remaining time that a share `q` of such requests does not exceed, seconds."""

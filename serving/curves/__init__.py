@@ -7,16 +7,16 @@ from sojourn.serving.curves.curve import (
     IS_COMPILED,
     KERNELS,
     N_RESIDUALS,
+    Axis,
     HazardCurve,
     LifetimeCurve,
     LimitCurve,
     PointCurve,
-    checked_seconds,
-    checked_share,
     curve_steps,
     recalibrated,
 )
 from sojourn.serving.curves.curve_arrays import (
+    N_BLOCK,
     CurveArrays,
     hazard_quantile,
     hazard_survival,
@@ -52,16 +52,16 @@ from sojourn.serving.curves.formulas import (
     residual_quantile,
     score_seconds,
 )
-from sojourn.serving.curves.packed_model import PackedModel, n_asked
+from sojourn.serving.curves.plain_curves import checked_seconds, checked_share
 from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 
 __all__ = [
     "AGE_STARTS_S", "BAND_STARTS", "CLASS_BOUNDS_S", "HALF_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE",
-    "LONGEST_S", "N_AGES", "N_BANDS", "N_HAZARD", "N_RESIDUALS", "N_STEPS_MAX", "Curve", "CurveArrays", "CurveKind",
-    "HazardCurve", "LifetimeCurve", "LimitCurve", "LookupTable", "ModelNumbers", "PackedModel", "PointCurve", "Shared",
-    "checked_seconds", "checked_share", "curve_steps", "fill_hazard", "fill_limit_axis", "fill_recalibrated",
-    "hazard_at", "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals", "interval_hazard", "kind_of",
-    "lifetime_class", "mean_seconds", "n_asked", "next_change_at", "once_quantile", "once_remaining", "once_survival",
-    "point_survival", "quantile_at", "recalibrated", "remaining_at", "residual_quantile", "score_seconds",
-    "survival_at",
+    "LONGEST_S", "N_AGES", "N_BANDS", "N_BLOCK", "N_HAZARD", "N_RESIDUALS", "N_STEPS_MAX", "Axis", "Curve",
+    "CurveArrays", "CurveKind", "HazardCurve", "LifetimeCurve", "LimitCurve", "LookupTable", "ModelNumbers",
+    "PointCurve", "Shared", "checked_seconds", "checked_share", "curve_steps", "fill_hazard", "fill_limit_axis",
+    "fill_recalibrated", "hazard_at", "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals",
+    "interval_hazard", "kind_of", "lifetime_class", "mean_seconds", "next_change_at", "once_quantile",
+    "once_remaining", "once_survival", "point_survival", "quantile_at", "recalibrated", "remaining_at",
+    "residual_quantile", "score_seconds", "survival_at",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from sojourn.serving.curves.curve_arrays import (
     AT_TOTAL,
     HAZARD,
     LIMITED,
+    N_BLOCK,
     N_INTERVAL,
     N_STEP,
     POINT,
@@ -26,77 +27,12 @@ from sojourn.serving.curves.curve_arrays import (
     quantile_at,
     survival_at,
 )
-from sojourn.serving.curves.formulas import (
-    AFTER,
-    CUMULATIVE,
-    GAPS,
-    N_HAZARD,
-    RATES,
-    fill_hazard,
-    fill_limit_axis,
-    fill_recalibrated,
-    interval_hazard,
-    mean_seconds,
-    mixed_hazard,
-    once_remaining,
-    outlived_total,
-)
+from sojourn.serving.curves.formulas import AFTER, GAPS, RATES, mean_seconds, once_remaining, outlived_total
 from sojourn.serving.curves.habit_kernels import Blend, Habits, OpenOnes
 from sojourn.serving.kernel import kernel
 
 N_BATCH = 128
 """Size of a batch of requests; results of 64 to 8,192 are about equally fast."""
-
-N_BLOCK = 128
-"""Hosts that share one due time, so that a decision checks 1/128 of the hosts."""
-
-
-@kernel
-def hazard_numbers(scores, offsets, weights, table, edges, tail_s):
-    """Rates, cumulative hazards, means after each interval and gaps of one request: float64 (4 (J + 1),).
-
-    weights, table: of the lookup table, (J,), empty if there is none; see `mixed_hazard`.
-    """
-    hazards = np.empty(len(offsets))
-    for idx in range(len(offsets)):
-        hazards[idx] = interval_hazard(scores[idx], offsets[idx])
-    for idx in range(len(weights)):
-        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], table[idx])
-    numbers = np.empty((N_HAZARD, len(edges)))
-    fill_hazard(hazards, edges, tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER], numbers[GAPS])
-    return numbers.ravel()
-
-
-@kernel
-def limit_numbers(scores, offsets, weights, table, edges, shares, limit_s, tail_s):
-    """`hazard_numbers` on a request's edges with limit axis, then these edges: float64 (5 (J + K + 1),)."""
-    n = len(offsets)
-    hazards, own_hazards, numbers = np.empty(n), np.empty(n), np.empty((N_HAZARD + 1, n + 1))
-    for idx in range(n):
-        hazards[idx] = interval_hazard(scores[idx], offsets[idx])
-    for idx in range(len(weights)):
-        hazards[idx] = mixed_hazard(hazards[idx], weights[idx], table[idx])
-    fill_limit_axis(hazards, edges, shares, limit_s, tail_s, numbers[N_HAZARD], own_hazards)
-    fill_hazard(own_hazards, numbers[N_HAZARD], tail_s, numbers[RATES], numbers[CUMULATIVE], numbers[AFTER],
-                numbers[GAPS])
-    return numbers.ravel()
-
-
-@kernel
-def recalibrated_numbers(numbers, edges, factors, has_own_edges):
-    """The numbers of a recalibrated hazard curve, (4, J + 1), then its edges if has_own_edges.
-
-    numbers: of the curve before, more may follow. See `fill_recalibrated`.
-    """
-    n = len(edges)
-    hazards = np.empty(n - 1)
-    fill_recalibrated(edges, numbers[:n], factors, hazards)
-    result = np.empty((N_HAZARD + has_own_edges, n))
-    tail_s = numbers[(AFTER + 1) * n - 1]
-    fill_hazard(hazards, edges, tail_s, result[RATES], result[CUMULATIVE], result[AFTER], result[GAPS])
-    if has_own_edges:
-        result[N_HAZARD] = edges
-    return result.ravel()
 
 
 @kernel

@@ -36,6 +36,9 @@ N_STEP = AT_SCORE + 1
 AT_TOTAL = 0
 """Position of a one-shot prediction's total, s; its raw score is at AT_SCORE."""
 
+N_BLOCK = 128
+"""Hosts that share one due time, so that a decision checks 1/128 of the hosts."""
+
 
 class CurveArrays(NamedTuple):
     """Curves by slot, and the arrays that the curves of one model share.

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from sojourn.serving.curves.curve import HazardCurve, LifetimeCurve, OnceCurve, PointCurve
+from sojourn.serving.curves.curve import Axis, HazardCurve, LifetimeCurve, OnceCurve, PointCurve
 from sojourn.serving.curves.formulas import LookupTable
-from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest, MaskWalk
+from sojourn.serving.forest import NO_AGE_FEATURES, AgeFeatures, Forest
 
 Curve: TypeAlias = HazardCurve | PointCurve | OnceCurve
 CNumber: TypeAlias = float | int | Sequence[float]
@@ -24,29 +24,15 @@ CNumber: TypeAlias = float | int | Sequence[float]
 
 
 class Made(NamedTuple):
-    """Functions that build curves of one model. of_numbers: from the numbers of the compiled first
-    answer; of_scores: from raw scores on the grid and the encoded features."""
-
-    of_numbers: Callable[[np.ndarray], Curve]
-    of_scores: Callable[[np.ndarray, Sequence[float]], Curve]
-
-
-class FirstWay(NamedTuple):
-    """How `FirstAnswer` calls compiled code: the kernels for one request and for many, the number
-    of numbers of a curve, the rows of `AgeBins`, and the kind's parts of integers and of floats, by
-    their names in `packed_model`.
-
-    finish: from the numbers of the kernel for many, and uptimes, to remaining seconds; None if they
-    are the seconds already.
+    """Functions that build curves of one model. of_numbers: from the numbers of a first answer, which features may
+    follow; of_scores: from raw scores on the grid and the encoded features. axis: what the curves share; n_numbers:
+    of each.
     """
 
-    answer: Any
-    rows: Any
+    axis: Axis
     n_numbers: int
-    turn_rows: np.ndarray
-    whole: Mapping[int, np.ndarray]
-    floats: Mapping[int, np.ndarray]
-    finish: Callable[[list[float], Sequence[float]], list[float]] | None
+    of_numbers: Callable[[Any], Curve]
+    of_scores: Callable[[np.ndarray, Sequence[float]], Curve]
 
 
 class Shared(NamedTuple):
@@ -121,12 +107,8 @@ class CurveKind(Protocol):
         the varying feature, (n,)."""
         ...
 
-    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
-        """Functions that build curves. kernels: `curve.KERNELS`, or None for plain Python; the same bits."""
-        ...
-
-    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
-        """How the compiled first answer reads this model."""
+    def made(self, model: ModelNumbers, grid: np.ndarray) -> Made:
+        """Functions that build curves."""
         ...
 
     def shared_of(self, curve: Any) -> tuple[Sequence[float], Sequence[float]]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves.curve import HazardCurve, LimitCurve
+from sojourn.serving.curves.curve import Axis, HazardCurve, LimitCurve
 from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP, AT_RATE, HAZARD, LIMITED, N_INTERVAL
-from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, ModelNumbers, Shared, place_totals
+from sojourn.serving.curves.curve_kind import CCode, CNumber, Made, ModelNumbers, Shared, place_totals
 from sojourn.serving.curves.formulas import (
     AFTER,
     CUMULATIVE,
@@ -28,20 +28,8 @@ from sojourn.serving.curves.formulas import (
     interval_hazard,
     mixed_hazard,
 )
-from sojourn.serving.curves.packed_model import (
-    AGE_ROWS,
-    EDGES,
-    KNOWN,
-    LOOKUP,
-    OFFSETS,
-    SHARES,
-    SOURCES,
-    TURN_STARTS,
-    TURNS,
-    WEIGHTS,
-)
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk
+from sojourn.serving.forest import AgeFeatures, Forest
 from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S
 
 _WIDTH_MIN_S = 1e-3
@@ -53,7 +41,7 @@ class HazardKind:
 
     name = "hazard"
     code = HAZARD
-    curve_type = HazardCurve
+    curve_type: type[HazardCurve] = HazardCurve
     score_unit = "log-odds of the hazard over the pooled one"
     effect_unit = "log-odds of ending"
     is_varying = True
@@ -89,49 +77,27 @@ class HazardKind:
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
         return age_features.rows(features, varying.astype(np.int64))
 
-    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
+    def made(self, model: ModelNumbers, grid: np.ndarray) -> Made:
         edges, sampled, tail_s = model.edges, model.grid, model.tail_s
-        bounds, n = (*edges, math.inf), len(edges)
-        at_rate, at_gap, at_after = RATES * n, GAPS * n, AFTER * n
-        edge_array, offset_array = np.array(edges), np.array(model.offsets)
+        axis = Axis(edges, sampled)
         lookup = model.lookup
-        weight_array = np.empty(0) if lookup is None else np.array(lookup.weights)
-        nothing = np.empty(0)
 
-        def of_numbers(numbers: np.ndarray) -> HazardCurve:
-            """From 4 (J + 1) numbers of `fill_hazard`; the step of uptime 0 is already cached."""
-            number = numbers.item
-            steps: list[Any] = [None] * len(bounds)
-            steps[1] = (edges[1], number(at_rate), number(at_gap), number(at_after))
-            return HazardCurve(edges, bounds, sampled, numbers, steps)
+        def of_numbers(numbers: Any) -> HazardCurve:
+            """From 4 (J + 1) numbers of `fill_hazard`; the extension gives the curve itself."""
+            return numbers if type(numbers) is HazardCurve else HazardCurve(axis, numbers)
 
         def of_scores(scores: np.ndarray, features: Sequence[float]) -> HazardCurve:
-            table = nothing if lookup is None else lookup.row(features)
-            if kernels is not None:
-                return of_numbers(kernels.hazard_numbers(scores, offset_array, weight_array, table, edge_array, tail_s))
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
             if lookup is not None:
-                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, table.tolist(), strict=True)]
-            return HazardCurve.from_hazards(edges, hazards, tail_s, sampled)
+                tabled = lookup.row(features).tolist()
+                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, tabled, strict=True)]
+            return of_numbers(hazard_numbers(hazards, edges, tail_s))
 
-        return Made(of_numbers, of_scores)
-
-    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
-        from sojourn.serving.curves import _answer_kernels
-
-        bins, n_numbers = walk.bins, N_HAZARD * len(model.edges)
-        whole = {SOURCES: bins.sources, TURN_STARTS: bins.turn_starts, AGE_ROWS: walk.at.ravel()}
-        floats = {TURNS: bins.turns, OFFSETS: np.array(model.offsets), EDGES: np.array(model.edges)}
-        if model.lookup is not None:
-            whole |= {LOOKUP: np.array([model.lookup.place])}
-            floats |= {WEIGHTS: np.array(model.lookup.weights), KNOWN: model.lookup.hazards.ravel()}
-        return FirstWay(
-            _answer_kernels.hazard_answer, _answer_kernels.hazard_remaining_rows, n_numbers, bins.rows,
-            whole, floats, None)
+        return Made(axis, N_HAZARD * len(edges), of_numbers, of_scores)
 
     def shared_of(self, curve: HazardCurve) -> tuple[Sequence[float], Sequence[float]]:
-        return curve.edges, curve.grid
+        return curve.axis.first, curve.axis.second
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
         bounds = np.array(first)
@@ -214,48 +180,29 @@ class LimitKind(HazardKind):
             raise BundleError("schema.json: numbers must have the limit that shares are of, got none")
         self._check_axis(model, len(model.edges) - 1 + n_shares)
 
-    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
+    def made(self, model: ModelNumbers, grid: np.ndarray) -> Made:
         edges, shares, sampled, tail_s = model.edges, model.shares, model.grid, model.tail_s
-        axis, n = (*edges, *shares), len(model.offsets) + 1
-        at_rate, at_gap, at_after, at_edges = RATES * n, GAPS * n, AFTER * n, N_HAZARD * n
-        edge_array, share_array, offset_array = np.array(edges), np.array(shares), np.array(model.offsets)
+        axis, n = Axis((*edges, *shares), sampled), len(model.offsets) + 1
         lookup, place = model.lookup, model.limit_place
-        weight_array = np.empty(0) if lookup is None else np.array(lookup.weights)
-        nothing = np.empty(0)
 
-        def of_numbers(numbers: np.ndarray) -> LimitCurve:
+        def of_numbers(numbers: Any) -> LimitCurve:
             """From 4 (J + K + 1) numbers of `fill_hazard`, then the request's edges."""
-            number = numbers.item
-            axis_edges = tuple(numbers[at_edges:at_edges + n].tolist())
-            steps: list[Any] = [None] * (n + 1)
-            steps[1] = (axis_edges[1], number(at_rate), number(at_gap), number(at_after))
-            return LimitCurve(axis_edges, (*axis_edges, math.inf), sampled, numbers, steps, axis)
+            return numbers if type(numbers) is LimitCurve else LimitCurve(axis, numbers)
 
         def of_scores(scores: np.ndarray, features: Sequence[float]) -> LimitCurve:
-            table = nothing if lookup is None else lookup.row(features)
-            if kernels is not None:
-                return of_numbers(kernels.limit_numbers(scores, offset_array, weight_array, table, edge_array,
-                                                        share_array, features[place], tail_s))
             hazards = [interval_hazard(score, offset)
                        for score, offset in zip(scores.tolist(), model.offsets, strict=True)]
             if lookup is not None:
-                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, table.tolist(), strict=True)]
+                tabled = lookup.row(features).tolist()
+                hazards = [mixed_hazard(*each) for each in zip(hazards, lookup.weights, tabled, strict=True)]
             own_edges, own_hazards = [0.0] * n, [0.0] * (n - 1)
             fill_limit_axis(hazards, edges, shares, features[place], tail_s, own_edges, own_hazards)
             return of_numbers(np.concatenate([hazard_numbers(own_hazards, own_edges, tail_s), own_edges]))
 
-        return Made(of_numbers, of_scores)
-
-    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
-        from sojourn.serving.curves import _answer_kernels
-
-        way = super().first_way(model, walk)
-        floats = {**way.floats, EDGES: np.array(model.edges), SHARES: np.array(model.shares)}
-        return way._replace(answer=_answer_kernels.limit_answer, rows=_answer_kernels.limit_remaining_rows,
-                            n_numbers=(N_HAZARD + 1) * (len(model.offsets) + 1), floats=floats)
+        return Made(axis, (N_HAZARD + 1) * n, of_numbers, of_scores)
 
     def shared_of(self, curve: LimitCurve) -> tuple[Sequence[float], Sequence[float]]:  # type: ignore[override]
-        return curve.axis, curve.grid
+        return curve.axis.first, curve.axis.second
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
         changes = np.unique(np.append(0.0, second))

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.serving.curves.curve import OnceCurve, PointCurve
+from sojourn.serving.curves.curve import Axis, OnceCurve, PointCurve
 from sojourn.serving.curves.curve_arrays import AT_SCORE, AT_SECONDS, AT_TOTAL, N_STEP, ONCE, POINT
-from sojourn.serving.curves.curve_kind import CCode, CNumber, FirstWay, Made, ModelNumbers, Shared, place_totals
+from sojourn.serving.curves.curve_kind import CCode, CNumber, Made, ModelNumbers, Shared, place_totals
 from sojourn.serving.curves.formulas import once_remaining
-from sojourn.serving.curves.packed_model import LEAF_HIGHS, LEAF_LOWS, STEPS
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import LARGEST, AgeFeatures, Forest, MaskWalk
+from sojourn.serving.forest import LARGEST, AgeFeatures, Forest
 
 N_STEPS_MAX = 4_096
 """Thresholds on the uptime; LightGBM's default bins give 254 at most. Each handle carries a score for every step."""
@@ -57,22 +56,16 @@ class UptimeKind:
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
         return np.column_stack([features, varying])
 
-    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
-        thresholds = tuple(grid[:-1].tolist())
-        smearing, residuals = model.smearing, model.residuals
+    def made(self, model: ModelNumbers, grid: np.ndarray) -> Made:
+        axis = Axis(tuple(grid[:-1].tolist()), model.residuals, model.smearing)
 
-        def of_scores(scores: np.ndarray) -> PointCurve:
-            curve = PointCurve(thresholds, scores, {}, smearing, residuals)
-            curve.fill_step(0)
-            return curve
+        def of_scores(scores: Any) -> PointCurve:
+            return scores if type(scores) is PointCurve else PointCurve(axis, scores)
 
-        return Made(of_scores, lambda scores, features: of_scores(scores))
-
-    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
-        return step_way(walk)
+        return Made(axis, len(grid), of_scores, lambda scores, features: of_scores(scores))
 
     def shared_of(self, curve: PointCurve) -> tuple[Sequence[float], Sequence[float]]:
-        return curve.thresholds, curve.residuals
+        return curve.axis.first, curve.axis.second
 
     def shared(self, first: Sequence[float], second: Sequence[float]) -> Shared:
         bounds = np.array(first)
@@ -121,15 +114,6 @@ def check_residuals(model: ModelNumbers) -> None:
         raise BundleError("schema.json: residuals must be a rising grid of at least 2 quantiles")
 
 
-def step_way(walk: MaskWalk) -> FirstWay:
-    """The compiled first answer of a model with a raw score at each step of the uptime."""
-    from sojourn.serving.curves import _answer_kernels
-
-    lows, highs = walk.leaf_steps()
-    return FirstWay(_answer_kernels.step_answer, _answer_kernels.step_remaining_rows, len(walk.grid),
-                    np.zeros((0, 0), np.int64), {LEAF_LOWS: lows, LEAF_HIGHS: highs}, {STEPS: walk.grid[:-1]}, None)
-
-
 def residual_numbers(model: ModelNumbers) -> Mapping[str, CNumber]:
     """The numbers that the C of a point model reads."""
     return {"SMEARING": model.smearing, "N_RESIDUALS": len(model.residuals), "RESIDUALS": model.residuals}
@@ -166,16 +150,13 @@ class OnceKind:
     def forest_rows(self, age_features: AgeFeatures, features: np.ndarray, varying: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(features)
 
-    def made(self, model: ModelNumbers, grid: np.ndarray, kernels: Any) -> Made:
+    def made(self, model: ModelNumbers, grid: np.ndarray) -> Made:
         smearing, residuals = model.smearing, model.residuals
 
-        def of_scores(scores: np.ndarray) -> OnceCurve:
-            return OnceCurve.from_score(scores.item(0), smearing, residuals)
+        def of_scores(scores: Any) -> OnceCurve:
+            return OnceCurve.from_score(np.frombuffer(scores).item(0), smearing, residuals)
 
-        return Made(of_scores, lambda scores, features: of_scores(scores))
-
-    def first_way(self, model: ModelNumbers, walk: MaskWalk) -> FirstWay:
-        return step_way(walk)._replace(finish=_left_of)
+        return Made(Axis((), residuals), 1, of_scores, lambda scores, features: of_scores(scores))
 
     def shared_of(self, curve: OnceCurve) -> tuple[Sequence[float], Sequence[float]]:
         return curve.residuals, curve.residuals
@@ -208,8 +189,3 @@ class OnceKind:
 
     def c_numbers(self, model: ModelNumbers, grid: np.ndarray) -> Mapping[str, CNumber]:
         return residual_numbers(model)
-
-
-def _left_of(totals_s: list[float], uptimes_s: Sequence[float]) -> list[float]:
-    return [float(round(once_remaining(max(total_s, 1.0), uptime_s)))
-            for total_s, uptime_s in zip(totals_s, uptimes_s, strict=True)]

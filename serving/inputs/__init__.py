@@ -11,6 +11,7 @@ from sojourn.serving.inputs.encoder import (
     LIMIT_MAX_S,
     LIMIT_MIN_S,
     ROW,
+    SIZES,
     UNIX_PHASE_S,
     WEEK_S,
     Encoder,
@@ -69,7 +70,7 @@ from sojourn.serving.inputs.whole_arrays import whole_arrays, whole_history, yie
 __all__ = [
     "CATEGORY_FEATURES", "CLOCK_FEATURES", "DAY_S", "FIRST_MONDAY_S", "FIRST_POD_S", "HISTORY_OF", "HOUR_S",
     "LIMIT", "LIMIT_MAX_S", "LIMIT_MIN_S", "LONGER_LOG10", "NONE", "OWNER_FEATURES", "POD_NAMES", "POD_SIZES",
-    "ROW", "UNIX_PHASE_S", "UNKNOWN", "WEEK_S", "Encoder", "HistoryCut", "HistoryDefinition",
+    "ROW", "SIZES", "UNIX_PHASE_S", "UNKNOWN", "WEEK_S", "Encoder", "HistoryCut", "HistoryDefinition",
     "HistoryKey", "HistoryRows", "HistoryState", "HistoryTerms", "Lookup", "Parsed", "Receipt", "checked_array",
     "clock_zero_s", "controller", "counts_unix_s", "field", "fill_category_features", "fill_limit_features",
     "fill_owner_features", "finished_unix_s", "gpu_share", "has_limit", "is_finished", "is_part_of_node",

@@ -195,10 +195,14 @@ class HistoryState:
         self.rows = HistoryRows()
         self._owners: list[OrderedDict[tuple[str, ...], OwnerState]] = [OrderedDict() for _ in definition.keys]
         self._categories: list[OrderedDict[tuple[str, ...], int]] = [OrderedDict() for _ in definition.keys]  # slots
-        self._overall = [0.0, 0.0]  # ended, mean of log10 lifetimes
+        self.moments = [0.0, 0.0]
+        """Ended requests, and the mean of their log10 lifetimes (s)."""
         self._n_admitted = self._n_category_ends = 0
         self._changed: set[OwnerState] | None = None  # owners outside the cut that is being read
         self._is_owner = [key.kind == "owner" for key in definition.keys]
+        self.tables = tuple(owners if is_owner else categories for is_owner, owners, categories
+                            in zip(self._is_owner, self._owners, self._categories, strict=True))
+        """For each history key its owners, or the slots of its categories, by the key's values."""
         self._n_features = len(definition.feature_names())
         self._instant_log10 = definition.instant_log10
 
@@ -208,7 +212,7 @@ class HistoryState:
     @property
     def overall(self) -> float:
         """Mean of log10 lifetimes (s) of all ended requests; NaN before the first."""
-        return self._overall[1] if self._overall[0] else _NAN
+        return self.moments[1] if self.moments[0] else _NAN
 
     def slots(self, keys: Sequence[tuple[str, ...] | None]) -> list[int]:
         """The slot in `rows` of each key of a request; `UNKNOWN` for a missing or unknown key."""
@@ -272,7 +276,7 @@ class HistoryState:
         start_s = admission.arrival_s if arrival_s is None else arrival_s
         log_lifetime = math.log10(max(now_s - start_s, 1))
         definition = self.definition
-        _move(self._overall, log_lifetime, definition.category_memory)
+        _move(self.moments, log_lifetime, definition.category_memory)
         for idx, key in enumerate(admission.keys):
             if key is None:
                 continue
@@ -374,7 +378,7 @@ class HistoryState:
         slots = [np.array([] if is_owner else list(dict.values(each)), np.int64)
                  for is_owner, each in zip(self._is_owner, dicts, strict=True)]
         return HistoryCut(
-            self.definition, (self._overall[0], self._overall[1]), self._n_admitted,
+            self.definition, (self.moments[0], self.moments[1]), self._n_admitted,
             [list(dict.keys(each)) for each in dicts],  # a hundred times faster than the order of an OrderedDict
             [list(dict.values(each)) if is_owner else [] for is_owner, each in zip(self._is_owner, dicts, strict=True)],
             slots, [self.rows.values[each, :2] for each in slots], np.array(self.rows.order),
@@ -398,7 +402,7 @@ class HistoryState:
                  categories: Sequence[Mapping[tuple[str, ...], Sequence[float]]]) -> HistoryState:
         """The state from its parts, by history key, each in the order of eviction; owners get slots here."""
         state = cls(definition)
-        state._overall = [*overall]
+        state.moments = [*overall]
         state._n_admitted = n_admitted
         for idx, is_owner in enumerate(state._is_owner):
             if is_owner:
@@ -426,7 +430,7 @@ class HistoryState:
 
         After that, in the order of their arrivals, every feature has the same bits.
         """
-        arrays: dict[str, np.ndarray] = {"overall": np.array(self._overall)}
+        arrays: dict[str, np.ndarray] = {"overall": np.array(self.moments)}
         for idx, is_owner in enumerate(self._is_owner):
             if is_owner:
                 arrays |= ended_arrays(f"{idx}", {k: o for k, o in self._owners[idx].items() if o.n_ended})
@@ -585,7 +589,8 @@ class HistoryRows:
     def __init__(self) -> None:
         self.values = np.zeros((_N_SLOTS, len(OWNER_FEATURES)))
         self.order = array("q", bytes(8 * _N_SLOTS))
-        self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
+        self.view = memoryview(self.values).cast("B")  # type: ignore[arg-type]
+        """The bytes of `values`; another object after each growth."""
         self._free: list[int] = []
         self._n = UNKNOWN
         self.write(self.new(), UNKNOWN_OWNER)
@@ -599,7 +604,7 @@ class HistoryRows:
             larger[:self._n] = self.values
             self.values = larger
             self.order.frombytes(bytes(8 * self._n))
-            self._bytes = memoryview(self.values).cast("B")  # type: ignore[arg-type]
+            self.view = memoryview(self.values).cast("B")  # type: ignore[arg-type]
         self._n += 1
         return self._n - 1
 
@@ -609,19 +614,19 @@ class HistoryRows:
 
     def of(self, slot: int) -> list[float]:
         """The row of a slot."""
-        return list(_ROW.unpack_from(self._bytes, slot * _ROW.size))
+        return list(_ROW.unpack_from(self.view, slot * _ROW.size))
 
     def write(self, slot: int, row: Sequence[float]) -> None:
         """Set an owner's row."""
-        _ROW.pack_into(self._bytes, slot * _ROW.size, *row)
+        _ROW.pack_into(self.view, slot * _ROW.size, *row)
 
     def write_head(self, slot: int, head: Sequence[float]) -> None:
         """Set the first 6 numbers of an owner's row."""
-        _HEAD.pack_into(self._bytes, slot * _ROW.size, *head)
+        _HEAD.pack_into(self.view, slot * _ROW.size, *head)
 
     def write_moments(self, slot: int, moments: Sequence[float]) -> None:
         """Set a category's count and mean."""
-        _MOMENTS.pack_into(self._bytes, slot * _ROW.size, *moments)
+        _MOMENTS.pack_into(self.view, slot * _ROW.size, *moments)
 
 
 @register_jitable

@@ -28,20 +28,21 @@ class Refreshed(NamedTuple):
     """
 
     now_s: int
-    encoded: np.ndarray
+    encoded: Any
     n_before: int
     version: str
 
     @property
     def features(self) -> np.ndarray:
         """The request as it was encoded then, float64."""
-        return self.encoded[self.n_before:]
+        return np.frombuffer(self.encoded)[self.n_before:]
 
 
 class Admitted(NamedTuple):
     """A running request: all that is needed to end it, and to rebuild its handle.
 
-    encoded: float64, `n_before` numbers of its curve, then the features as the forest read them.
+    encoded: float64, `n_before` numbers of its curve, then the features as the forest read them: an array, or the
+    extension's curve.
     version: of the model that read them. unknown: inputs that this model had not seen, at the
     latest prediction. refreshed: the latest prediction, if it is not that of the admission.
     factors: recalibrated the curve of the admission, or None. started_s: the second at which it
@@ -49,7 +50,7 @@ class Admitted(NamedTuple):
     """
 
     admission: Receipt
-    encoded: np.ndarray
+    encoded: Any
     n_before: int
     unknown: tuple[str, ...]
     version: str
@@ -65,7 +66,7 @@ class Admitted(NamedTuple):
     @property
     def features(self) -> np.ndarray:
         """The encoded request, float64."""
-        return self.encoded[self.n_before:]
+        return np.frombuffer(self.encoded)[self.n_before:]
 
 
 def names_of_refresh(names: tuple[str, ...]) -> tuple[str, ...]:

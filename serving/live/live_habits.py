@@ -167,14 +167,14 @@ class LiveHabits:
         given = Given(known, weights, limit_s if self._has_axis else math.nan, model, codes)
         _LOOPS.answer_by_habits(*self._parts, float(now_s), nodes, curve.numbers, given.limit_s, self._tail_s,
                                 self.is_blended, known, weights, model, numbers)
-        return _like(curve, numbers), given
+        return curve.like(numbers), given
 
     def blended(self, curve: HazardCurve, given: Given) -> HazardCurve:
         """A curve of the model with what the habits gave."""
         model, numbers = np.empty(len(self.habits.base), np.float32), _room(curve)
         _LOOPS.fill_blended(self.habits, self.blend, curve.numbers, given.limit_s, self._tail_s, given.known,
                             given.weights, model, numbers)
-        return _like(curve, numbers)
+        return curve.like(numbers)
 
     def follow(self, number: int, given: Given, start_s: int, now_s: int) -> None:
         """Follow an admitted request. given: by `answer`."""
@@ -390,11 +390,3 @@ def _doubled(values: np.ndarray, fill: float) -> np.ndarray:
 def _room(curve: HazardCurve) -> np.ndarray:
     """Room for the numbers of a curve on the edges of another."""
     return np.empty((N_HAZARD + isinstance(curve, LimitCurve)) * len(curve.edges))
-
-
-def _like(curve: HazardCurve, numbers: np.ndarray) -> HazardCurve:
-    """A curve of these numbers on the edges of another."""
-    steps: list[Any] = [None] * (len(curve.edges) + 1)
-    if isinstance(curve, LimitCurve):
-        return LimitCurve(curve.edges, curve.bounds, curve.grid, numbers, steps, curve.axis)
-    return HazardCurve(curve.edges, curve.bounds, curve.grid, numbers, steps)

@@ -23,6 +23,8 @@ from sojourn.serving.live.live_habits import Given, LiveHabits
 from sojourn.serving.live.recalibration import OnlineRecalibration
 from sojourn.serving.live.snapshot import LiveHistory, content_of, write_snapshot
 
+Keys = tuple[tuple[str, ...] | None, ...]
+
 
 class OpenRequests:
     """The live history of owners and the requests that are admitted and neither ended nor withdrawn.
@@ -75,30 +77,31 @@ class OpenRequests:
         return self.running.find(vm, self.history.token)
 
     def encoded(self, served: Served, model: Served | Refresher, parsed: Parsed,
-                time_s: int) -> tuple[np.ndarray, int, tuple[str, ...]]:
-        """Numbers of the curve and features at a time, float64; the number of the former; the unknown inputs.
+                time_s: int) -> tuple[Any, Keys, tuple[str, ...]]:
+        """Numbers of the curve (`CurveBuilder.n_before`) and features at a time, float64; history keys; unknown inputs.
 
         model: the served version, or its model for running requests.
         """
-        history, unknown = self.history, parsed.unknown
-        slots = history.slots(parsed.keys)
-        if UNKNOWN in slots:
-            unknown += served.unknown_keys(parsed, slots)
-        first = model.first
+        history, first = self.history, model.builder.first
         if first is None:
-            return np.array(model.encoder.encode(parsed, time_s, history)), 0, unknown
-        return first.answer(parsed.numbers, slots, time_s, history.overall, history.rows), first.n_numbers, unknown
+            features, slots = model.encoder.encode(parsed, time_s, history), history.slots(parsed.keys)
+            unknown = served.unknown_keys(parsed, slots) if UNKNOWN in slots else ()
+            return np.array(features), parsed.keys, parsed.unknown + unknown
+        curve, unknown = first.answer(parsed.numbers, parsed.keys, time_s, history.moments, history.tables,
+                                      history.rows.view)
+        return curve, parsed.keys, parsed.unknown + unknown
 
-    def blended(self, served: Served, encoded: np.ndarray, n_before: int, parsed: Parsed,
-                now_s: int) -> tuple[HazardCurve, Given] | None:
+    def blended(self, served: Served, encoded: Any, keys: Keys, now_s: int) -> tuple[HazardCurve, Given] | None:
         """The curve with the habits of now, and what they gave; None without habits."""
-        habits, builder = self.habits, served.builder
+        habits, builder, n_before = self.habits, served.builder, served.builder.n_before
         if habits is None or served.version != self._current.served.version:
             return None
-        curve = builder.curve_of(encoded) if n_before else builder.curve(encoded.tolist())
+        features = np.frombuffer(encoded)[n_before:].tolist()
+        curve = builder.curve_of(encoded) if n_before else builder.curve(features)
+        parsed = Parsed(tuple(features[:served.encoder.n_numbers]), keys, ())
         return habits.answer(curve, parsed, now_s)  # type: ignore[arg-type]  # only hazards have habits
 
-    def admit(self, keys: tuple[Any, ...], start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
+    def admit(self, keys: Keys, start_s: int, recorded_s: int, *prediction: Any) -> Receipt:
         """Add a request that began to run at `start_s`. prediction: the fields of `Admitted` after its first."""
         admission = self.history.admit(keys, start_s)
         one = Admitted(admission, *prediction)
@@ -165,8 +168,9 @@ class OpenRequests:
         refresher = served.refresher
         if refresher is None or now_s - began_s < refresher.ages_s[0]:
             return one
-        encoded, n_before, unknown = self.encoded(served, refresher, self._parsed(served, one), now_s)
-        one = one._replace(unknown=unknown, refreshed=Refreshed(now_s, encoded, n_before, served.version))
+        encoded, _, unknown = self.encoded(served, refresher, self._parsed(served, one), now_s)
+        refreshed = Refreshed(now_s, encoded, refresher.builder.n_before, served.version)
+        one = one._replace(unknown=unknown, refreshed=refreshed)
         self.running.enter(one)
         self._counters.n["refreshes"] += 1
         return one

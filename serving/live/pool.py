@@ -26,6 +26,7 @@ from sojourn.serving.curves import (
     IS_COMPILED,
     KERNELS,
     KIND_OF_CODE,
+    N_BLOCK,
     CurveArrays,
     CurveKind,
     HazardCurve,
@@ -323,7 +324,7 @@ def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
     return padded
 
 
-_N_BLOCK = KERNELS.N_BLOCK if IS_COMPILED else 1
+_N_BLOCK = N_BLOCK if IS_COMPILED else 1
 _N_ROWS_MIN = 64
 _N_MEMBERS_MIN = 8
 

@@ -228,7 +228,6 @@ class OnlineRecalibration:
             self.state = NO_HAZARDS
             return
         self.state = ON
-        served.builder.load_recalibration(Recalibration().factors)
         if former is not None and former[0] == served.version:
             self.learnt = former[1]
             return
@@ -290,8 +289,9 @@ class OnlineRecalibration:
             curve = served.builder.curve_of(one.encoded)
         else:  # computed once
             curve = served.builder.curve(one.features.tolist())
-            n = len(curve.numbers)  # type: ignore[union-attr]
-            self._running.enter(one._replace(encoded=np.concatenate([curve.numbers, one.features]), n_before=n))  # type: ignore[union-attr]
+            n = served.builder.n_numbers
+            numbers = curve.numbers[:n]  # type: ignore[union-attr]
+            self._running.enter(one._replace(encoded=np.concatenate([numbers, one.features]), n_before=n))
         blended = self._blended(number, curve)  # type: ignore[arg-type]
         return None if blended is None else curve_steps(blended)
 

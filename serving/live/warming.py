@@ -11,13 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.serving.answers import FirstAnswer
 from sojourn.serving.bundle import Schema, example_bundle, load_bundle
-from sojourn.serving.curves import IS_COMPILED, KERNELS, HazardCurve, ModelNumbers, recalibrated
-from sojourn.serving.forest import AgeFeatures, Forest, MaskWalk, RangeWalk, varying_walk
+from sojourn.serving.curves import IS_COMPILED, HazardCurve, ModelNumbers
+from sojourn.serving.forest import AgeFeatures, Forest, RangeWalk, varying_walk
 from sojourn.serving.live.live_habits import LiveHabits
 from sojourn.serving.live.pool import CurvePool, HostExits
-from sojourn.serving.live.recalibration import Recalibration
 
 _EDGES, _RESIDUALS = (0.0, 1.0, 2.0), (-0.1, 0.1)
 _NUMBERS = {
@@ -83,9 +81,6 @@ def _load(schema: Schema) -> None:
     features = [math.nan] * len(names)
     rows = np.array([[*features, *[0.0] * (walked.n_features - len(names))]])
     for walk in (varying_walk(walked, grid, numbers.age_features), RangeWalk(walked, grid, numbers.age_features)):
-        curve = kind.made(numbers, grid, KERNELS).of_scores(walk.scores(rows)[0], features)
-        if isinstance(walk, MaskWalk):
-            FirstAnswer(schema, walk)
+        curve = kind.made(numbers, grid).of_scores(walk.scores(rows)[0], features)
     if isinstance(curve, HazardCurve):
-        recalibrated(curve, Recalibration().factors)
         LiveHabits.empty(schema)

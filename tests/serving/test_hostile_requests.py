@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def predictor(made: Made, request: pytest.FixtureRequest) -> Predictor:
 def loaded(folder: Path, way: str) -> Predictor:
     with pytest.MonkeyPatch.context() as patch:
         if way == "plain":
-            patch.setattr(served_module, "CurveBuilder", lambda schema, model: CurveBuilder(schema, model, False))
+            patch.setattr(served_module, "CurveBuilder", partial(CurveBuilder, is_compiled=False))
         predictor = Predictor.load(folder)
     assert predictor.info()["is_compiled"] == (way == "compiled")
     assert predictor.info()["walk"] == ("leaf masks" if way == "compiled" else "ONNX Runtime")

@@ -24,6 +24,7 @@ from sojourn.serving import Lifetime, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import lifetime_class
 from sojourn.serving.inputs import UNIX_PHASE_S
+from sojourn.serving.native import NATIVE
 
 KINDS = pytest.mark.parametrize("kind", ["hazard", "hazard-limit", "uptime", "once"])
 UPTIMES_S = (0.0, 1.0, 60.0, 3_600.0, 86_400.5, 1e7)
@@ -47,7 +48,7 @@ def test_a_replayed_trace_gives_the_training_rows_to_the_bit(made: Made, kind: s
             predictor.ended(admitted[ended], int(end_s[ended]))
         admitted.append(predictor.admit(made.request(idx), now_s))
     assert np.array([vm.features for vm in admitted]).tobytes() == rows.features.tobytes()
-    assert predictor._current.served.first is not None
+    assert (predictor._current.served.builder.first is None) == (NATIVE is None)
     table = table_of(predictor._current.served.schema, predictor._current.served.builder.forest, rows.features)
     for uptime_s in UPTIMES_S:
         assert table.remaining(uptime_s).tolist() == [vm.remaining(uptime_s) for vm in admitted]
@@ -437,11 +438,12 @@ def test_only_one_thread_can_end_a_request(made: Made, predictor: Predictor) -> 
     assert predictor.counters["ended"] == 1
 
 
+EXTENSION = "sojourn.serving.native.compiled"
 BARE = """
 import json, sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in BANNED:
+        if name.split(".")[0] in BANNED or name == sys.argv[2]:
             raise ImportError(name + " is blocked")
 BANNED = {"numba", "llvmlite", "pandas", "pyarrow", "lightgbm", "scipy", "sklearn", "sksurv", "mlflow", "prefect",
           "onnx", "matplotlib", "plotly", "pydantic", "rich", "dask"}
@@ -457,19 +459,21 @@ assert not {"sojourn.models", "sojourn.features", "sojourn.simulator", "sojourn.
 """
 
 
+@pytest.mark.parametrize("is_native", [True, False])
 @KINDS
-def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str) -> None:
-    """In a process where nothing else can be imported, and to the same bits as with numba."""
+def test_numpy_and_onnxruntime_are_enough(made: Made, kind: str, is_native: bool) -> None:
+    """In a process where nothing else can be imported, with and without the extension, and to the same bits."""
     request = {name: value.item() if isinstance(value, np.generic) else value
                for name, value in made.request(11).items()}
     arguments = json.dumps([str(made.folders[kind]), request, UPTIMES_S])
-    found = subprocess.run([sys.executable, "-c", BARE, arguments], capture_output=True, text=True, check=False)
+    found = subprocess.run([sys.executable, "-c", BARE, arguments, "" if is_native else EXTENSION],
+                           capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     vm = Predictor.load(made.folders[kind]).admit(request, 20_000_000)
     change_s = vm.next_change(60)
     assert json.loads(found.stdout) == [
-        False, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60), vm.quantile(0.9, 60),
-        change_s if change_s < 1e300 else None]
+        is_native and NATIVE is not None, [vm.remaining(uptime_s) for uptime_s in UPTIMES_S], vm.survival(60, 60),
+        vm.quantile(0.9, 60), change_s if change_s < 1e300 else None]
 
 
 def test_a_time_on_another_clock_than_the_traces_is_refused(made: Made, tmp_path: Path) -> None:

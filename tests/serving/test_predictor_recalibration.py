@@ -227,10 +227,11 @@ def test_what_is_withdrawn_counts_no_further(made: Made, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hazard", "hazard-limit"])
-def test_without_numba_the_same_bits(made: Made, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extension_the_same_bits(made: Made, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = Predictor.load(made.folders[kind], recalibrate=True)
     ends = [vm.curve for vm in _run(compiled, made, range(40))]
     with monkeypatch.context() as patch:
-        patch.setattr("sojourn.serving.curves.curve.KERNELS", None)
+        patch.setattr("sojourn.serving.curves.curve.NATIVE", None)
+        patch.setattr("sojourn.serving.answers.curve_builder.NATIVE", None)
         plain = Predictor.load(made.folders[kind], recalibrate=True)
         assert [vm.curve for vm in _run(plain, made, range(40))] == ends

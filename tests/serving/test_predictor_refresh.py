@@ -13,7 +13,7 @@ from made_bundles import Made, publish, refreshing, rewrite, rewrite_schema
 from sojourn.features.refreshed import refreshed_rows
 from sojourn.models.bundle_writer import table_of
 from sojourn.serving import BundleError, CurvePool, HostExits, Lifetime, Predictor, load_bundle
-from sojourn.serving.answers import CurveBuilder, RefreshedLifetime
+from sojourn.serving.answers import CurveBuilder, RefreshedLifetime, curve_builder
 
 AGES_S = (600, 3_600)
 UPTIMES_S = (3_600.0, 86_400.5, 1e6)
@@ -54,7 +54,7 @@ def _replayed(made: Made, predictor: Predictor) -> tuple[list[Lifetime], list[tu
 def test_live_refreshes_have_the_bits_of_the_replay(made: Made, folder: Path, is_compiled: bool,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     if not is_compiled:
-        monkeypatch.setattr(CurveBuilder, "first_answer", lambda builder: None)
+        monkeypatch.setattr(curve_builder, "NATIVE", None)
     predictor = Predictor.load(folder, is_history_kept=False)
     handles, asked = _replayed(made, predictor)
     rows = refreshed_rows(made.trace, made.encoder, made.rows, AGES_S)

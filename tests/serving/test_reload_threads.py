@@ -14,7 +14,7 @@ import pytest
 
 from made_bundles import Made
 from sojourn.serving import Lifetime, Predictor, load_bundle
-from sojourn.serving.answers import Served
+from sojourn.serving.answers import CurveBuilder, Served
 
 N_THREADS, N_RELOADS, N_OPERATIONS = 8, 100, 200_000
 N_CHECKED = 4
@@ -106,7 +106,9 @@ def test_a_batch_is_of_one_version(made: Made, is_compiled: bool) -> None:
     """A reload that falls between two of its requests changes none of its answers."""
     predictor = Predictor.load(made.folders["hazard"])
     if not is_compiled:
-        predictor._current.served = replace(predictor._current.served, first=None)
+        served = predictor._current.served
+        builder = CurveBuilder(served.schema, load_bundle(made.folders["hazard"]).model, is_compiled=False)
+        predictor._current.served = replace(served, builder=builder)
     requests, uptimes_s = [made.request(idx) for idx in range(200)], [60.0] * 200
     expected = predictor.remaining_many(requests, uptimes_s, 10**7)
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sojourn.models.curve_table import HazardTable
-from sojourn.serving.curves import KERNELS, N_AGES, N_BANDS, HazardCurve, formulas, recalibrated
+from sojourn.serving.curves import N_AGES, N_BANDS, Axis, HazardCurve, formulas, recalibrated
 from sojourn.serving.curves import curve as recalibrated_curve
 from sojourn.serving.curves.curve import LimitCurve
 from sojourn.serving.curves.formulas import hazard_numbers
+from sojourn.serving.native import NATIVE
 
 EDGES = (0.0, 100.0, 700.0, 4_000.0, 50_000.0)
 
@@ -25,7 +26,7 @@ def _hazard(seed: int) -> HazardCurve:
 def _limited(seed: int) -> LimitCurve:
     plain = _hazard(seed)
     numbers = np.concatenate([plain.numbers, EDGES])
-    return LimitCurve(plain.edges, plain.bounds, plain.grid, numbers, [None] * 6, (0.0, 700.0, 0.5, 1.0))
+    return LimitCurve(Axis((0.0, 100.0, 700.0, 0.5, 1.0, 2.0), EDGES), numbers)
 
 
 def test_hazards_by_hand() -> None:
@@ -47,14 +48,14 @@ def test_factors_of_one_change_no_answer_by_more_than_rounding() -> None:
     assert found.numbers == pytest.approx(curve.numbers, rel=1e-9)
 
 
-@pytest.mark.skipif(KERNELS is None, reason="numba is not installed")
+@pytest.mark.skipif(NATIVE is None, reason="the extension is not built")
 @pytest.mark.parametrize("seed", range(20))
 def test_plain_python_gives_the_compiled_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = recalibrated_curve
     for curve in (_hazard(seed), _limited(seed)):
         compiled = recalibrated(curve, _factors(seed))
         with monkeypatch.context() as patch:
-            patch.setattr(module, "KERNELS", None)
+            patch.setattr(module, "NATIVE", None)
             plain = recalibrated(curve, _factors(seed))
         assert type(plain) is type(compiled) is type(curve)
         assert plain.numbers.tobytes() == compiled.numbers.tobytes()
@@ -68,7 +69,7 @@ def test_table_gives_the_curves_bits() -> None:
     n = len(EDGES)
     hazards = np.array([np.diff(curve.numbers[n:2 * n]) for curve in curves])
     table = HazardTable.from_hazards(np.array(EDGES), hazards, 9_000.0, np.array(EDGES))
-    curves = [HazardCurve(EDGES, (*EDGES, math.inf), EDGES, np.concatenate(parts), [None] * 6)
+    curves = [HazardCurve(Axis(EDGES, EDGES), np.concatenate(parts))
               for parts in zip(table.rates, table.cumulative, table.after, table.gaps, strict=True)]
     found = table.recalibrated(factors, place)
     for row, curve in enumerate(curves):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from made_forests import comb
 from sojourn.serving.forest import AgeFeatures, MaskWalk, varying_walk
 from sojourn.serving.forest.leaf_masks import leaf_masks
 from sojourn.serving.forest.walks import RangeWalk
+from sojourn.serving.native import NATIVE
 
 TESTS = Path(hostile_forests.__file__).parent
 
@@ -54,5 +57,34 @@ def test_no_kernel_reads_beside_its_arrays(tmp_path: Path) -> None:
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
     run = subprocess.run([sys.executable, str(TESTS / "hostile_forests.py"), "120"], env=environment, text=True,
                          capture_output=True, timeout=600, check=False)
+    assert run.returncode == 0, run.stderr[-3_000:]
+    assert run.stdout == "ok\n"
+
+
+SANITIZED = """
+import importlib.util, runpy, sys
+name = "sojourn.serving.native.compiled"
+spec = importlib.util.spec_from_file_location(name, sys.argv.pop(1))
+sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[name])
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NATIVE is None or shutil.which("gcc") is None, reason="gcc or the extension is not there")
+def test_the_extension_reads_nothing_beside_its_memory(tmp_path: Path) -> None:
+    """Built anew with gcc's sanitizers, which end the process at the first address or overflow that is wrong."""
+    built = tmp_path / "compiled.abi3.so"
+    source = Path(str(NATIVE.__file__)).with_name("compiled.c")
+    subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-ffp-contract=off", "-fsanitize=address,undefined",
+                    "-fno-sanitize-recover=all", f"-I{sysconfig.get_path('include')}", str(source), "-o", str(built),
+                    "-lm"], check=True)
+    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc",
+                                "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    run = subprocess.run([sys.executable, "-c", SANITIZED, str(built), str(TESTS / "hostile_forests.py"), "60"],
+                         env=environment, text=True, capture_output=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr[-3_000:]
     assert run.stdout == "ok\n"

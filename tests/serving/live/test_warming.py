@@ -48,7 +48,7 @@ def test_nothing_is_compiled_after_it_whatever_is_served(made: Made, tmp_path: P
     first = run(WARM, cache)
     assert (first.returncode, first.stderr) == (0, "")
     compiled, names, place = first.stdout.splitlines()
-    assert compiled.startswith("compiled  ") and "hazard_answer, " in names and "range_walk_rows, " in names
+    assert compiled.startswith("compiled  ") and "interval_rows, " in names and "range_walk_rows, " in names
     assert place == f"kept in   {cache / 'sojourn'}"
     kept = {path.name: path.stat().st_mtime_ns for path in (cache / "sojourn").iterdir()}
     again = run(WARM, cache)
