@@ -56,7 +56,7 @@ class CModels:
             loops = folder / f"loops_{source.name}.c"
             loops.write_text(LOOPS.substitute(name=source.name, NAME=source.name.upper()))
             files += [source.write(folder)[1], loops]
-        compiled(folder / "models.so", *files, options=("-shared", "-fPIC"))
+        compiled(folder / "models.so", *files, options=("-shared", "-fPIC", "-DSJ_NO_HISTORY"))
         self._library = ctypes.CDLL(str(folder / "models.so"))
 
     def scores(self, name: str, rows: np.ndarray) -> np.ndarray:
