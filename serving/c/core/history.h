@@ -59,15 +59,23 @@ static int sj_second(const sj_rules *rules, double time_s, int64_t *second)
     return 1;
 }
 
-/* Reads a request: its numbers, and the codes of its keys. 1; 0 if a number is infinite or a size below 0. */
+/* Reads a request: its numbers, and the codes of its keys. 1; 0 if a number is infinite or a size below 0, and then
+ * nothing is known of the request. */
 static int sj_parse(const sj_rules *rules, const double given[], const char *const texts[], const size_t n_bytes[],
                     double numbers[], uint64_t keys[])
 {
-    int idx, key;
+    int idx, key, is_read = 1;
     for (idx = 0; idx < rules->n_numbers; idx++) {
-        if (isinf(given[idx]) || (rules->is_size[idx] && given[idx] < 0.0)) {
-            return 0;
+        is_read = is_read && !isinf(given[idx]) && !(rules->is_size[idx] && given[idx] < 0.0);
+    }
+    if (!is_read) {
+        for (idx = 0; idx < rules->n_numbers; idx++) {
+            numbers[idx] = NAN;
         }
+        for (key = 0; key < rules->n_keys; key++) {
+            keys[key] = SJ_NO_KEY;
+        }
+        return 0;
     }
     for (idx = 0; idx < rules->n_numbers; idx++) {
         numbers[idx] = given[idx] + 0.0; /* no negative zero, whose text differs */

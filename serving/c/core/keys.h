@@ -55,7 +55,7 @@ static void sj_mix(uint64_t v[16], int a, int b, int c, int d, uint64_t x, uint6
 static void sj_blake2b_block(sj_blake2b *digest, int is_last)
 {
     uint64_t v[16], m[16];
-    int idx, byte, round;
+    int idx, round;
     for (idx = 0; idx < 8; idx++) {
         v[idx] = digest->hash[idx];
         v[idx + 8] = SJ_BLAKE2B_START[idx];
@@ -63,10 +63,9 @@ static void sj_blake2b_block(sj_blake2b *digest, int is_last)
     v[12] ^= digest->n_hashed;
     v[14] = is_last ? ~v[14] : v[14];
     for (idx = 0; idx < 16; idx++) {
-        m[idx] = 0;
-        for (byte = 7; byte >= 0; byte--) {
-            m[idx] = (m[idx] << 8) | digest->block[8 * idx + byte];
-        }
+        const unsigned char *b = digest->block + 8 * idx;
+        m[idx] = (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24
+                 | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
     }
     for (round = 0; round < 12; round++) {
         const uint8_t *s = SJ_BLAKE2B_ORDER[round % 10];
@@ -294,6 +293,7 @@ static size_t sj_number_text(double value, char text[SJ_NUMBER_ROOM])
 {
     char digits[SJ_N_DIGITS + 1];
     size_t at = 0;
+    double power;
     int n, idx, point;
     if (isnan(value)) {
         text[0] = '-';
@@ -308,6 +308,18 @@ static size_t sj_number_text(double value, char text[SJ_NUMBER_ROOM])
         text[at++] = '.';
         text[at++] = '0';
         return at;
+    }
+    for (power = 10.0, n = 1; n <= 6 && value >= 1e-4 && value < 1e8; power *= 10.0, n++) {
+        const double whole = floor(value * power + 0.5);
+        if (whole / power == value) { /* with up to 15 digits no other text reads back as the same double */
+            const uint64_t before = (uint64_t)(whole / power), after = (uint64_t)whole - before * (uint64_t)power;
+            at += sj_write_whole(before, text + at);
+            text[at++] = '.';
+            idx = (int)sj_write_whole(after, digits);
+            memset(text + at, '0', (size_t)(n - idx));
+            memcpy(text + at + (n - idx), digits, (size_t)idx);
+            return at + (size_t)n;
+        }
     }
     n = sj_digits(value, digits, &point);
     if (point > -4 && point <= 16) { /* no whole number, so digits follow the point */
