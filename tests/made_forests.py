@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,12 @@ def random_forest(rng: np.random.Generator, kind: str, n_trees: int = 4, depth: 
         np.concatenate([[0], np.cumsum([len(members) for members in sets])]).astype(np.int64),
         np.array([value for members in sets for value in members], float), is_zero_missing,
     )  # fmt: skip
+
+
+def without_sets(forest: Forest) -> Forest:
+    """The same trees with thresholds of 0 in place of sets, so that leaf masks can take them."""
+    n = len(forest.mode)
+    return replace(forest, mode=np.full(n, LEQ, np.uint8), member_start=np.zeros(n + 1, np.int64), members=np.zeros(0))
 
 
 def comb(splits: list[float], n_features: int = 2, feature: int = 0) -> Forest:

@@ -104,13 +104,12 @@ def pull(
 def export_c(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder.")],
     output: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
-    name: Annotated[str, typer.Option(help="Begins both file names and every identifier.")] = "sojourn_lifetime",
+    name: Annotated[str, typer.Option(help="Names the file and begins every identifier.")] = "sojourn_lifetime",
 ) -> None:
-    """Write a bundle's model as a C99 source file and its header, for schedulers that are not Python."""
+    """Write a bundle's model as one C99 header, for schedulers that are not Python."""
     from sojourn.serving.c import c_source
 
-    for file in c_source(load_bundle(bundle), name).write(output):
-        typer.echo(f"written  {file}")
+    typer.echo(f"written  {c_source(load_bundle(bundle), name).write(output)}")
 
 
 @plain_errors

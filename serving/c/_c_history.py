@@ -7,7 +7,7 @@ features that the forest reads, the C has the operations of `serving.inputs`, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from importlib.resources import files
 from string import Template
 
 import numpy as np
@@ -16,7 +16,6 @@ from sojourn.serving.answers import clock_span
 from sojourn.serving.bundle import Bundle
 from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S, SIZES, Encoder, key_code, unpacked_names
 
-_CORE = Path(__file__).with_name("core")
 _FILES = ("keys.h", "owners.h", "history.h")
 _FURTHEST_S = 2**40
 """Times beyond are refused in C: the sum of the arrivals of all running requests fits 64 bits."""
@@ -199,7 +198,7 @@ def history_texts(bundle: Bundle, name: str, table: Table, number: Callable[[flo
 
 def _core(file: str) -> str:
     """A file of the core, without its own includes: the files before it stand above it."""
-    lines = (_CORE / file).read_text("ascii").splitlines()
+    lines = files("sojourn.serving.c").joinpath(f"core/{file}").read_text("ascii").splitlines()
     return "\n".join(line for line in lines if not line.startswith('#include "')) + "\n\n"
 
 

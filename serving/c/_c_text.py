@@ -1,4 +1,4 @@
-"""The C of an exported model that all kinds of score share. `c_source` replaces names after `$`."""
+"""The header of an exported model, as far as all kinds of score share it. `c_source` replaces names after `$`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ HEADER = Template(MARK + """ Do not edit: change the model and export it again.
  *     ${name}_curve_fill(&curve, features);       once, when a request arrives
  *     ${name}_remaining(&curve, uptime_s);        ever after: a lookup
  *
+ * This file is all: include it where it is called, and in one source file, of C99 or C++17, with its code:
+ *
+ *     #define ${NAME}_IMPLEMENTATION
+ *     #include "$name.h"
+ *
  * Needs no initialisation and allocates nothing. The model is constant, so any number of threads may call at once;
  * a curve is the caller's own. Uptimes, horizons and answers are seconds, answers but survival whole ones.
  * A bad argument gives NaN (lifetime_class: 0): an uptime or horizon below 0, NaN or infinite, a q outside (0, 1).
@@ -30,7 +35,6 @@ HEADER = Template(MARK + """ Do not edit: change the model and export it again.
 #define ${NAME}_VERSION "$version"
 #define ${NAME}_FAMILY "$family"
 #define ${NAME}_KIND "$kind"
-#define ${NAME}_BUILD 0x$version /* of the header and of the source */
 
 #define ${NAME}_N_FEATURES $n_features /* numbers that curve_fill reads, listed below */
 #define ${NAME}_N_ROW $n_row /* numbers that score reads: the features$row_tail */
@@ -77,72 +81,28 @@ int ${name}_lifetime_class(const ${name}_curve *curve, double uptime_s);
 #endif
 
 #endif
-""")
 
-SOURCE = Template(MARK + """ Do not edit: change the model and export it again.
- *
- * Bundle $version, family $family, kind $kind; $name.h says how to call it.
- * Operations and their order are those of sojourn's Python, so that answers agree.
- */
-#include "$name.h"
-
+#if defined(${NAME}_IMPLEMENTATION) && !defined(${NAME}_IMPLEMENTED)
+#define ${NAME}_IMPLEMENTED
+/* The code. Operations and their order are those of sojourn's Python, so that answers agree. */
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-#if ${NAME}_BUILD != 0x$version
-#error "$name.h and $name.c must be of one export"
-#endif
 #ifdef __FAST_MATH__
-#error "$name.c must be compiled without -ffast-math: NaN is a missing value, and sums have an order"
+#error "$name.h must be compiled without -ffast-math: NaN is a missing value, and sums have an order"
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off")
 #endif
 
-enum { N_TREES = $n_trees };
-enum { LEAF = $leaf, NAN_IS_TRUE = $nan_is_true, IS_SET = $is_set, ZERO_IS_NAN = $zero_is_nan };
+$step_count$tables
 
-static const double LARGEST_ZERO = $largest_zero;
-
-/* The true child of a node is the next one, its false child `skip` nodes on. */
-typedef struct {
-    double value; /* the threshold (at most it: true), or what a leaf adds */
-    $skip_type skip;
-    $place_type place; /* on what varies: how many steps go to the true child; with a set: its start in MEMBERS */
-    int16_t feature;
-    uint8_t flags;
-} node;
-
-$tables
-
-static int goes_true(const node *at, double value)
-{
-    const double *member;
-    if (isnan(value) || ((at->flags & ZERO_IS_NAN) && fabs(value) <= LARGEST_ZERO)) {
-        return at->flags & NAN_IS_TRUE;
-    }
-    if (!(at->flags & IS_SET)) {
-        return value <= at->value;
-    }
-    for (member = MEMBERS + at->place; !isnan(*member); member++) {
-        if (*member == value) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-double ${name}_score(const double row[${NAME}_N_ROW])
-{
-    double total = 0.0;
-    int tree;
-    for (tree = 0; tree < N_TREES; tree++) {
-        const node *at = NODES + ROOTS[tree];
-        while (at->feature != LEAF) {
-            at += goes_true(at, row[at->feature]) ? 1 : at->skip;
-        }
-        total += at->value;
-    }
-    return total;
-}
-
+$model_code
 /* Half to even; for numbers of seconds, which are far below 2^51. */
 static double whole(double seconds)
 {
@@ -164,6 +124,11 @@ int ${name}_lifetime_class(const ${name}_curve *curve, double uptime_s)
     }
     return $class_code;
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
+#endif
 """)
 
 
@@ -201,35 +166,3 @@ double ${name}_lookup_row(int key, uint64_t code)
 
 LOOKUP_MIXED = """
         hazard = LOOKUP_WEIGHTS[idx] * hazard + (1.0 - LOOKUP_WEIGHTS[idx]) * known[idx];"""
-
-AGED = Template("""
-/* A feature set against the age of a step; rises or falls from step to step. */
-static double aged_value(const double features[], int idx, int step)
-{
-    const double value = features[AGED_SOURCES[idx]];
-    return AGED_IS_LOG[idx] ? value - LOG_AGES[step] : value / AGES_S[step];
-}
-
-/* The first step after `low` at which the node parts otherwise than at `low`; `high` if none before it does. */
-static int first_other(const node *at, const double features[], int idx, int low, int high, int is_true)
-{
-    if (goes_true(at, aged_value(features, idx, high - 1)) == is_true) {
-        return high;
-    }
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (goes_true(at, aged_value(features, idx, middle)) == is_true) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-""")
-
-AGED_WALK = Template("""if (at->feature < VARYING) {
-                    const int idx = at->feature - ${NAME}_N_FEATURES;
-                    is_true = goes_true(at, aged_value(features, idx, low));
-                    cut = first_other(at, features, idx, low, high, is_true);
-                } else """)

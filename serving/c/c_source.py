@@ -1,9 +1,10 @@
-"""A bundle's model as one C99 source file and one header, for schedulers that are not Python.
+"""A bundle's model as one C header, for schedulers that are not Python.
 
 Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C has the operations
 of `formulas.py`. The caller gives encoded features, in the order of
-`schema.encoder.feature_names()`. `NodeTable` is the forest for C: one array of nodes, each tree in
-the order of a walk that visits the true child first.
+`schema.encoder.feature_names()`. The forest is leaf masks (`mask_tables`, read by `core/forest.h`).
+Forests that do not fit into masks are a `NodeTable`: one array of nodes, each tree in the order of a
+walk that visits the true child first.
 """
 
 from __future__ import annotations
@@ -12,22 +13,34 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
 from sojourn.publishing import whole_file
 from sojourn.serving.bundle import Bundle, Schema
-from sojourn.serving.c import _c_text
+from sojourn.serving.c import _c_forest, _c_text
 from sojourn.serving.c._c_habits import habit_texts
 from sojourn.serving.c._c_history import history_texts
 from sojourn.serving.curves import CLASS_BOUNDS_S, LONGEST_S, N_STEPS_MAX
 from sojourn.serving.errors import BundleError
-from sojourn.serving.forest import MEMBER, ZERO, Forest, check_stepwise, read_forest
+from sojourn.serving.forest import (
+    MEMBER,
+    ZERO,
+    Forest,
+    MaskTables,
+    check_stepwise,
+    mask_tables,
+    n_scratch_words,
+    read_forest,
+)
 from sojourn.serving.inputs import Encoder
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60
+_N_MASK_BYTES_MAX = 1 << 23
+"""Larger masks are left out: a compiler takes long for them, and a walk over nodes is small."""
 _LIMIT_UNIT = "log10 of the lifetime over the limit"
 _CLOCK_UNITS = ("hour of the day, [0, 24)", "day of the week, Monday = 0")
 _UNITS_BY_END = {"_cores": "cores", "_gib": "GiB", "_s": "seconds"}
@@ -41,31 +54,28 @@ _UNITS_BY_PART = {
 
 @dataclass(frozen=True, slots=True)
 class CSource:
-    """Two ASCII texts: `name`.h and `name`.c. The same bundle and name give the same texts."""
+    """The ASCII text of `name`.h. The same bundle and name give the same text."""
 
     name: str
     header: str
-    source: str
 
-    def write(self, folder: str | Path) -> tuple[Path, Path]:
-        """Write both files into a folder, each whole or not at all; returns their paths.
+    def write(self, folder: str | Path) -> Path:
+        """Write the header into a folder, whole or not at all; returns its path.
 
-        Replaces files of an earlier export; ValueError if a file of that name is anything else.
+        Replaces a file of an earlier export; ValueError if a file of that name is anything else.
         """
         root = Path(folder)
         root.mkdir(parents=True, exist_ok=True)
-        paths = root / f"{self.name}.h", root / f"{self.name}.c"
-        for path in paths:
-            if path.exists() and not path.read_bytes().startswith(_c_text.MARK.encode()):
-                raise ValueError(f"{path} must be a file of an earlier export or not exist, got another file")
-        with whole_file(paths[0]) as header, whole_file(paths[1]) as source:
+        path = root / f"{self.name}.h"
+        if path.exists() and not path.read_bytes().startswith(_c_text.MARK.encode()):
+            raise ValueError(f"{path} must be a file of an earlier export or not exist, got another file")
+        with whole_file(path) as header:
             header.write_bytes(self.header.encode("ascii"))
-            source.write_bytes(self.source.encode("ascii"))
-        return paths
+        return path
 
 
 def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
-    """The C of a bundle's model; `name` is the prefix of both files and of all public identifiers.
+    """The C of a bundle's model; `name` is that of the file and the prefix of all public identifiers.
 
     ValueError if `name` is not a C identifier; BundleError if the model does not fit the schema or
     is too large for a curve of fixed size.
@@ -85,23 +95,18 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     for what, number, most in (("steps", len(grid), N_STEPS_MAX), ("features", schema.n_features, _N_ROW_MAX)):
         if number > most:
             raise BundleError(f"model.onnx: {what} must be at most {most} in C, got {number}")
-    nodes, code = node_table(forest, grid), kind.c_code()
+    code = kind.c_code()
     texts = {
         "name": name, "NAME": name.upper(), "version": bundle.version, "family": plain_text(schema.family),
         "kind": schema.kind, "kind_meaning": code.meaning, "n_row": schema.n_features,
-        "n_features": len(schema.encoder.feature_names()), "n_steps": len(grid), "n_trees": len(nodes.roots),
+        "n_features": len(schema.encoder.feature_names()), "n_steps": len(grid),
         "row_tail": (", then those set against the age" if len(schema.numbers.age_features) else "") + code.row_tail,
         "score_meaning": code.score_meaning, "steps_meaning": code.steps_meaning,
-        "features": _feature_enum(schema.encoder, name.upper()),
-        "leaf": LEAF, "nan_is_true": NAN_IS_TRUE, "is_set": IS_SET, "zero_is_nan": ZERO_IS_NAN,
-        "largest_zero": c_number(ZERO), "skip_type": _integer_type(nodes.skip),
-        "place_type": _integer_type(nodes.place),
-        "tables": "\n".join([*_node_tables(nodes), *_schema_tables(schema, grid)]),
+        "features": _feature_enum(schema.encoder, name.upper()), "tables": "\n".join(_schema_tables(schema, grid)),
         "class_code": " + ".join(["1", *(f"(remaining_s >= {bound_s!r})" for bound_s in CLASS_BOUNDS_S)]),
     }  # fmt: skip
-    is_aged = len(schema.numbers.age_features) > 0
-    texts["aged_code"] = _c_text.AGED.substitute() if is_aged else ""
-    texts["aged_walk"] = _c_text.AGED_WALK.substitute(texts) if is_aged else ""
+    texts["step_count"] = f"enum {{ N_STEPS = {len(grid)} }};\n" if kind.is_varying else ""
+    texts["model_code"] = _forest_code(forest, grid, schema, texts)
     lookup = schema.numbers.lookup
     texts["lookup_row"] = "" if lookup is None else _c_text.LOOKUP_ROW.substitute(place=lookup.place)
     texts["lookup_mixed"] = "" if lookup is None else _c_text.LOOKUP_MIXED
@@ -110,7 +115,34 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     texts["curve_fields"] = code.fields.substitute(texts)
     parts = "\n".join(part.substitute(texts) for part in code.parts)
     texts["kind_code"] = f"{parts}{texts['lookup_code']}{texts['history_code']}{texts['habits_code']}"
-    return CSource(name, _c_text.HEADER.substitute(texts), _c_text.SOURCE.substitute(texts))
+    return CSource(name, _c_text.HEADER.substitute(texts))
+
+
+def _forest_code(forest: Forest, grid: np.ndarray, schema: Schema, texts: dict[str, object]) -> str:
+    """The tables and functions of raw scores: `NAME_score`, and `step_scores` if the kind's scores vary."""
+    is_varying, age_features = schema.curves.is_varying, schema.numbers.age_features
+    tables = mask_tables(forest, grid if is_varying else np.zeros(0), age_features)
+    if tables is not None and tables.masks.nbytes <= _N_MASK_BYTES_MAX:
+        core = files("sojourn.serving.c").joinpath("core/forest.h").read_text("ascii")
+        declared = {"float64": "double"}
+        arrays = [_table(f"{declared.get(array.dtype.name, array.dtype.name + '_t')} {name.upper()}_OF_FOREST",
+                         map(hex, array.ravel().tolist()) if array.dtype == np.uint64 else array.ravel().tolist())
+                  for name, array in zip(MaskTables._fields, tables, strict=True)]
+        own = {**texts, "core": core, "forest_tables": "\n".join(arrays), "n_scratch": n_scratch_words(tables),
+               "pointers": ", ".join(f"{name.upper()}_OF_FOREST" for name in MaskTables._fields),
+               "scores_call": "sj_interval_scores" if len(age_features) else "sj_step_scores"}
+        parts = (_c_forest.MASKS, _c_forest.MASKED_STEPS) if is_varying else (_c_forest.MASKS,)
+    else:
+        nodes = node_table(forest, grid)
+        own = {**texts, "n_trees": len(nodes.roots), "leaf": LEAF, "nan_is_true": NAN_IS_TRUE, "is_set": IS_SET,
+               "zero_is_nan": ZERO_IS_NAN, "largest_zero": c_number(ZERO), "skip_type": _integer_type(nodes.skip),
+               "place_type": _integer_type(nodes.place),
+               "node_tables": "\n".join([*_node_tables(nodes), *_aged_tables(schema)])}
+        is_aged = len(age_features) > 0
+        own["aged_code"] = _c_forest.AGED.substitute() if is_aged else ""
+        own["aged_walk"] = _c_forest.AGED_WALK.substitute(texts) if is_aged else ""
+        parts = (_c_forest.NODES, _c_forest.WALKED_STEPS) if is_varying else (_c_forest.NODES,)
+    return "".join(part.substitute(own) for part in parts)
 
 
 def checked_name(name: str) -> str:
@@ -233,6 +265,9 @@ def _schema_tables(schema: Schema, grid: np.ndarray) -> Iterator[str]:
             yield f"enum {{ {name} = {number} }};"
         else:
             yield _table(f"double {name}", number)
+
+
+def _aged_tables(schema: Schema) -> Iterator[str]:
     if len(schema.numbers.age_features):
         yield _table("int16_t AGED_SOURCES", schema.numbers.age_features.sources)
         yield _table("uint8_t AGED_IS_LOG", map(int, schema.numbers.age_features.is_log))

@@ -7,51 +7,6 @@ from __future__ import annotations
 
 from string import Template
 
-STEPS = Template("""enum { N_STEPS = ${NAME}_N_STEPS, VARYING = ${NAME}_N_ROW - 1 };
-$aged_code
-/* Scores of all steps at once: a walk takes a range of steps along, and where they part the later ones wait. */
-static void step_scores(const double features[], double scores[])
-{
-    struct {
-        const node *at;
-        int low, high;
-    } waiting[N_STEPS]; /* enough: they hold no step twice */
-    int tree, step;
-    for (step = 0; step < N_STEPS; step++) {
-        scores[step] = 0.0;
-    }
-    for (tree = 0; tree < N_TREES; tree++) {
-        int n_waiting = 1;
-        waiting[0].at = NODES + ROOTS[tree];
-        waiting[0].low = 0;
-        waiting[0].high = N_STEPS;
-        while (n_waiting > 0) {
-            const node *at = waiting[--n_waiting].at;
-            const int low = waiting[n_waiting].low;
-            int high = waiting[n_waiting].high;
-            while (at->feature != LEAF) {
-                int is_true, cut = high; /* where `low` goes, and the first step that goes elsewhere */
-                if (at->feature < ${NAME}_N_FEATURES) {
-                    is_true = goes_true(at, features[at->feature]);
-                } else $aged_walk{
-                    is_true = low < at->place;
-                    cut = is_true ? at->place : high;
-                }
-                if (cut < high) {
-                    waiting[n_waiting].at = at + (is_true ? at->skip : 1);
-                    waiting[n_waiting].low = cut;
-                    waiting[n_waiting++].high = high;
-                    high = cut;
-                }
-                at += is_true ? 1 : at->skip;
-            }
-            for (step = low; step < high; step++) {
-                scores[step] += at->value;
-            }
-        }
-    }
-}
-""")
 AT_MOST = Template("""/* How many of the rising values are at most `value`. */
 static int count_at_most(const double values[], int n, double value)
 {
@@ -412,8 +367,8 @@ _OWN_EDGES = "curve->edges"
 LIMIT_BEFORE, LIMIT_AFTER = (Template(part.replace("EDGES", _OWN_EDGES)) for part in (
     HAZARD.template[:_FILL_START], HAZARD.template[_FILL_STOP:]))
 
-HAZARD_CODE = HAZARD_FIELDS, (STEPS, AT_MOST, HAZARD)
-LIMIT_CODE = LIMIT_FIELDS, (STEPS, AT_MOST, LIMIT_BEFORE, LIMIT_FILL, LIMIT_AFTER)
-UPTIME_CODE = UPTIME_FIELDS, (STEPS, BELOW, RESIDUALS, UPTIME)
+HAZARD_CODE = HAZARD_FIELDS, (AT_MOST, HAZARD)
+LIMIT_CODE = LIMIT_FIELDS, (AT_MOST, LIMIT_BEFORE, LIMIT_FILL, LIMIT_AFTER)
+UPTIME_CODE = UPTIME_FIELDS, (BELOW, RESIDUALS, UPTIME)
 ONCE_CODE = ONCE_FIELDS, (RESIDUALS, ONCE)
 """For each kind of score, the members of its curve and the code that fills and reads it."""

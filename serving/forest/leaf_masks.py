@@ -201,7 +201,7 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
     if (forest.mode == MEMBER).any():
         return None
     n_trees, n_features = len(forest.roots), forest.n_features
-    tree, spans, leaf_tree, leaf_place = _places(forest)
+    tree, spans, leaf_tree, leaf_place = places(forest, n_features - 1 - len(age_features))
     n_leaves = np.bincount(leaf_tree, minlength=n_trees)
     by_feature = np.argsort(forest.feature, kind="stable")
     nodes_of = np.split(by_feature, np.searchsorted(forest.feature[by_feature], np.arange(1, n_features)))
@@ -213,9 +213,9 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
     if n_leaves.max() > N_LEAVES_MAX or max((n_rows + 1) * n_trees * 8, n_age_bytes) > N_BYTES_MAX:
         return None
     masks = np.tile(_below(n_leaves), (n_rows + 1, 1))
-    true_start, false_start, false_end = spans
-    if_true = ~(_below(false_end) ^ _below(false_start))
-    if_false = ~(_below(false_start) ^ _below(true_start))
+    true_start, false_start, n_true, n_false = spans
+    if_true = ~(_below(false_start + n_false) ^ _below(false_start))
+    if_false = ~(_below(true_start + n_true) ^ _below(true_start))
     for idx, (values, nodes) in enumerate(zip(thresholds, nodes_of, strict=True)):
         first = int(starts[idx]) + 2 * idx
         last = first + len(values) + 1  # NaN's row
@@ -230,6 +230,17 @@ def leaf_masks(forest: Forest, age_features: AgeFeatures = NO_AGE_FEATURES) -> L
     return LeafMasks(masks, np.concatenate(thresholds), starts, leaves, leaf_starts, forest.is_zero_missing)
 
 
+def leaf_steps(masks: LeafMasks, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each leaf the first value of a grid of the last feature at which it can be reached, and the first after.
+
+    grid: float64 (K,), rising. Returns int64 (L,) each.
+    """
+    varying = len(masks.starts) - 2
+    bins = np.searchsorted(masks.thresholds_of(varying), grid)
+    low, high = masks.spans(varying)
+    return np.searchsorted(bins, low), np.searchsorted(bins, high)
+
+
 def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins:
     """The bins of a forest's age features.
 
@@ -241,7 +252,7 @@ def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins
     for position, (is_log, ages) in enumerate(zip(age_features.is_log, age_features.scales(), strict=True)):
         values = masks.thresholds_of(first + position)
         row = masks.first_row(first + position)
-        edges = _last_within(values[None, :], ages[:, None], is_log)  # (K, n)
+        edges = last_within(values[None, :], ages[:, None], is_log)  # (K, n)
         distinct = np.unique(edges)
         bins = np.zeros((len(distinct) + 2, n_ages), np.int64)
         for age in range(n_ages):
@@ -256,7 +267,7 @@ def age_bins(masks: LeafMasks, age_features: AgeFeatures, first: int) -> AgeBins
     return AgeBins(np.concatenate(turns), turn_starts, np.concatenate(rows), sources)
 
 
-def _last_within(limit: np.ndarray, age: np.ndarray, is_log: bool) -> np.ndarray:
+def last_within(limit: np.ndarray, age: np.ndarray, is_log: bool) -> np.ndarray:
     """The largest double whose age feature is at most the limit; by bisection over the ordered doubles."""
     low = np.full(np.broadcast_shapes(limit.shape, age.shape), _ordered(np.array(-np.inf)))
     high = np.full(low.shape, _ordered(np.array(np.inf)))
@@ -285,31 +296,36 @@ def _below(place: np.ndarray) -> np.ndarray:
     return np.where(place >= 64, _ALL, (np.uint64(1) << shift) - np.uint64(1))
 
 
-def _places(forest: Forest) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray, np.ndarray]:
-    """For each node its tree and the start of its true leaves, its false leaves and their end; for
-    each leaf tree, place."""
+def places(forest: Forest, n_fixed: int) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
+    """For each node its tree; then the starts of its true and of its false leaves, and the numbers of both; for each
+    leaf tree, place.
+
+    Leaves are counted from the left. A node's true child is on the left; on a feature from number n_fixed on, the
+    child with fewer leaves is: so a leaf is on the left of few nodes, which saves `mask_tables` work.
+    """
     n_nodes = len(forest.feature)
     on_true, on_false = forest.on_true.tolist(), forest.on_false.tolist()
+    is_varying = (forest.feature >= n_fixed).tolist()
     n_leaves = [0] * n_nodes
     for node in range(n_nodes - 1, -1, -1):  # children come after their parents
         n_leaves[node] = sum(n_leaves[child] if child >= 0 else 1 for child in (on_true[node], on_false[node]))
-    tree, start, middle = [0] * n_nodes, [0] * n_nodes, [0] * n_nodes
+    tree, start, true_start, false_start, n_true = ([0] * n_nodes for _ in range(5))
     leaf_tree, leaf_place = np.zeros(len(forest.leaves), np.int64), np.zeros(len(forest.leaves), np.int64)
     for idx, root in enumerate(forest.roots.tolist()):
         tree[root] = idx
     for node in range(n_nodes):
-        place = start[node]
-        for child in (on_true[node], on_false[node]):
+        n_true[node] = n_leaves[on_true[node]] if on_true[node] >= 0 else 1
+        n_false = n_leaves[node] - n_true[node]
+        is_true_first = not is_varying[node] or n_true[node] <= n_false
+        true_start[node] = start[node] + (0 if is_true_first else n_false)
+        false_start[node] = start[node] + (n_true[node] if is_true_first else 0)
+        for child, place in ((on_true[node], true_start[node]), (on_false[node], false_start[node])):
             if child >= 0:
                 tree[child], start[child] = tree[node], place
-                place += n_leaves[child]
             else:
                 leaf_tree[~child], leaf_place[~child] = tree[node], place
-                place += 1
-            if child == on_true[node]:
-                middle[node] = place
-    ends = np.array(start) + np.array(n_leaves)
-    return np.array(tree), (np.array(start), np.array(middle), ends), leaf_tree, leaf_place
+    spans = tuple(map(np.array, (true_start, false_start, n_true, np.array(n_leaves) - n_true)))
+    return np.array(tree), spans, leaf_tree, leaf_place
 
 
 class WalkedForest(NamedTuple):

@@ -22,6 +22,7 @@ from sojourn.serving.forest.leaf_masks import (
     WalkedForest,
     age_bins,
     leaf_masks,
+    leaf_steps,
 )
 from sojourn.serving.forest.runtime import OnnxForest
 from sojourn.serving.kernel import in_blocks
@@ -90,10 +91,7 @@ class MaskWalk:
 
     def leaf_steps(self) -> tuple[np.ndarray, np.ndarray]:
         """For each leaf the first step of the grid at which it can be reached, and the first after; int64 each."""
-        varying = len(self.masks.starts) - 2
-        bins = np.searchsorted(self.masks.thresholds_of(varying), self.grid)
-        low, high = self.masks.spans(varying)
-        return np.searchsorted(bins, low), np.searchsorted(bins, high)
+        return leaf_steps(self.masks, self.grid)
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         scores = np.zeros((len(rows), len(self.grid)))

@@ -8,14 +8,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SJ_BLOCK = 128, SJ_CODE_BYTES = 7, SJ_NUMBER_ROOM = 32, SJ_N_LIMBS = 40, SJ_N_DIGITS = 17 };
+enum { SJ_BLAKE2B_ROOM = 128, SJ_CODE_BYTES = 7, SJ_NUMBER_ROOM = 32, SJ_N_LIMBS = 40, SJ_N_DIGITS = 17 };
 
 /* A digest that is being computed. */
 typedef struct {
     uint64_t hash[8];
     uint64_t n_hashed;
     size_t n_block;
-    unsigned char block[SJ_BLOCK];
+    unsigned char block[SJ_BLAKE2B_ROOM];
 } sj_blake2b;
 
 static const uint64_t SJ_BLAKE2B_START[8] = {
@@ -96,9 +96,9 @@ static void sj_blake2b_add(sj_blake2b *digest, const void *bytes, size_t n_bytes
 {
     const unsigned char *from = (const unsigned char *)bytes;
     while (n_bytes > 0) {
-        size_t n = SJ_BLOCK - digest->n_block;
+        size_t n = SJ_BLAKE2B_ROOM - digest->n_block;
         if (n == 0) { /* more follows, so this block is not the last */
-            digest->n_hashed += SJ_BLOCK;
+            digest->n_hashed += SJ_BLAKE2B_ROOM;
             sj_blake2b_block(digest, 0);
             digest->n_block = 0;
             continue;
@@ -115,7 +115,7 @@ static void sj_blake2b_add(sj_blake2b *digest, const void *bytes, size_t n_bytes
  * hash[i / 8]. */
 static void sj_blake2b_end(sj_blake2b *digest)
 {
-    memset(digest->block + digest->n_block, 0, SJ_BLOCK - digest->n_block);
+    memset(digest->block + digest->n_block, 0, SJ_BLAKE2B_ROOM - digest->n_block);
     digest->n_hashed += digest->n_block;
     sj_blake2b_block(digest, 1);
 }

@@ -78,8 +78,8 @@ typedef struct {
     int64_t n_admitted;
     double overall[2];
     int32_t n_entries, n_open, n_places, free_place, n_groups, free_group, n_groups_used;
-    size_t tables_at, heads_at, entries_at, owners_at, recent_at, moments_at, requests_at, codes_at, links_at, groups_at,
-        times_at;
+    size_t tables_at, heads_at, entries_at, owners_at, recent_at, moments_at;
+    size_t requests_at, codes_at, links_at, groups_at, times_at;
 } sj_state;
 
 #define SJ_ARRAY(name, type, field)                          \

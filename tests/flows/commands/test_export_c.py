@@ -1,4 +1,4 @@
-"""`sojourn model export-c`: two files and their names, and one clear line where it refuses."""
+"""`sojourn model export-c`: one header and its name, and one clear line where it refuses."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ def _run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_two_files_are_written_and_named(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_header_is_written_and_named(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "new" / "deep"
     assert _run(bundle, "--output", folder, "--name", "vm") == (
-        0, f"written  {folder / 'vm.h'}\nwritten  {folder / 'vm.c'}\n", "")
+        0, f"written  {folder / 'vm.h'}\n", "")
     expected = c_source(load_bundle(bundle), "vm")
     assert (folder / "vm.h").read_text() == expected.header
-    assert (folder / "vm.c").read_text() == expected.source
     monkeypatch.chdir(tmp_path)
-    assert _run(bundle) == (0, "written  sojourn_lifetime.h\nwritten  sojourn_lifetime.c\n", "")
+    assert _run(bundle) == (0, "written  sojourn_lifetime.h\n", "")
 
 
 def test_what_it_refuses_is_one_line(bundle: Path, tmp_path: Path) -> None:
@@ -43,8 +42,8 @@ def test_what_it_refuses_is_one_line(bundle: Path, tmp_path: Path) -> None:
     code, _, err = _run(tmp_path / "none", "--output", tmp_path)
     assert code == 2
     assert "MANIFEST.json" in err
-    (tmp_path / "vm.c").write_text("int mine;\n")
+    (tmp_path / "vm.h").write_text("int mine;\n")
     code, _, err = _run(bundle, "--output", tmp_path, "--name", "vm")
     assert code == 2
-    assert "vm.c must be a file of an earlier export" in err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["vm.c"]
+    assert "vm.h must be a file of an earlier export" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["vm.h"]

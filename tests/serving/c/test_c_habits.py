@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from made_bundles import Made
-from made_c import compiled, needs_c
+from made_c import code_of, compiled, needs_c
 from sojourn.serving import Bundle, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import HabitSection
@@ -52,7 +52,7 @@ class CHabits:
 
     def __init__(self, folder: Path, bundle: Bundle, n_nodes: int, n_open: int) -> None:
         source = c_source(bundle, "made")
-        compiled(folder / "made.so", source.write(folder)[1], options=("-shared", "-fPIC"))
+        compiled(folder / "made.so", code_of(source, folder), options=("-shared", "-fPIC"))
         self.library = ctypes.CDLL(str(folder / "made.so"))
         for name, answer in (("size", ctypes.c_size_t), ("begin", ctypes.c_void_p), ("admit", ctypes.c_long)):
             getattr(self.library, f"made_habits_{name}").restype = answer
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_refused(made: Made, tmp_path: Path) -> None:
 def test_the_sanitizers_find_nothing(made: Made, tmp_path: Path) -> None:
     """A long replay with few places and keys, under AddressSanitizer and UBSan."""
     bundle = _bundle(made, "hazard-limit", is_blended=True, n_nodes=5)
-    source = c_source(bundle, "made").write(tmp_path)[1]
+    source = code_of(c_source(bundle, "made"), tmp_path)
     main = tmp_path / "main.c"
     main.write_text(REPLAY)
     program = compiled(tmp_path / "replay", source, main, options=("-g", "-fsanitize=address,undefined",
@@ -243,9 +243,9 @@ int main(void)
 
 def test_the_program_of_the_docs_learns(made: Made, tmp_path: Path) -> None:
     block = next(part for part in re.findall("```c\n(.*?)```", DOCS.read_text(), re.DOTALL) if "habits_begin" in part)
-    source = c_source(_bundle(made, "hazard", is_blended=True, n_nodes=20), "sojourn_lifetime").write(tmp_path)[1]
+    c_source(_bundle(made, "hazard", is_blended=True, n_nodes=20), "sojourn_lifetime").write(tmp_path)
     (tmp_path / "main.c").write_text(block)
-    program = compiled(tmp_path / "docs", source, tmp_path / "main.c")
+    program = compiled(tmp_path / "docs", tmp_path / "main.c")
     said = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
     before, after = (float(line.split()[-2]) for line in said)
     assert after == pytest.approx(100.0, rel=0.2) and abs(before - 100.0) > 50.0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +10,8 @@ import numpy as np
 import pytest
 
 from made_bundles import Made
-from made_c import compiled, needs_c
+from made_c import CHistory, needs_c
 from sojourn.serving import Bundle, load_bundle
-from sojourn.serving.c import c_source
 from sojourn.serving.inputs import Encoder, HistoryState, Lookup, Receipt, key_code
 
 pytestmark = needs_c
@@ -25,60 +21,6 @@ GIVEN = {"cpu_cores": [0.0, 0.5, 2.0, 4.0, 0.1, 1e-7, 123456.75], "requested_s":
 TEXTS = ("", "a", "ü-\u20ac-\U0001f600", "0", "x" * 200, "\x00", "a b")
 STEPS_S = (0, 0, 1, 30, 250, 299, 300, 301, 900, 20_000, -1, -299, -700, -30_000)
 """The batch's gap is 300 s; clocks go back, too."""
-
-
-class CHistory:
-    """An exported model, loaded; the caller's side of its encoder and history."""
-
-    def __init__(self, folder: Path, bundle: Bundle, n_keys: int, n_open: int, options: tuple[str, ...] = ()) -> None:
-        compiled(folder / "made.so", c_source(bundle, "made").write(folder)[1], options=("-shared", "-fPIC", *options))
-        encoder = self.encoder = bundle.schema.encoder
-        texts = max(len(encoder.names), 1)
-
-        class Request(ctypes.Structure):
-            _fields_ = (("numbers", ctypes.c_double * max(len(encoder.numbers), 1)),
-                        ("texts", ctypes.c_char_p * texts), ("n_bytes", ctypes.c_size_t * texts))
-
-        class Parsed(ctypes.Structure):
-            _fields_ = (("numbers", ctypes.c_double * max(encoder.n_numbers, 1)),
-                        ("keys", ctypes.c_uint64 * max(len(encoder.history.keys), 1)))
-
-        self.request, self.parsed, self.library = Request(), Parsed(), ctypes.CDLL(str(folder / "made.so"))
-        double, number, place, size = ctypes.c_double, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t
-        for name, answer, takes in (
-                ("state_size", size, (ctypes.c_long, ctypes.c_long)),
-                ("state_begin", place, (place, ctypes.c_long, ctypes.c_long)), ("state_resume", place, (place, size)),
-                ("parse", ctypes.c_int, (place, place)), ("encode", ctypes.c_int, (place, place, double, place)),
-                ("admit", number, (place, place, double)), ("started", ctypes.c_int, (place, number, double)),
-                ("ended", ctypes.c_int, (place, number, double)), ("withdraw", ctypes.c_int, (place, number))):
-            call = getattr(self.library, f"made_{name}")
-            call.restype, call.argtypes = answer, takes
-        self.features = np.empty(len(encoder.feature_names()))
-        self.size = self.library.made_state_size(n_keys, n_open)
-        self.memory = (ctypes.c_double * (self.size // 8 + 2))()
-        self.state = self.library.made_state_begin(ctypes.addressof(self.memory), n_keys, n_open)
-
-    def read(self, request: Mapping[str, Any]) -> int:
-        """Parse a request; a column without a value is not given."""
-        numbers, names = self.encoder.numbers, self.encoder.names
-        for idx, column in enumerate(numbers):
-            self.request.numbers[idx] = request.get(column, math.nan)
-        for idx, column in enumerate(names):
-            text = None if request.get(column) is None else request[column].encode(errors="surrogatepass")
-            self.request.texts[idx], self.request.n_bytes[idx] = text, len(text or b"")
-        return int(self.library.made_parse(ctypes.byref(self.parsed), ctypes.byref(self.request)))
-
-    def encoded(self, now_s: float) -> np.ndarray:
-        """The features of the request that was read; NaN if the time is refused."""
-        self.library.made_encode(self.state, ctypes.byref(self.parsed), now_s, self.features.ctypes.data)
-        return self.features.copy()
-
-    def admit(self, now_s: float) -> int:
-        return int(self.library.made_admit(self.state, ctypes.byref(self.parsed), now_s))
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self.library, f"made_{name}")
-        return lambda *given: call(self.state, *given)
 
 
 def bits(values: Any) -> bytes:

@@ -15,8 +15,8 @@ import pytest
 
 import naive_forest
 from made_bundles import Made
-from made_c import GCC, CModels, compiled, needs_c
-from made_forests import N_FEATURES, made_bundle, random_forest, random_rows
+from made_c import GCC, CModels, code_of, compiled, needs_c
+from made_forests import N_FEATURES, made_bundle, random_forest, random_rows, without_sets
 from sojourn.serving import Bundle, BundleError, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.c import c_source
@@ -40,8 +40,9 @@ def named(kind: str) -> str:
 
 @pytest.fixture(scope="module")
 def forests() -> dict[str, Forest]:
-    return {f"{named(kind)}{idx}": random_forest(np.random.default_rng([idx, len(kind)]), kind)
-            for kind in KINDS for idx in range(N_FORESTS)}
+    drawn = {f"{named(kind)}{idx}": random_forest(np.random.default_rng([idx, len(kind)]), kind)
+             for kind in KINDS for idx in range(N_FORESTS)}
+    return {name: forest if idx % 2 else without_sets(forest) for idx, (name, forest) in enumerate(drawn.items())}
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +180,7 @@ def test_large_trees_and_sets_take_wider_numbers(tmp_path: Path) -> None:
         np.append(0, np.full(n, 70_000)), np.arange(70_000.0), np.zeros(N_FEATURES, bool),
     )  # fmt: skip
     source = c_source(made_bundle(forest, "once"), "wide")
-    assert "int32_t skip" in source.source
+    assert "int32_t skip" in source.header
     models = CModels(tmp_path, [source])
     rows = np.array([[depth + 0.5, value, 0, 0, 0, 0] for depth in range(-20, 20) for value in (-1, 69_999)])
     assert models.scores("wide", rows).tolist() == [naive_forest.forest_score(forest, row) for row in rows.tolist()]
@@ -190,7 +191,7 @@ def test_it_keeps_no_state_and_calls_nothing_but_mathematics(made: Made, tmp_pat
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("no nm is installed")
-    file = c_source(load_bundle(made.folders[kind])).write(tmp_path)[1]
+    file = code_of(c_source(load_bundle(made.folders[kind])), tmp_path)
     target = compiled(tmp_path / "model.o", file, options=("-c", "-fno-stack-protector"))
     listed = subprocess.run([nm, "-P", str(target)], capture_output=True, text=True, check=True).stdout
     symbols = [line.split()[:2] for line in listed.splitlines()]
@@ -207,28 +208,28 @@ def test_it_keeps_no_state_and_calls_nothing_but_mathematics(made: Made, tmp_pat
 
 @EVERY_KIND
 @pytest.mark.parametrize(("compiler", "options"), [("clang", ()), ("gcc", ("-Wconversion", "-Wshadow")),
-                                                   ("gcc", ("-std=gnu17", "-O3"))])
+                                                   ("gcc", ("-std=gnu17", "-O3")), ("gcc", ("-O0",))])
 def test_other_compilers_and_options_take_it(made: Made, tmp_path: Path, kind: str, compiler: str,
                                              options: tuple[str, ...]) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler} is installed")
-    file = c_source(load_bundle(made.folders[kind])).write(tmp_path)[1]
+    file = code_of(c_source(load_bundle(made.folders[kind])), tmp_path)
     assert compiled(tmp_path / "model.o", file, compiler=compiler, options=("-c", *options)).stat().st_size > 1_000
 
 
 @EVERY_KIND
-def test_the_header_is_cpp_too(made: Made, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("options", [("-std=c++17", "-O0"), ("-std=c++20", "-O2", "-Wconversion")])
+def test_the_code_is_cpp_too(made: Made, tmp_path: Path, kind: str, options: tuple[str, ...]) -> None:
     if shutil.which("g++") is None:
         pytest.skip("no g++ is installed")
-    model = c_source(load_bundle(made.folders[kind])).write(tmp_path)[1]
-    compiled(tmp_path / "model.o", model, options=("-c",))
+    code = code_of(c_source(load_bundle(made.folders[kind])), tmp_path).rename(tmp_path / "model.cpp")
     main = tmp_path / "main.cpp"
     main.write_text('#include "sojourn_lifetime.h"\n'
                     "int main() { sojourn_lifetime_curve curve; double features[SOJOURN_LIFETIME_N_FEATURES] = {0.0};\n"
                     "sojourn_lifetime_curve_fill(&curve, features);\n"
                     "return sojourn_lifetime_remaining(&curve, 0.0) >= 0.0 ? 0 : 1; }\n")
-    subprocess.run(["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", str(main),
-                    str(tmp_path / "model.o"), "-o", str(tmp_path / "main")], check=True)
+    subprocess.run(["g++", *options, "-Wall", "-Wextra", "-Werror", "-pedantic", str(main), str(code), "-o",
+                    str(tmp_path / "main")], check=True)
     subprocess.run([str(tmp_path / "main")], check=True)
 
 
@@ -236,8 +237,8 @@ def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made,
     example, _ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "main.c").write_text(example)
     bundle = load_bundle(made.folders["hazard"])
-    model = c_source(bundle).write(tmp_path)[1]
-    program = compiled(tmp_path / "main", tmp_path / "main.c", model)
+    c_source(bundle).write(tmp_path)
+    program = compiled(tmp_path / "main", tmp_path / "main.c")
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     names = bundle.schema.encoder.feature_names()
     features = [{"cpu_cores": 2.0, "mem_gib": 8.0, "hour": 9.5, "weekday": 0.0}.get(name, math.nan) for name in names]
@@ -252,13 +253,11 @@ def test_the_same_bundle_gives_the_same_bytes_and_another_one_others(made: Made,
     bundle = load_bundle(made.folders[kind])
     source = c_source(bundle)
     assert c_source(load_bundle(made.folders[kind])) == source
-    for text in (source.header, source.source):
-        assert text.isascii()
-        for told in (bundle.version, f"family made-{kind}", f"kind {kind}"):
-            assert told in text
+    assert source.header.isascii()
+    for told in (bundle.version, f"family made-{kind}", f"kind {kind}"):
+        assert told in source.header
     other = c_source(replace(bundle, version="ba9876543210"))
     assert other.header != source.header
-    assert other.source != source.source
 
 
 HOSTILE = ("*/ int evil(void); /*", "\\", "ends in \\\n#error evil\n", "??/", "a??/\n#error evil", '"; int evil; "',
@@ -279,7 +278,8 @@ def test_a_hostile_bundle_injects_no_code(tmp_path: Path, kind: str, family: str
              "hostile": made_bundle(forest, kind, numbers=list(HOSTILE), family=family)}
     seen = {}
     for who, bundle in named.items():
-        file = c_source(bundle, "m").write(tmp_path / who)[1]
+        (tmp_path / who).mkdir()
+        file = code_of(c_source(bundle, "m"), tmp_path / who)
         compiled(tmp_path / f"{who}.o", file, options=("-c",))
         for path in file.parent.iterdir():
             assert re.fullmatch(r"[\n -~]*", path.read_text())
@@ -325,25 +325,15 @@ def test_a_model_that_does_not_fit_is_refused() -> None:
         c_source(made_bundle(steps, "uptime"))
 
 
-def test_header_and_source_of_two_exports_do_not_compile(made: Made, tmp_path: Path) -> None:
-    bundle = load_bundle(made.folders["once"])
-    file = c_source(bundle).write(tmp_path)[1]
-    other = c_source(replace(bundle, version="ba9876543210"))
-    (tmp_path / "sojourn_lifetime.h").write_text(other.header)
-    with pytest.raises(RuntimeError, match="must be of one export"):
-        compiled(tmp_path / "model.o", file, options=("-c",))
-
-
 def test_fast_math_is_refused(made: Made, tmp_path: Path) -> None:
-    file = c_source(load_bundle(made.folders["once"])).write(tmp_path)[1]
+    file = code_of(c_source(load_bundle(made.folders["once"])), tmp_path)
     with pytest.raises(RuntimeError, match="without -ffast-math"):
         compiled(tmp_path / "model.o", file, options=("-c", "-ffast-math"))
 
 
 def test_only_earlier_exports_are_replaced_and_nothing_else_is_left(tmp_path: Path,
                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    old = CSource("m", "/* Written by sojourn model export-c. 1", "/* Written by sojourn model export-c. 2")
-    new = CSource("m", "3", "4")
+    old, new = CSource("m", "/* Written by sojourn model export-c. 1"), CSource("m", "2")
     old.write(tmp_path)
     with monkeypatch.context() as broken:
         def refuse(*_: Any) -> None:
@@ -352,8 +342,8 @@ def test_only_earlier_exports_are_replaced_and_nothing_else_is_left(tmp_path: Pa
         broken.setattr(Path, "write_bytes", refuse)
         with pytest.raises(OSError, match="disk full"):
             new.write(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.c", "m.h"]
+    assert [path.name for path in tmp_path.iterdir()] == ["m.h"]
     assert (tmp_path / "m.h").read_text() == old.header
-    assert [path.read_text() for path in new.write(tmp_path)] == ["3", "4"]
+    assert new.write(tmp_path).read_text() == "2"
     with pytest.raises(ValueError, match=r"m\.h must be a file of an earlier export"):
         old.write(tmp_path)

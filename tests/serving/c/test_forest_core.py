@@ -1,0 +1,110 @@
+"""The C core of leaf masks: the bits of ONNX Runtime's scores, from tables that Python packs."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made_c import compiled, needs_c
+from made_forests import AGES_S, N_FEATURES, random_forest, random_rows, without_sets
+from sojourn.models import to_onnx
+from sojourn.serving.c.c_source import c_number
+from sojourn.serving.forest import ZERO, AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
+
+pytestmark = needs_c
+CORE = Path(__file__).resolve().parents[3] / "serving" / "c" / "core"
+AGED = AgeFeatures((2, 3), (True, False), AGES_S, tuple(np.log10(AGES_S).tolist()))
+LOOPS = """#include "forest.h"
+#include <stdlib.h>
+static sj_forest read_tables(const void *const *tables)
+{
+    sj_forest forest;
+    int idx = 0;
+#define SJ_READ(type, name) forest.name = (const type *)tables[idx++];
+    SJ_FOREST_FIELDS(SJ_READ)
+#undef SJ_READ
+    return forest;
+}
+void scores(const void *const *tables, const double *rows, long n, int n_row, int what, double *found)
+{
+    const sj_forest forest = read_tables(tables);
+    void *scratch = malloc(sj_scratch_bytes(&forest));
+    long idx;
+    for (idx = 0; idx < n; idx++) {
+        double *at = found + idx * (what == 0 ? 1 : forest.shape[SJ_N_STEPS]);
+        if (what == 0) {
+            *at = sj_row_score(&forest, rows + idx * n_row, scratch);
+        } else if (what == 1) {
+            sj_step_scores(&forest, rows + idx * n_row, at, scratch);
+        } else {
+            sj_interval_scores(&forest, rows + idx * n_row, at, scratch);
+        }
+    }
+    free(scratch);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("core")
+    (folder / "loops.c").write_text(LOOPS)
+    options = ("-shared", "-fPIC", f"-I{CORE}")
+    return ctypes.CDLL(str(compiled(folder / "core.so", folder / "loops.c", options=options)))
+
+
+def scores(library: ctypes.CDLL, tables: MaskTables, rows: np.ndarray, what: int) -> np.ndarray:
+    """Scores of rows: 0 of each whole row, 1 at every step, 2 at every step with features set against the age."""
+    found = np.empty((len(rows), 1 if what == 0 else int(tables.shape[6])))
+    pointers = (ctypes.c_void_p * len(tables))(*(table.ctypes.data for table in tables))
+    library.scores(pointers, ctypes.c_void_p(rows.ctypes.data), ctypes.c_long(len(rows)),
+                   ctypes.c_int(rows.shape[1]), ctypes.c_int(what), ctypes.c_void_p(found.ctypes.data))
+    return found
+
+
+def _forest(seed: int, kind: str) -> Forest:
+    return without_sets(random_forest(np.random.default_rng([seed, 5]), kind, n_trees=6))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["hazard", "uptime"])
+def test_scores_have_the_bits_of_onnx_runtime(library: ctypes.CDLL, kind: str, seed: int) -> None:
+    forest = _forest(seed, kind)
+    is_aged = kind == "hazard"
+    grid = np.arange(float(len(AGES_S))) if is_aged else np.append(forest.splits_on(N_FEATURES), np.inf)
+    tables = mask_tables(forest, grid, AGED) if is_aged else mask_tables(forest, grid)
+    assert tables is not None
+    rows = random_rows(np.random.default_rng(seed), forest, 400)
+    runtime = OnnxForest(to_onnx(forest), forest.n_features)
+    assert scores(library, tables, rows, 0)[:, 0].tobytes() == runtime.scores(rows).tobytes()
+    features = np.ascontiguousarray(rows[:, :N_FEATURES])
+    steps = np.tile(np.arange(len(grid)), len(rows))
+    every = np.repeat(features, len(grid), axis=0)
+    every = AGED.rows(every, steps) if is_aged else np.column_stack([every, grid[steps]])
+    found = scores(library, tables, features, 2 if is_aged else 1)
+    assert found.tobytes() == runtime.scores(np.ascontiguousarray(every, dtype=np.float64)).tobytes()
+
+
+def test_the_fields_are_those_of_python_in_order_and_type() -> None:
+    text = (CORE / "forest.h").read_text()
+    fields = re.findall(r"^ {4}FIELD\((\w+), (\w+)\)", text, re.MULTILINE)
+    tables = mask_tables(_forest(0, "uptime"), np.array([0.0, np.inf]))
+    assert tables is not None
+    assert [name for _, name in fields] == list(MaskTables._fields)
+    names = {"double": "float64"}
+    assert [names.get(kind, kind.removesuffix("_t")) for kind, _ in fields] == [table.dtype.name for table in tables]
+    assert f"#define SJ_ZERO {c_number(ZERO)}" in text
+
+
+def test_it_is_cpp_too(tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ is installed")
+    (tmp_path / "main.cpp").write_text('#include "forest.h"\nint main() { return 0; }\n')
+    subprocess.run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic",
+                    f"-I{CORE}", "-c", str(tmp_path / "main.cpp"), "-o", str(tmp_path / "main.o")], check=True)
