@@ -91,8 +91,9 @@ class CModels:
 class CHistory:
     """An exported model, loaded; the caller's side of its encoder and history."""
 
-    def __init__(self, folder: Path, bundle: Bundle, n_keys: int, n_open: int, options: Sequence[str] = ()) -> None:
-        compiled(folder / "made.so", code_of(c_source(bundle, "made"), folder),
+    def __init__(self, folder: Path, bundle: Bundle, n_keys: int, n_open: int, options: Sequence[str] = (),
+                 compiler: str | None = GCC) -> None:
+        compiled(folder / "made.so", code_of(c_source(bundle, "made"), folder), compiler=compiler,
                  options=("-shared", "-fPIC", *options))
         encoder = self.encoder = bundle.schema.encoder
         texts = max(len(encoder.names), 1)
@@ -145,7 +146,8 @@ class CHistory:
 
 def compiled(target: Path, *files: Path, compiler: str | None = GCC, options: Sequence[str] = ()) -> Path:
     """Compile and link C files; RuntimeError with what the compiler says where it refuses."""
-    command = [str(compiler), *FLAGS, *options, *map(str, files), "-o", str(target), "-lm"]
+    flags = ("-xc++", "-std=c++17", *FLAGS[1:]) if str(compiler).endswith("++") else FLAGS
+    command = [str(compiler), *flags, *options, *map(str, files), "-o", str(target), "-lm"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise RuntimeError(result.stderr)
