@@ -6,7 +6,9 @@ import ctypes
 import hashlib
 import math
 import random
+import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ import pytest
 
 from made_bundles import Made
 from made_c import GCC, CHistory, compiled, needs_c
-from sojourn.serving import Bundle, load_bundle
+from sojourn.serving import Bundle, Predictor, load_bundle
+from sojourn.serving.c import c_source
 from sojourn.serving.inputs import LIMIT, Encoder, HistoryState, Lookup, Receipt, key_code
 
 pytestmark = needs_c
@@ -194,7 +197,7 @@ def test_the_text_of_a_number_is_pythons(keys: ctypes.CDLL) -> None:
     values = np.concatenate([
         any_bits[np.isfinite(any_bits)], 2.0 ** np.arange(-1074, 1024), rng.uniform(1e14, 1e18, 1_000),
         [float(f"1e{power}") for power in range(-323, 309)], rng.uniform(0.0, 1e3, 1_000).round(3),
-        rng.uniform(0.0, 1e9, 1_000).round(6), -rng.uniform(0.0, 1e-3, 1_000).round(7), 2.0 ** rng.uniform(0, 70, 1_000),
+        rng.uniform(0.0, 1e9, 1_000).round(6), -rng.uniform(0.0, 1e-3, 1_000).round(7), 2.0 ** rng.uniform(0, 70, 500),
         [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 9_007_199_254_740_994.0, 0.1, 0.0, 1e16, 0.0001],
     ])  # fmt: skip
     text = ctypes.create_string_buffer(32)
@@ -271,3 +274,112 @@ def test_a_copy_of_the_memory_goes_on_with_the_same_bits(in_c: CHistory) -> None
     assert bits(in_c.features) == bits(features)
     copied[0] = 1.0  # of another export
     assert resume(ctypes.addressof(copied), in_c.size) is None
+
+
+def test_the_loop_of_the_docs_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
+    block = next(part for part in re.findall("```c\n(.*?)```", DOCS.read_text(), re.DOTALL) if "state_begin" in part)
+    c_source(load_bundle(made.folders["hazard"]), "sojourn_lifetime").write(tmp_path)
+    (tmp_path / "main.c").write_text(block)
+    program = compiled(tmp_path / "docs", tmp_path / "main.c")
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
+    predictor, expected = Predictor.load(made.folders["hazard"], recalibrate=False), []
+    request = {"cpu_cores": 2.0, "mem_gib": 8.0, "subscription": "s1", "deployment": "a-new-one"}
+    for n in range(1, 6):
+        now_s = 2_450_000 + 50_000 * n
+        vm = predictor.admit(request, now_s)
+        expected.append(f"request {n}: {vm.remaining(0.0):.0f} s at its start, {vm.remaining(3_600.0):.0f} s more "
+                        "after an hour")
+        predictor.ended(predictor.started(vm, now_s + 20), now_s + 20 + 7_200 * n)
+    assert printed == expected and len({*printed}) == 5
+
+
+FUZZ = """
+#define MADE_IMPLEMENTATION
+#include "made.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint64_t drawn = 88172645463325252u;
+
+static unsigned below(unsigned n)
+{
+    drawn ^= drawn << 13;
+    drawn ^= drawn >> 7;
+    drawn ^= drawn << 17;
+    return (unsigned)(drawn >> 33) % n;
+}
+
+static double any(const double values[], unsigned n)
+{
+    return values[below(n)];
+}
+
+int main(void)
+{
+    static const double odd[] = {NAN, INFINITY, -INFINITY, -1.0, 0.0, 5e-324, 1e308, 0.1, 2.0, 3600.0, 1e16, -0.0};
+    const size_t size = made_state_size(90, 30);
+    char *memory = malloc(size), *copied = malloc(size), *text = malloc(300);
+    made_state *state = made_state_begin(memory, 90, 30);
+    double features[MADE_N_FEATURES], now_s = 2500000.0;
+    int64_t ids[40]; /* more than can be admitted */
+    long counts[6] = {0}, n, idx;
+    made_request request;
+    made_parsed parsed;
+    for (idx = 0; idx < 40; idx++) {
+        ids[idx] = -1;
+    }
+    for (idx = 0; idx < 300; idx++) {
+        text[idx] = (char)below(256);
+    }
+    for (n = 0; n < 100000; n++) {
+        const double at_s = below(50) ? now_s : any(odd, 12) * 1e6;
+        const unsigned slot = below(40);
+        const int64_t id = below(20) ? ids[slot] : (int64_t)(drawn >> below(64));
+        now_s += (double)below(600) - (below(100) ? 100.0 : 20000.0);
+        for (idx = 0; idx < MADE_N_NUMBERS; idx++) {
+            request.numbers[idx] = below(30) ? (double)below(4) * 0.5 : any(odd, 12);
+        }
+        for (idx = 0; idx < MADE_N_TEXTS; idx++) {
+            request.n_bytes[idx] = below(20) ? 1 + below(2) : below(300);
+            request.texts[idx] = below(20) ? text + below(30) % (300 - request.n_bytes[idx]) : NULL;
+        }
+        counts[0] += made_parse(&parsed, &request);
+        counts[1] += made_encode(state, &parsed, at_s, features);
+        counts[3] += below(3) == 0 && made_started(state, id, at_s + below(3));
+        if (below(2) ? made_ended(state, id, at_s + below(5000)) : below(2) && made_withdraw(state, id)) {
+            counts[4]++;
+            ids[slot] = id == ids[slot] ? -1 : ids[slot];
+        } else if (ids[slot] < 0) {
+            ids[slot] = made_admit(state, &parsed, at_s);
+            counts[2] += ids[slot] >= 0;
+            counts[5] += ids[slot] == -1;
+        }
+        if (n % 1000 == 0) { /* go on in a copy, at another place */
+            memcpy(copied, memory, size);
+            memset(memory, 255, size);
+            state = made_state_resume(copied, size);
+            copied = memory;
+            memory = (char *)state;
+        }
+    }
+    for (idx = 0; idx < 6; idx++) {
+        printf("%ld\\n", counts[idx]);
+    }
+    free(memory);
+    free(copied);
+    free(text);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_sanitizers_find_nothing_in_drawn_calls(made: Made, tmp_path: Path) -> None:
+    """Full tables, strange numbers, times, texts and ids, under AddressSanitizer and UBSan."""
+    c_source(load_bundle(made.folders["once"]), "made").write(tmp_path)
+    (tmp_path / "fuzz.c").write_text(FUZZ)
+    program = compiled(tmp_path / "fuzz", tmp_path / "fuzz.c", options=(
+        "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert min(map(int, done.stdout.split())) > 1_000, done.stdout

@@ -234,7 +234,7 @@ def test_the_code_is_cpp_too(made: Made, tmp_path: Path, kind: str, options: tup
 
 
 def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
-    example, _ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    example, *_ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "main.c").write_text(example)
     bundle = load_bundle(made.folders["hazard"])
     c_source(bundle).write(tmp_path)
