@@ -88,7 +88,7 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
     `varying_walk`.
     """
     n_aged, n_steps = len(age_features), len(grid)
-    if (n_aged and n_steps > N_SLOT_STEPS_MAX) or n_steps >= 1 << 16:
+    if n_aged and n_steps > N_SLOT_STEPS_MAX or n_steps >= 1 << 16:
         return None
     walked = forest if n_steps else forest.with_spare()
     masks = leaf_masks(walked, age_features)
