@@ -29,10 +29,12 @@ from sojourn.serving.forest.leaf_masks import (
 N_SLOT_STEPS_MAX = 63
 """The most steps of a model with age features: bits of a word, less one."""
 BLOCK = 32
-"""Turns of a block. Before each block stands where every slot of the feature turns; the block's turns are replayed."""
+"""Turns of a block, SJ_BLOCK of the C: a request's slots are read for its block, and the turns below it replayed."""
+N_BUFFERED = 64
+"""Parts of trees in a call's scratch, SJ_N_BUFFERED of the C."""
 _LANES = 8
 """Words of a vector register: rows of masks and thresholds fill whole ones."""
-_N_SLOTS_MAX = 1 << 15
+_N_SLOTS_MAX, _N_OWN_SLOTS_MAX = 1 << 15, 1 << 10
 
 
 class MaskTables(NamedTuple):
@@ -42,15 +44,18 @@ class MaskTables(NamedTuple):
     features that have splits, NaN's row of each varying feature, all leaves. thresholds: float64, of the U features
     from starts[u], int32 (U + 1,), filled with infinity; features, first_rows, nan_rows: int32 (U,), their numbers,
     the row of masks of bin 0 and of NaN; is_zero_missing: uint8 (U,).
-    leaves: float64 (L,), from leaf_starts[t], int32 (T,); leaf_slots: uint16 (L, 2).
-    slot_splits: float64 (S,), slot_is_false: uint8 (S,), True if left is the false child. Slot 0 has all steps; static_slots: uint64, slots of the last feature with their bits, after it those of the m
-    features in turn, from slot_starts[a], int32 (m + 1,). pairs: uint16 (P, 2), slots that follow as the AND of two.
-    slot_flips: uint64 (S,), XORed into the bits from where the slot turns on. turns: float64, rising, blocks of a
-    feature from block_starts[a], int32 (m + 1,); tops: float64, the last turn of each block; moves: int16, for each
-    turn the slot that moves among its feature's, plus 1, negative = to an earlier step; levels: uint8, before each
-    block the steps at which its feature's slots turn, from level_starts[a], int32 (m,). sources: int32 (m,).
-    leaf_lows, leaf_highs: uint16 (L,), without age features: the first step at which a leaf is reached, the first
-    after. Arrays are contiguous.
+    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,), with its two slots in
+    leaf_slots, uint32 (L + 64,), one in the lower and one in the upper half, and, without age features, the first step at which what varies lets them be reached and the first after:
+    leaf_steps, uint16 (L, 2). The last 64 are read and not used.
+    slot_splits: float64 (S,), slot_is_false: uint8 (S,): the threshold of a slot, and 1 if left is above it. Slot 0 has
+    all steps, those of the last feature follow, whose bits are static_slots, uint64; then those of the m features in
+    turn, from slot_starts[a], int32 (m + 1,). pairs: uint16 (P, 2), more slots, each the AND of two.
+    A slot of an age feature is true from a step on, or before it, and that step moves with the feature's value: each
+    value at which it moves is a turn. turns: float64, rising, in blocks of 32, those of a feature from
+    block_starts[a], int32 (m + 1,); tops: float64, the last turn of each block; moves: uint16, for each turn 64 times
+    the slot among its feature's, plus the step, whose bit changes; levels: uint8, before each block the steps at
+    which its feature's slots turn, from level_starts[a], int32 (m,); slot_flips: uint64 (S,), XORed into the bits
+    from that step on. sources: int32 (m,). Arrays are contiguous.
     """
 
     shape: np.ndarray
@@ -72,9 +77,8 @@ class MaskTables(NamedTuple):
     block_starts: np.ndarray
     level_starts: np.ndarray
     leaf_slots: np.ndarray
+    leaf_steps: np.ndarray
     pairs: np.ndarray
-    leaf_lows: np.ndarray
-    leaf_highs: np.ndarray
     moves: np.ndarray
     levels: np.ndarray
     slot_is_false: np.ndarray
@@ -96,26 +100,26 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
         return None
     n_fixed = walked.n_features - 1 - n_aged
     keys, leaf_slots, pairs = _slots(walked, masks, n_fixed)
-    if len(keys) + len(pairs) > _N_SLOTS_MAX:
-        return None
     features, sides, splits = (np.array(column) for column in zip(*keys, strict=True))
     turned = _turns(features, splits, n_fixed, age_features)
-    if turned is None:
+    if turned is None or len(keys) + len(pairs) > _N_SLOTS_MAX:
         return None
     blocks, falls = turned
-    flips = np.where((sides == 1) ^ falls, np.uint64(2**64 - 1), np.uint64(0))
     is_static = (features < 0) | (features == n_fixed + n_aged)
-    static = np.array([_bits(grid <= split) if side == 0 else _bits(grid > split)
-                       for side, split in zip(sides[is_static], splits[is_static], strict=True)], np.uint64)
-    slot_starts = np.searchsorted(np.where(is_static, -1, features), n_fixed + np.arange(n_aged + 1))
-    lows, highs = (np.zeros(0), np.zeros(0)) if n_aged or not n_steps else leaf_steps(masks, grid)
+    static = [_bits(grid <= split) if side == 0 else _bits(grid > split)
+              for side, split in zip(sides[is_static], splits[is_static], strict=True)]
+    static[0] = 2**64 - 1
     fixed = _fixed_tables(masks, n_fixed)
     shape = [len(masks.leaf_starts), fixed["masks"].shape[1], len(fixed["features"]), n_fixed, n_aged,
              n_aged + 1 if n_steps else 0, max(n_steps, 1), len(static), len(keys), len(pairs), len(fixed["masks"]) - 1]
+    spare = np.zeros((64, 2), np.int64)
     tables = fixed | blocks | {
-        "shape": shape, "leaves": masks.leaves, "slot_splits": splits, "static_slots": static, "slot_flips": flips,
-        "leaf_starts": masks.leaf_starts, "sources": age_features.sources, "slot_starts": slot_starts,
-        "leaf_slots": leaf_slots, "pairs": pairs, "leaf_lows": lows, "leaf_highs": highs, "slot_is_false": sides,
+        "shape": shape, "leaves": np.append(masks.leaves, spare[:, 0]), "slot_splits": splits, "pairs": pairs,
+        "static_slots": np.array(static, np.uint64), "slot_is_false": sides, "sources": age_features.sources,
+        "slot_flips": np.where((sides == 1) ^ falls, np.uint64(2**64 - 1), np.uint64(0)),
+        "slot_starts": np.searchsorted(np.where(is_static, -1, features), n_fixed + np.arange(n_aged + 1)),
+        "leaf_starts": masks.leaf_starts, "leaf_slots": np.append(leaf_slots[:, 0] + (leaf_slots[:, 1] << 16), spare[:, 0]),
+        "leaf_steps": spare[:0] if n_aged or not n_steps else np.column_stack(leaf_steps(masks, grid)),
     }  # fmt: skip
     return MaskTables(**{name: np.ascontiguousarray(tables[name], _TYPES.get(name, np.int32))
                          for name in MaskTables._fields})
@@ -124,7 +128,7 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("masks", "static_slots", "slot_flips"), np.uint64),
     **dict.fromkeys(("thresholds", "leaves", "slot_splits", "turns", "tops"), np.float64),
-    **dict.fromkeys(("leaf_slots", "pairs", "leaf_lows", "leaf_highs"), np.uint16), "moves": np.int16,
+    **dict.fromkeys(("leaf_steps", "pairs", "moves"), np.uint16), "leaf_slots": np.uint32,
     **dict.fromkeys(("levels", "slot_is_false", "is_zero_missing"), np.uint8),
 }  # fmt: skip
 
@@ -132,7 +136,7 @@ _TYPES: dict[str, type] = {
 def n_scratch_words(tables: MaskTables) -> int:
     """How many words of scratch a call needs: `sj_scratch_bytes` of the C, in words of 8 bytes."""
     _, n_words, n_used, _, _, n_varying, _, _, n_slots, n_pairs, _ = tables.shape.tolist()
-    return int(n_words + n_slots + n_pairs + 1 + -(-(4 * (n_used + n_varying + 1) + n_slots) // 8))
+    return int(N_BUFFERED * 11 + n_words + n_slots + n_pairs + _LANES + 2 * (n_used + n_varying + 1))
 
 
 def _bits(is_set: np.ndarray) -> int:
@@ -204,35 +208,32 @@ def _slots(forest: Forest, masks: LeafMasks, n_fixed: int) -> tuple[list[_Key], 
 
 def _turns(features: np.ndarray, splits: np.ndarray, n_fixed: int,
            age_features: AgeFeatures) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-    """The blocks of turns of all age features, and which slots are true at the first steps; None if one is neither.
-
-    A slot is true at all steps from one on, or at all before one, which moves by a step at each of the slot's turns.
-    """
+    """The blocks of turns of all age features, and which slots are true before a step; None if one is neither."""
     falls = np.zeros(len(features), np.bool_)
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    level_starts = [0]
     for position, (is_log, ages) in enumerate(zip(age_features.is_log, age_features.scales(), strict=True)):
         slots = np.flatnonzero(features == n_fixed + position)
         edges = last_within(splits[slots][None, :], ages[:, None], is_log)  # (K, slots)
         is_falling, is_rising = (edges[1:] <= edges[:-1]).all(axis=0), (edges[1:] >= edges[:-1]).all(axis=0)
-        if not (is_falling | is_rising).all():
+        if not (is_falling | is_rising).all() or len(slots) > _N_OWN_SLOTS_MAX:
             return None
         falls[slots] = ~is_rising
         order = np.argsort(edges.T.ravel(), kind="stable")
         moved, step = order // len(ages), np.where(is_rising, 1, -1)
         n_blocks = len(order) // BLOCK + 1  # the last one is never full
-        turns, moves = np.full(n_blocks * BLOCK, np.inf), np.ones(n_blocks * BLOCK, np.int64)
+        turns, moves = np.full(n_blocks * BLOCK, np.inf), np.zeros(n_blocks * BLOCK, np.int64)
         turns[:len(order)] = edges.T.ravel()[order]
-        moves[:len(order)] = (moved + 1) * step[moved]
+        moves[:len(order)] = 64 * moved + order % len(ages)
         levels = np.empty((n_blocks, len(slots)), np.int64)
         level = np.where(is_rising, 0, len(ages))
         for block in range(n_blocks):
             levels[block] = level
-            np.add.at(level, moved[block * BLOCK:(block + 1) * BLOCK], step[moved[block * BLOCK:(block + 1) * BLOCK]])
+            now = moved[block * BLOCK:(block + 1) * BLOCK]
+            np.add.at(level, now, step[now])
         parts.append((turns, moves, levels.ravel()))
-        level_starts.append(level_starts[-1] + levels.size)
-    turns, moves, levels = (np.concatenate([np.empty(0), *column]) for column in
-                            (zip(*parts, strict=True) if parts else ([], [], [])))
-    block_starts = np.cumsum([0, *(len(part[0]) // BLOCK for part in parts)])
+    columns = list(zip(*parts, strict=True)) if parts else [(), (), ()]
+    turns, moves, levels = (np.concatenate([np.empty(0), *column]) for column in columns)
+    sizes = [(len(turn) // BLOCK, len(level)) for turn, _, level in parts]
+    block_starts, level_starts = (np.cumsum([0, *(size[at] for size in sizes)]) for at in range(2))
     return {"turns": turns, "tops": turns[BLOCK - 1::BLOCK], "moves": moves, "levels": levels,
-            "block_starts": block_starts, "level_starts": np.array(level_starts[:-1])}, falls
+            "block_starts": block_starts, "level_starts": level_starts}, falls

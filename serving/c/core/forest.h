@@ -36,11 +36,10 @@
     FIELD(int32_t, slot_starts) \
     FIELD(int32_t, block_starts) \
     FIELD(int32_t, level_starts) \
-    FIELD(uint16_t, leaf_slots) \
+    FIELD(uint32_t, leaf_slots) \
+    FIELD(uint16_t, leaf_steps) \
     FIELD(uint16_t, pairs) \
-    FIELD(uint16_t, leaf_lows) \
-    FIELD(uint16_t, leaf_highs) \
-    FIELD(int16_t, moves) \
+    FIELD(uint16_t, moves) \
     FIELD(uint8_t, levels) \
     FIELD(uint8_t, slot_is_false) \
     FIELD(uint8_t, is_zero_missing)
@@ -51,7 +50,7 @@ enum {
     SJ_N_TREES, SJ_N_WORDS, SJ_N_USED, SJ_N_FEATURES, SJ_N_AGED, SJ_N_VARYING, SJ_N_STEPS, SJ_N_STATIC, SJ_N_SLOTS,
     SJ_N_PAIRS, SJ_LAST_ROW
 };
-enum { SJ_BLOCK = 32 }; /* turns of a block */
+enum { SJ_BLOCK = 32, SJ_LANES = 8, SJ_N_BUFFERED = 64 }; /* turns; words of a vector; parts of trees */
 
 typedef struct {
 #define SJ_POINTER(type, name) const type *name;
@@ -63,41 +62,67 @@ typedef struct {
 #define SJ_ZERO 0x1.a95a5cp-117
 #define SJ_ALL UINT64_MAX
 
+/* Vector instructions that the processor has: the code is compiled for each, and one is chosen at each call. */
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(SJ_PLAIN)
+#define SJ_X86 1
+#include <immintrin.h>
+#define SJ_AVX2 __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define SJ_AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,bmi,bmi2,popcnt")))
+#else
+#define SJ_X86 0
+#endif
+#ifdef __GNUC__
+#define SJ_INLINE static inline __attribute__((always_inline)) /* so that callers' instructions are used */
+#define SJ_UNROLL_8 _Pragma("GCC unroll 8")
+#else
+#define SJ_INLINE static inline
+#define SJ_UNROLL_8
+#endif
+
+/* The leaves of a tree between which what varies decides, up to 8 of them. Bit i of words 0 to 2 is the number of the
+ * leaf of step i. If there are more leaves, the last of 8 is none and adds 0, and the tree's next part follows. */
+typedef struct {
+    double values[8];
+    uint64_t bits[3];
+} sj_part;
+
+/* The scratch of a call. */
+typedef struct {
+    uint64_t *words, *slots; /* the leaves of each tree that are left; the steps at which a slot's nodes go left */
+    double *values;          /* of the creation features with splits */
+    int32_t *rows;           /* the rows of masks of a request */
+    sj_part *parts;
+    int32_t n_rows;
+} sj_work;
+
 /* Bytes of scratch that a call needs, aligned as malloc aligns. */
 static inline size_t sj_scratch_bytes(const sj_forest *forest)
 {
     const int32_t *shape = forest->shape;
+    const size_t n_words = (size_t)(shape[SJ_N_WORDS] + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES);
     const size_t n_rows = (size_t)(shape[SJ_N_USED] + shape[SJ_N_VARYING] + 1);
-    return sizeof(uint64_t) * (size_t)(shape[SJ_N_WORDS] + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + 1) +
-           sizeof(int32_t) * n_rows + (size_t)shape[SJ_N_SLOTS];
+    return sizeof(sj_part) * SJ_N_BUFFERED + sizeof(uint64_t) * (n_words + 2 * n_rows);
 }
 
-/* The parts of the scratch. */
-typedef struct {
-    uint64_t *words, *slots; /* the leaves of each tree that are left; the steps at which a slot's nodes go left */
-    int32_t *rows;           /* the rows of masks of a request */
-    uint8_t *levels;         /* the steps at which slots turn */
-    int32_t n_rows;
-} sj_work;
-
-static inline sj_work sj_work_in(const sj_forest *forest, void *scratch)
+SJ_INLINE sj_work sj_work_in(const sj_forest *forest, void *scratch)
 {
     const int32_t *shape = forest->shape;
     sj_work work;
-    work.words = (uint64_t *)scratch;
+    work.parts = (sj_part *)scratch;
+    work.words = (uint64_t *)(void *)(work.parts + SJ_N_BUFFERED);
     work.slots = work.words + shape[SJ_N_WORDS];
-    work.rows = (int32_t *)(void *)(work.slots + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + 1);
-    work.levels = (uint8_t *)(void *)(work.rows + shape[SJ_N_USED] + shape[SJ_N_VARYING] + 1);
+    work.values = (double *)(void *)(work.slots + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES);
+    work.rows = (int32_t *)(void *)(work.values + shape[SJ_N_USED] + shape[SJ_N_VARYING] + 1);
     work.n_rows = 0;
     return work;
 }
 
-static inline int sj_lowest_bit(uint64_t word)
+SJ_INLINE size_t sj_lowest_bit(uint64_t word)
 {
 #ifdef __GNUC__
-    return __builtin_ctzll(word);
+    return (size_t)__builtin_ctzll(word);
 #else
-    int place = 0;
+    size_t place = 0;
     while (!(word & 1)) {
         word >>= 1;
         place++;
@@ -106,8 +131,79 @@ static inline int sj_lowest_bit(uint64_t word)
 #endif
 }
 
-/* How many of n rising values, at least one, are below a value; n may count infinite ones at the end. */
-static inline int32_t sj_count_below(const double *values, int32_t n, double value)
+/* How many of n rising values are below a value; n is a multiple of 8, above 0. */
+SJ_INLINE int32_t sj_count_below(const double *values, int32_t n, double value)
+{
+    int32_t idx, n_blocks = 0, n_below = 0;
+    for (idx = SJ_LANES - 1; idx < n - 1; idx += SJ_LANES) { /* without branches that depend on the value */
+        n_blocks += values[idx] < value;
+    }
+    for (idx = 0; idx < SJ_LANES; idx++) {
+        n_below += values[n_blocks * SJ_LANES + idx] < value;
+    }
+    return n_blocks * SJ_LANES + n_below;
+}
+
+/* Turns the numbers of thresholds below the values into rows of masks. */
+SJ_INLINE void sj_finish_rows(const sj_forest *forest, sj_work *work)
+{
+    const int32_t n = forest->shape[SJ_N_USED];
+    int32_t idx;
+    for (idx = 0; idx < n; idx++) {
+        const double value = work->values[idx];
+        const int is_nan = (value != value) | ((fabs(value) <= SJ_ZERO) & forest->is_zero_missing[idx]);
+        work->rows[idx] = is_nan ? forest->nan_rows[idx] : forest->first_rows[idx] + work->rows[idx];
+    }
+    work->n_rows = n;
+}
+
+/* Writes the rows of masks of a request's creation features. */
+SJ_INLINE void sj_find_rows(const sj_forest *forest, const double *row, sj_work *work)
+{
+    int32_t idx;
+    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
+        const int32_t start = forest->starts[idx], n = forest->starts[idx + 1] - start;
+        work->values[idx] = row[forest->features[idx]];
+        work->rows[idx] = sj_count_below(forest->thresholds + start, n, work->values[idx]);
+    }
+    sj_finish_rows(forest, work);
+}
+
+/* Adds NaN's row of the varying feature of a number, whose slots then say nothing. */
+SJ_INLINE void sj_add_nan_row(const sj_forest *forest, int32_t number, sj_work *work)
+{
+    work->rows[work->n_rows++] = forest->shape[SJ_LAST_ROW] - forest->shape[SJ_N_VARYING] + number;
+}
+
+/* The leaves that the rows leave over. */
+SJ_INLINE void sj_narrow(const sj_forest *forest, sj_work *work)
+{
+    const int32_t n_words = forest->shape[SJ_N_WORDS];
+    int32_t idx, first, lane;
+    for (first = 0; first < n_words; first += SJ_LANES) {
+        uint64_t left[SJ_LANES];
+        memcpy(left, forest->masks + (size_t)forest->shape[SJ_LAST_ROW] * (size_t)n_words + first, sizeof left);
+        for (idx = 0; idx < work->n_rows; idx++) {
+            const uint64_t *mask = forest->masks + (size_t)work->rows[idx] * (size_t)n_words + first;
+            for (lane = 0; lane < SJ_LANES; lane++) {
+                left[lane] &= mask[lane];
+            }
+        }
+        memcpy(work->words + first, left, sizeof left);
+    }
+}
+
+SJ_INLINE void sj_join_pairs(const sj_forest *forest, uint64_t *slots)
+{
+    const int32_t n = forest->shape[SJ_N_SLOTS];
+    int32_t idx;
+    for (idx = 0; idx < forest->shape[SJ_N_PAIRS]; idx++) {
+        slots[n + idx] = slots[forest->pairs[2 * idx]] & slots[forest->pairs[2 * idx + 1]];
+    }
+}
+
+/* How many of n rising values, at least one, are below a value; by search. */
+SJ_INLINE int32_t sj_search_below(const double *values, int32_t n, double value)
 {
     const double *base = values;
     while (n > 1) {
@@ -118,82 +214,33 @@ static inline int32_t sj_count_below(const double *values, int32_t n, double val
     return (int32_t)(base - values) + (*base < value);
 }
 
-/* Writes the rows of masks of a request's creation features. */
-static inline void sj_find_rows(const sj_forest *forest, const double *row, sj_work *work)
-{
-    int32_t idx;
-    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
-        const double value = row[forest->features[idx]];
-        const int32_t start = forest->starts[idx], n = forest->starts[idx + 1] - start;
-        if (isnan(value) || (forest->is_zero_missing[idx] && fabs(value) <= SJ_ZERO)) {
-            work->rows[idx] = forest->nan_rows[idx];
-        } else {
-            work->rows[idx] = forest->first_rows[idx] + sj_count_below(forest->thresholds + start, n, value);
-        }
-    }
-    work->n_rows = forest->shape[SJ_N_USED];
-}
-
-/* Adds NaN's row of the varying feature of a number, whose slots then say nothing. */
-static inline void sj_add_nan_row(const sj_forest *forest, int32_t number, sj_work *work)
-{
-    work->rows[work->n_rows++] = forest->shape[SJ_LAST_ROW] - forest->shape[SJ_N_VARYING] + number;
-}
-
-/* The leaves that the rows leave over. */
-static inline void sj_narrow(const sj_forest *forest, sj_work *work)
-{
-    const int32_t n_words = forest->shape[SJ_N_WORDS];
-    int32_t idx, tree;
-    memcpy(work->words, forest->masks + (size_t)forest->shape[SJ_LAST_ROW] * (size_t)n_words,
-           sizeof(uint64_t) * (size_t)n_words);
-    for (idx = 0; idx < work->n_rows; idx++) {
-        const uint64_t *mask = forest->masks + (size_t)work->rows[idx] * (size_t)n_words;
-        for (tree = 0; tree < n_words; tree++) {
-            work->words[tree] &= mask[tree];
-        }
-    }
-}
-
-static inline void sj_join_pairs(const sj_forest *forest, uint64_t *slots)
-{
-    const int32_t n = forest->shape[SJ_N_SLOTS];
-    int32_t idx;
-    for (idx = 0; idx < forest->shape[SJ_N_PAIRS]; idx++) {
-        slots[n + idx] = slots[forest->pairs[2 * idx]] & slots[forest->pairs[2 * idx + 1]];
-    }
-}
-
 /* The steps at which nodes on what varies go left, for each slot. */
-static inline void sj_fill_slots(const sj_forest *forest, const double *row, sj_work *work)
+SJ_INLINE void sj_fill_slots(const sj_forest *forest, const double *row, sj_work *work)
 {
-    int32_t idx, slot;
+    int32_t idx, slot, turn;
     memcpy(work->slots, forest->static_slots, sizeof(uint64_t) * (size_t)forest->shape[SJ_N_STATIC]);
     for (idx = 0; idx < forest->shape[SJ_N_AGED]; idx++) {
         const double value = row[forest->sources[idx]];
         const int32_t first = forest->slot_starts[idx], n = forest->slot_starts[idx + 1] - first;
         const int32_t start = forest->block_starts[idx], n_blocks = forest->block_starts[idx + 1] - start;
         uint64_t *slots = work->slots + first;
-        int32_t block, turn;
-        if (isnan(value)) {
+        if (value != value) {
             for (slot = 0; slot < n; slot++) {
                 slots[slot] = SJ_ALL;
             }
             sj_add_nan_row(forest, idx, work);
-            continue;
-        }
-        block = sj_count_below(forest->tops + start, n_blocks, value);
-        memcpy(work->levels, forest->levels + forest->level_starts[idx] + (size_t)block * (size_t)n, (size_t)n);
-        for (turn = (start + block) * SJ_BLOCK; forest->turns[turn] < value; turn++) {
-            const int move = forest->moves[turn];
-            if (move > 0) {
-                work->levels[move - 1]++;
-            } else {
-                work->levels[-move - 1]--;
+        } else {
+            const int32_t block = sj_search_below(forest->tops + start, n_blocks, value);
+            const uint8_t *levels = forest->levels + forest->level_starts[idx] + (size_t)block * (size_t)n;
+            const uint64_t *flips = forest->slot_flips + first;
+            const double *turns = forest->turns + (size_t)(start + block) * SJ_BLOCK;
+            const uint16_t *moves = forest->moves + (size_t)(start + block) * SJ_BLOCK;
+            for (slot = 0; slot < n; slot++) {
+                slots[slot] = (SJ_ALL << levels[slot]) ^ flips[slot];
             }
-        }
-        for (slot = 0; slot < n; slot++) {
-            slots[slot] = (SJ_ALL << work->levels[slot]) ^ forest->slot_flips[first + slot];
+            for (turn = 0; turns[turn] < value; turn++) { /* the last turn of a block is not below */
+                slots[moves[turn] >> 6] ^= (uint64_t)1 << (moves[turn] & 63);
+            }
         }
     }
     sj_join_pairs(forest, work->slots);
@@ -211,84 +258,248 @@ static inline double sj_row_score(const sj_forest *forest, const double *row, vo
         const int32_t number = idx < 0 ? forest->shape[SJ_N_AGED] : idx;
         const int32_t stop = idx < 0 ? forest->shape[SJ_N_STATIC] : forest->slot_starts[idx + 1];
         const double value = row[forest->shape[SJ_N_FEATURES] + number];
-        if (isnan(value)) {
+        if (value != value) {
             sj_add_nan_row(forest, number, &work);
         }
         for (; slot < stop; slot++) {
             const int is_left = (value <= forest->slot_splits[slot]) != forest->slot_is_false[slot];
-            work.slots[slot] = is_left || isnan(value) ? SJ_ALL : 0;
+            work.slots[slot] = is_left || value != value ? SJ_ALL : 0;
         }
     }
     sj_join_pairs(forest, work.slots);
     sj_narrow(forest, &work);
     for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
         uint64_t word = work.words[tree];
-        int32_t leaf;
+        size_t leaf;
         do {
-            leaf = forest->leaf_starts[tree] + sj_lowest_bit(word);
+            leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
             word &= word - 1;
-        } while (!(work.slots[forest->leaf_slots[2 * leaf]] & work.slots[forest->leaf_slots[2 * leaf + 1]]));
+        } while (!(work.slots[forest->leaf_slots[leaf] & 0xffff] & work.slots[forest->leaf_slots[leaf] >> 16]));
         total += forest->leaves[leaf];
     }
     return total;
 }
 
 /* Raw scores at every step of what varies, of a model without features set against the age. */
-static inline void sj_step_scores(const sj_forest *forest, const double *row, double *scores, void *scratch)
+SJ_INLINE void sj_step_scores_of(const sj_forest *forest, const sj_work *work, double *scores)
 {
-    sj_work work = sj_work_in(forest, scratch);
     int32_t tree, step;
-    sj_find_rows(forest, row, &work);
-    sj_narrow(forest, &work);
     for (step = 0; step < forest->shape[SJ_N_STEPS]; step++) {
         scores[step] = 0.0;
     }
     for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
         uint64_t word;
-        for (word = work.words[tree]; word != 0; word &= word - 1) {
-            const int32_t leaf = forest->leaf_starts[tree] + sj_lowest_bit(word), high = forest->leaf_highs[leaf];
+        for (word = work->words[tree]; word != 0; word &= word - 1) {
+            const size_t leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
+            const int32_t high = forest->leaf_steps[2 * leaf + 1];
             const double value = forest->leaves[leaf];
-            for (step = forest->leaf_lows[leaf]; step < high; step++) {
+            for (step = forest->leaf_steps[2 * leaf]; step < high; step++) {
                 scores[step] += value;
             }
         }
     }
 }
 
-/* Adds each tree's leaves to the steps at which they are reached. */
-static inline void sj_add_leaves(const sj_forest *forest, const sj_work *work, double *scores)
+/* Writes the parts of trees from `*tree` on, as many as the buffer takes; returns their number. No branch depends on
+ * the request but for trees with more than 8 leaves left. If a tree has fewer, what is read beyond them is not reached,
+ * since all steps have a leaf by then. */
+SJ_INLINE int32_t sj_next_parts(const sj_forest *forest, const sj_work *work, int32_t *tree)
 {
     const uint64_t *slots = work->slots;
-    const uint64_t steps = ((uint64_t)1 << forest->shape[SJ_N_STEPS]) - 1;
-    int32_t tree, step;
-    for (step = 0; step < forest->shape[SJ_N_STEPS]; step++) {
-        scores[step] = 0.0;
-    }
-    for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
-        uint64_t word, left = steps; /* the steps without a leaf so far */
-        for (word = work->words[tree]; word != 0; word &= word - 1) {
-            const int32_t leaf = forest->leaf_starts[tree] + sj_lowest_bit(word);
-            const uint16_t *pair = forest->leaf_slots + 2 * leaf;
-            const double value = forest->leaves[leaf];
-            uint64_t reached = left & slots[pair[0]] & slots[pair[1]];
-            left &= ~reached;
-            if (reached != 0) { /* a run of steps, since nodes turn once */
-                for (step = sj_lowest_bit(reached); reached >> step & 1; step++) {
-                    scores[step] += value;
-                }
+    const uint64_t last = (uint64_t)1 << 63, steps = ((uint64_t)1 << forest->shape[SJ_N_STEPS]) - 1;
+    sj_part *part = work->parts;
+    for (; *tree < forest->shape[SJ_N_TREES] && part < work->parts + SJ_N_BUFFERED - 10; (*tree)++) {
+        const double *leaves = forest->leaves + forest->leaf_starts[*tree];
+        const uint32_t *leaf_slots = forest->leaf_slots + forest->leaf_starts[*tree];
+        uint64_t word = work->words[*tree], left = steps; /* the steps without a leaf so far */
+        do {
+            uint64_t at[8], in_1, in_2, in_3, in_4, in_5, in_6; /* in: steps of this part's leaves up to a number */
+            int number;
+            SJ_UNROLL_8 for (number = 0; number < 8; number++)
+            {
+                const size_t leaf = sj_lowest_bit(word | last);
+                const uint32_t pair = leaf_slots[leaf];
+                part->values[number] = leaves[leaf];
+                at[number] = slots[pair & 0xffff] & slots[pair >> 16];
+                word &= number < 7 ? word - 1 : word;
             }
+            in_1 = at[0] | at[1];
+            in_2 = in_1 | at[2];
+            in_3 = in_2 | at[3];
+            in_4 = in_3 | at[4];
+            in_5 = in_4 | at[5];
+            in_6 = in_5 | at[6];
+            part->bits[0] = (in_1 & ~at[0]) | (in_3 & ~in_2) | (in_5 & ~in_4) | ~(in_6 & left);
+            part->bits[1] = (in_3 & ~in_1) | ~(in_5 & left);
+            part->bits[2] = ~(in_3 & left);
+            if (left == steps && ((in_6 | at[7]) & steps) == steps) {
+                left = 0;
+            } else {
+                part->values[7] = 0.0;
+                left &= ~in_6;
+            }
+            part++;
+        } while (left != 0);
+    }
+    return (int32_t)(part - work->parts);
+}
+
+/* Adds parts to the scores of all steps. Adding 0 changes nothing: no sum is -0, since it begins with 0. */
+SJ_INLINE void sj_add_parts(const sj_part *parts, int32_t n, int32_t n_steps, double *scores)
+{
+    int32_t idx, step;
+    for (idx = 0; idx < n; idx++) {
+        uint64_t bit_0 = parts[idx].bits[0], bit_1 = parts[idx].bits[1], bit_2 = parts[idx].bits[2];
+        for (step = 0; step < n_steps; step++) {
+            scores[step] += parts[idx].values[(bit_0 & 1) | (bit_1 & 1) << 1 | (bit_2 & 1) << 2];
+            bit_0 >>= 1;
+            bit_1 >>= 1;
+            bit_2 >>= 1;
         }
     }
 }
+
+#if SJ_X86
+/* The same with vectors of 8: 40 steps at once. */
+SJ_AVX512 static inline void sj_add_parts_512(const sj_part *parts, int32_t n, int32_t n_steps, double *scores)
+{
+    const __m512i one = _mm512_set1_epi8(1), two = _mm512_set1_epi8(2), four = _mm512_set1_epi8(4);
+    int32_t first, idx;
+    for (first = 0; first < n_steps; first += 40) {
+        const int32_t n_now = n_steps - first < 40 ? n_steps - first : 40;
+        double sums[40];
+        uint8_t numbers[64];
+        __m512d sum_0, sum_1, sum_2, sum_3, sum_4;
+        memcpy(sums, scores + first, sizeof(double) * (size_t)n_now);
+        sum_0 = _mm512_loadu_pd(sums);
+        sum_1 = _mm512_loadu_pd(sums + 8);
+        sum_2 = _mm512_loadu_pd(sums + 16);
+        sum_3 = _mm512_loadu_pd(sums + 24);
+        sum_4 = _mm512_loadu_pd(sums + 32);
+        for (idx = 0; idx < n; idx++) {
+            const __m512d values = _mm512_loadu_pd(parts[idx].values);
+            __m512i at = _mm512_maskz_mov_epi8(parts[idx].bits[0] >> first, one);
+            at = _mm512_mask_add_epi8(at, parts[idx].bits[1] >> first, at, two);
+            at = _mm512_mask_add_epi8(at, parts[idx].bits[2] >> first, at, four);
+            _mm512_storeu_si512(numbers, at);
+#define SJ_ADD(sum, from) \
+    sum = _mm512_add_pd(sum, _mm512_permutexvar_pd( \
+        _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)(numbers + from))), values));
+            SJ_ADD(sum_0, 0) SJ_ADD(sum_1, 8) SJ_ADD(sum_2, 16) SJ_ADD(sum_3, 24) SJ_ADD(sum_4, 32)
+#undef SJ_ADD
+        }
+        _mm512_storeu_pd(sums, sum_0);
+        _mm512_storeu_pd(sums + 8, sum_1);
+        _mm512_storeu_pd(sums + 16, sum_2);
+        _mm512_storeu_pd(sums + 24, sum_3);
+        _mm512_storeu_pd(sums + 32, sum_4);
+        memcpy(scores + first, sums, sizeof(double) * (size_t)n_now);
+    }
+}
+
+SJ_AVX512 static inline int32_t sj_count_below_512(const double *values, int32_t n, double value)
+{
+    int32_t idx, n_below = 0;
+    for (idx = 0; idx < n; idx += SJ_LANES) {
+        n_below += __builtin_popcount(_mm512_cmp_pd_mask(_mm512_loadu_pd(values + idx), _mm512_set1_pd(value), _CMP_LT_OQ));
+    }
+    return n_below;
+}
+
+SJ_AVX512 static inline void sj_find_rows_512(const sj_forest *forest, const double *row, sj_work *work)
+{
+    int32_t idx;
+    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
+        const int32_t start = forest->starts[idx];
+        work->values[idx] = row[forest->features[idx]];
+        work->rows[idx] = sj_count_below_512(forest->thresholds + start, forest->starts[idx + 1] - start,
+                                             work->values[idx]);
+    }
+    sj_finish_rows(forest, work);
+}
+
+SJ_AVX512 static inline void sj_narrow_512(const sj_forest *forest, const sj_work *work)
+{
+    const int32_t n_words = forest->shape[SJ_N_WORDS];
+    const uint64_t *all = forest->masks + (size_t)forest->shape[SJ_LAST_ROW] * (size_t)n_words;
+    int32_t first = 0, idx, at;
+#define SJ_PASS(n) \
+    { \
+        __m512i left[n]; \
+        _Pragma("GCC unroll 13") for (at = 0; at < n; at++) \
+        { \
+            left[at] = _mm512_loadu_si512(all + first + SJ_LANES * at); \
+        } \
+        for (idx = 0; idx < work->n_rows; idx++) { \
+            const uint64_t *mask = forest->masks + (size_t)work->rows[idx] * (size_t)n_words + first; \
+            _Pragma("GCC unroll 13") for (at = 0; at < n; at++) \
+            { \
+                left[at] = _mm512_and_si512(left[at], _mm512_loadu_si512(mask + SJ_LANES * at)); \
+            } \
+        } \
+        _Pragma("GCC unroll 13") for (at = 0; at < n; at++) \
+        { \
+            _mm512_storeu_si512(work->words + first + SJ_LANES * at, left[at]); \
+        } \
+        first += SJ_LANES * n; \
+    }
+    while (n_words - first >= 13 * SJ_LANES) SJ_PASS(13)
+    while (n_words - first >= 4 * SJ_LANES) SJ_PASS(4)
+    while (n_words - first >= SJ_LANES) SJ_PASS(1)
+#undef SJ_PASS
+}
+
+SJ_AVX512 static inline void sj_fill_slots_512(const sj_forest *forest, const double *row, sj_work *work)
+{
+    sj_fill_slots(forest, row, work);
+}
+
+SJ_AVX512 static inline int32_t sj_next_parts_512(const sj_forest *forest, const sj_work *work, int32_t *tree)
+{
+    return sj_next_parts(forest, work, tree);
+}
+
+SJ_AVX512 static inline void sj_interval_scores_512(const sj_forest *forest, const double *row, double *scores,
+                                                    sj_work *work)
+{
+    int32_t tree = 0;
+    sj_find_rows_512(forest, row, work);
+    sj_fill_slots_512(forest, row, work);
+    sj_narrow_512(forest, work);
+    while (tree < forest->shape[SJ_N_TREES]) {
+        const int32_t n = sj_next_parts_512(forest, work, &tree);
+        sj_add_parts_512(work->parts, n, forest->shape[SJ_N_STEPS], scores);
+    }
+}
+#endif
 
 /* Raw scores at every step, at most 63, with features set against the age. */
 static inline void sj_interval_scores(const sj_forest *forest, const double *row, double *scores, void *scratch)
 {
     sj_work work = sj_work_in(forest, scratch);
+    int32_t tree = 0;
+    memset(scores, 0, sizeof(double) * (size_t)forest->shape[SJ_N_STEPS]);
+#if SJ_X86
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
+        sj_interval_scores_512(forest, row, scores, &work);
+        return;
+    }
+#endif
     sj_find_rows(forest, row, &work);
     sj_fill_slots(forest, row, &work);
     sj_narrow(forest, &work);
-    sj_add_leaves(forest, &work, scores);
+    while (tree < forest->shape[SJ_N_TREES]) {
+        const int32_t n = sj_next_parts(forest, &work, &tree);
+        sj_add_parts(work.parts, n, forest->shape[SJ_N_STEPS], scores);
+    }
+}
+
+static inline void sj_step_scores(const sj_forest *forest, const double *row, double *scores, void *scratch)
+{
+    sj_work work = sj_work_in(forest, scratch);
+    sj_find_rows(forest, row, &work);
+    sj_narrow(forest, &work);
+    sj_step_scores_of(forest, &work, scores);
 }
 
 #endif
