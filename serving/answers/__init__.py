@@ -7,9 +7,9 @@ May import: `bundle` and what lies below it.
 
 from sojourn.serving.answers.attribution import ARRIVAL, LATEST_ENDS, Attribution, attribute, background_of
 from sojourn.serving.answers.curve_builder import CurveBuilder, Refresher
-from sojourn.serving.answers.served import REACH_S, Current, Lifetime, RefreshedLifetime, Served
+from sojourn.serving.answers.served import REACH_S, Current, Lifetime, RefreshedLifetime, Served, clock_span
 
 __all__ = [
     "ARRIVAL", "LATEST_ENDS", "REACH_S", "Attribution", "Current", "CurveBuilder", "Lifetime",
-    "RefreshedLifetime", "Refresher", "Served", "attribute", "background_of",
+    "RefreshedLifetime", "Refresher", "Served", "attribute", "background_of", "clock_span",
 ]  # fmt: skip

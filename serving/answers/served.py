@@ -27,6 +27,14 @@ FIRST_UNIX_S, LAST_UNIX_S = 100_000_000, 4_200_000_000
 """1973 and 2103: other numbers are not Unix seconds, but have another clock or unit."""
 
 
+def clock_span(schema: Schema) -> tuple[int, int]:
+    """The first and the latest second of the training trace's clock; a time outside is on another one."""
+    end_s = schema.training.get("history_to_s")
+    if schema.is_dated:
+        return FIRST_UNIX_S, LAST_UNIX_S
+    return -LATEST_S, end_s + REACH_S if type(end_s) is int else LATEST_S
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """One version of the model, ready to answer.
@@ -59,10 +67,7 @@ class Served:
     def of(cls, bundle: Bundle) -> Served:
         """The bundle's model, its compiled code loaded; BundleError if it does not match the schema."""
         schema, encoder = bundle.schema, bundle.schema.encoder
-        end_s = schema.training.get("history_to_s")
-        first_s, latest_s = -LATEST_S, end_s + REACH_S if type(end_s) is int else LATEST_S
-        if schema.is_dated:
-            first_s, latest_s = FIRST_UNIX_S, LAST_UNIX_S
+        first_s, latest_s = clock_span(schema)
         shares = schema.training.get("given_shares")
         share_of = shares if isinstance(shares, dict) else {}
         rare = frozenset(name for name in encoder.columns()

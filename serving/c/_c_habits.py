@@ -35,7 +35,6 @@ HEADER = Template("""
  * $n_python, that of Python, answers have its bits; in any case what is kept is bounded by the memory. */
 #define ${NAME}_N_HABIT_KEYS $n_keys /* of a request: $keys */
 #define ${NAME}_N_LEVELS $n_levels
-#define ${NAME}_NO_KEY UINT64_MAX /* a key that the request does not have */
 
 typedef struct ${name}_habits ${name}_habits;
 
@@ -297,7 +296,7 @@ ${name}_habits *${name}_habits_begin(void *memory, long n_nodes, long n_open)
 }
 """)
 
-_NO_TEXTS = {"habits_include": "", "habits_header": "", "habits_code": ""}
+_NO_TEXTS = {"habits_header": "", "habits_code": ""}
 Table = Callable[[str, Iterable[float | str]], str]
 """A constant array in C: what is declared, and its values."""
 
@@ -334,8 +333,7 @@ def habit_texts(bundle: Bundle, name: str, table: Table, constant: Callable[[str
         "given_limit": "limit_s" if has_axis else "NAN; /* no limit axis */\n    (void)limit_s",
     }  # fmt: skip
     parts = (STATE.substitute(texts), LIMIT_AXIS if has_axis else AXIS, LOOPS.substitute(texts))
-    return {"habits_include": "\n#include <stddef.h>\n#include <stdint.h>\n",
-            "habits_header": HEADER.substitute(texts), "habits_code": "".join(parts)}
+    return {"habits_header": HEADER.substitute(texts), "habits_code": "".join(parts)}
 
 
 def packed_counts(counts: np.ndarray) -> list[int]:

@@ -28,7 +28,10 @@ HEADER = Template(MARK + """ Do not edit: change the model and export it again.
  */
 #ifndef ${NAME}_H
 #define ${NAME}_H
-$lookup_include$habits_include
+
+#include <stddef.h>
+#include <stdint.h>
+
 #define ${NAME}_VERSION "$version"
 #define ${NAME}_FAMILY "$family"
 #define ${NAME}_KIND "$kind"
@@ -57,7 +60,7 @@ double ${name}_score(const double row[${NAME}_N_ROW]);
 
 /* Writes the curve of a request with these features. */
 void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FEATURES]);
-$lookup_header$habits_header
+$lookup_header$history_header$habits_header
 /* The mean time that is left of a request that has run for uptime_s. */
 double ${name}_remaining(const ${name}_curve *curve, double uptime_s);
 

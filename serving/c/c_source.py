@@ -22,6 +22,7 @@ from sojourn.publishing import whole_file
 from sojourn.serving.bundle import Bundle, Schema
 from sojourn.serving.c import _c_forest, _c_text
 from sojourn.serving.c._c_habits import habit_texts
+from sojourn.serving.c._c_history import history_texts
 from sojourn.serving.curves import CLASS_BOUNDS_S, LONGEST_S, N_STEPS_MAX
 from sojourn.serving.errors import BundleError
 from sojourn.serving.forest import (
@@ -110,9 +111,10 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     texts["lookup_row"] = "" if lookup is None else _c_text.LOOKUP_ROW.substitute(place=lookup.place)
     texts["lookup_mixed"] = "" if lookup is None else _c_text.LOOKUP_MIXED
     texts |= _lookup_texts(schema.encoder, name) | habit_texts(bundle, name, _table, _constant)
+    texts |= history_texts(bundle, name, _table, c_number, lambda what, names: position_enum(f"{name}_{what}", names))
     texts["curve_fields"] = code.fields.substitute(texts)
     parts = "\n".join(part.substitute(texts) for part in code.parts)
-    texts["kind_code"] = f"{parts}{texts['lookup_code']}{texts['habits_code']}"
+    texts["kind_code"] = f"{parts}{texts['lookup_code']}{texts['history_code']}{texts['habits_code']}"
     return CSource(name, _c_text.HEADER.substitute(texts))
 
 
@@ -194,11 +196,26 @@ def feature_symbols(names: Iterable[str]) -> list[str]:
     return list(symbols)
 
 
+def position_enum(prefix: str, names: Iterable[str]) -> str:
+    """An enum with the position of each name; empty without names.
+
+    >>> print(position_enum("m_text", ["user", "a/b"]))
+    enum {
+        M_TEXT_USER = 0, /* user */
+        M_TEXT_A_B = 1 /* a_b */
+    };
+    """
+    given = list(names)
+    lines = [f"    {prefix.upper()}_{symbol} = {idx}{',' if idx < len(given) - 1 else ''} /* {plain_text(name)} */"
+             for idx, (symbol, name) in enumerate(zip(feature_symbols(given), given, strict=True))]
+    return "\n".join(["enum {", *lines, "};", ""]) if lines else ""
+
+
 def _lookup_texts(encoder: Encoder, name: str) -> dict[str, str]:
     """The parts of header and source that find a row of the lookup table; empty without one."""
     lookup = encoder.lookup
     if lookup is None:
-        return dict.fromkeys(("lookup_include", "lookup_header", "lookup_code"), "")
+        return dict.fromkeys(("lookup_header", "lookup_code"), "")
     finest_first = [encoder.history.keys[position].name for position in reversed(lookup.positions)]
     keys = ", ".join(f"{idx} {plain_text(key)}" for idx, key in enumerate(finest_first))
     ordered = [sorted(rows.items()) for rows in reversed(lookup.rows)]
@@ -207,8 +224,7 @@ def _lookup_texts(encoder: Encoder, name: str) -> dict[str, str]:
     tables = [f"enum {{ N_LOOKUP_KEYS = {len(ordered)} }};", _table("int32_t LOOKUP_STARTS", starts),
               _table("uint64_t LOOKUP_CODES", (f"UINT64_C({code})" for code, _ in pairs)),
               _table("int32_t LOOKUP_ROWS", (row for _, row in pairs))]
-    return {"lookup_include": "\n#include <stdint.h>\n",
-            "lookup_header": _c_text.LOOKUP_HEADER.substitute(name=name, keys=keys or "none"),
+    return {"lookup_header": _c_text.LOOKUP_HEADER.substitute(name=name, keys=keys or "none"),
             "lookup_code": "\n" + "\n".join(tables) + _c_text.LOOKUP_CODE.substitute(name=name)}
 
 

@@ -36,6 +36,7 @@ from sojourn.serving.inputs.history import (
     Receipt,
     checked_array,
     fill_category_features,
+    unpacked_names,
 )
 from sojourn.serving.inputs.owner import LONGER_LOG10, OWNER_FEATURES, fill_owner_features
 from sojourn.serving.inputs.pods import (
@@ -76,5 +77,5 @@ __all__ = [
     "fill_owner_features", "finished_unix_s", "gpu_share", "has_limit", "is_finished", "is_part_of_node",
     "key_code", "kueue_workload", "listed_items", "main_image", "mapping", "node_name", "pod_gpus", "pod_resource",
     "pod_time_s", "pod_uid", "quantity", "sequence", "short_text", "shown_field", "started_unix_s", "unix_s",
-    "whole_arrays", "whole_history", "yielding",
+    "unpacked_names", "whole_arrays", "whole_history", "yielding",
 ]  # fmt: skip

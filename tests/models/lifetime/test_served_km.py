@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from made_bundles import rewrite, rewrite_schema
-from made_c import CModels, needs_c
+from made_c import CHistory, CModels, needs_c
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time
@@ -192,6 +192,15 @@ def test_c_has_the_same_answers(served: Served, name: str, tmp_path: Path) -> No
         assert [models.lookup_row("table", key, code) for code in rows] == list(rows.values())
         assert models.lookup_row("table", key, min(rows, default=1) - 1) == 0.0
     assert [models.lookup_row("table", key, 1) for key in (0, -1, 9)] == [0.0] * 3
+    encoder, in_c, now_s = bundle.schema.encoder, CHistory(tmp_path, bundle, 1_000, 1, ("-O0",)), served.trace.horizon_s
+    found_rows: set[float] = set()
+    for request in ({}, *(served.request(idx) for idx in range(60))):
+        assert in_c.read({column: str(value) if column in encoder.names else float(value)
+                          for column, value in request.items()}) == 1
+        found = in_c.encoded(now_s)
+        np.testing.assert_array_equal(found, encoder.encode(encoder.parse(request), now_s, bundle.history))
+        found_rows.add(found[len(encoder.numbers)])
+    assert len(found_rows) > 5
     for idx, row in enumerate(features.tolist()):
         curve = builder.curve(row)
         assert answers[idx, :, 0].tolist() == [curve.remaining(uptime_s) for uptime_s in UPTIMES_S]

@@ -195,12 +195,15 @@ def test_it_keeps_no_state_and_calls_nothing_but_mathematics(made: Made, tmp_pat
     target = compiled(tmp_path / "model.o", file, options=("-c", "-fno-stack-protector"))
     listed = subprocess.run([nm, "-P", str(target)], capture_output=True, text=True, check=True).stdout
     symbols = [line.split()[:2] for line in listed.splitlines()]
-    assert not [name for name, where in symbols if where in "bBdDcC"]
+    constant = "HISTORY_RULES"  # it holds addresses, so the linker writes it once, then it is read-only
+    assert not [name for name, where in symbols if where in "bBdDcC" and name != constant]
     assert {name for name, where in symbols if where == "U"} <= {
-        "exp", "expm1", "floor", "log10", "log1p", "pow", "memset", "memcpy"}
+        "ceil", "exp", "expm1", "floor", "frexp", "ldexp", "log10", "log1p", "pow", "sqrt",
+        "memcpy", "memmove", "memset"}
     assert sorted(name for name, where in symbols if where == "T") == [
         f"sojourn_lifetime_{part}" for part in
-        ("curve_fill", "lifetime_class", "next_change", "quantile", "remaining", "score", "survival")]
+        ("admit", "curve_fill", "encode", "ended", "lifetime_class", "next_change", "parse", "quantile", "remaining",
+         "score", "started", "state_begin", "state_resume", "state_size", "survival", "withdraw")]
 
 
 @EVERY_KIND
@@ -231,7 +234,7 @@ def test_the_code_is_cpp_too(made: Made, tmp_path: Path, kind: str, options: tup
 
 
 def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
-    example, _ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    example, *_ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "main.c").write_text(example)
     bundle = load_bundle(made.folders["hazard"])
     c_source(bundle).write(tmp_path)
