@@ -106,7 +106,7 @@ define install
 endef
 
 # what the program needs, and no more: the developers' tools are two fifths of all
-$(RUNS): pyproject.toml constraints.txt
+$(RUNS): pyproject.toml constraints.txt $(wildcard serving/native/*.[ch] serving/c/core/*.h)
 	$(PYTHON) -c $(CHECKED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q uv 2>/dev/null || true

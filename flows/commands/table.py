@@ -55,8 +55,8 @@ COMMANDS: Mapping[str, Leaf | Branch] = MappingProxyType({
                                       "it."),
         "predict": Leaf("serve", "predict", "Predict how long a request will stay: one JSON object a line, in seconds; "
                                             "with --explain, explain it."),
-        "export-c": Leaf("serve", "export_c", "Write a bundle's model as a C99 source file and its header, for "
-                                              "schedulers that are not Python."),
+        "export-c": Leaf("serve", "export_c", "Write a bundle's model as one C99 header, for schedulers "
+                                              "that are not Python."),
         "monitor": Leaf("models", "monitor", "Compare logged decisions with what became of them, week by week, and "
                                              "look for a drift."),
         "schedule": Leaf("models", "schedule", "Run a job on a schedule, until Ctrl-C; the champion is served from its "
