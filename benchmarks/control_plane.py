@@ -185,9 +185,10 @@ class ControlPlane:
         self.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
 
     def is_any_waiting(self) -> bool:
-        """Whether a pod is not bound."""
-        query = {"fieldSelector": "spec.nodeName=", "limit": 1}
-        return bool(json.loads(ask(self.admin, "GET", "/api/v1/namespaces/default/pods", query).data)["items"])
+        """Whether a pod is not bound, or the server cannot tell."""
+        response = ask(self.admin, "GET", "/api/v1/namespaces/default/pods",
+                       {"fieldSelector": "spec.nodeName=", "limit": 1})
+        return response.status != 200 or bool(json.loads(response.data)["items"])
 
     def bound(self) -> dict[str, str]:
         """Node of each bound pod, by name."""
