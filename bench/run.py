@@ -49,7 +49,6 @@ from bench.tasks import AGES_S, HORIZONS_S, Fold, Task, load_task, made_future, 
 from sojourn.features import Trace
 from sojourn.features.creation import decision_times
 from sojourn.simulator import Workload
-from sojourn.simulator.queueing import QueueJobs
 
 CODE = "bench.methods:METHODS"
 TOLERANCE = 1e-9
@@ -133,16 +132,33 @@ def find_queue_leak(method: Any, question: QueueQuestion, starts: Starts, seed: 
     jobs = question.jobs
     for share in (0.25, 0.6):
         at_s = int(jobs.submission_s[int(len(jobs) * share)])
-        again = method.schedule(replace(question, jobs=made_jobs(jobs, starts.start_s, at_s, seed)))
+        again = method.schedule(made_question(question, starts.start_s, at_s, seed))
         differs = np.minimum(starts.start_s, at_s + 1) != np.minimum(again.start_s, at_s + 1)
-        is_submitted = jobs.submission_s <= at_s
         if starts.eta_s is not None and again.eta_s is not None:
-            differs |= is_submitted & (starts.eta_s != again.eta_s).any(axis=1)
+            differs |= (jobs.submission_s <= at_s) & (starts.eta_s != again.eta_s).any(axis=1)
         if differs.any():
-            row = int(np.argmax(differs))
+            name = jobs.request_ids[int(np.argmax(differs))]
             raise LeakFound(f"an answer must not change with what happens later, got another start or interval for job "
-                            f"{jobs.request_ids[row]} if all after second {at_s} is made up ({int(differs.sum()):,} "
-                            "jobs)")
+                            f"{name} if all after second {at_s} is made up ({int(differs.sum()):,} jobs)")
+
+
+def made_question(question: QueueQuestion, start_s: np.ndarray, at_s: int, seed: int) -> QueueQuestion:
+    """With other run times of jobs that end after `at_s` in a schedule, and with jobs that are submitted later
+    exchanged for each other, but for the times of their submission."""
+    jobs, known, rng = question.jobs, question.known, np.random.default_rng(seed)
+    least_s = np.where(start_s <= at_s, at_s - start_s + 1, 1)
+    run_s = np.where(start_s + jobs.run_s > at_s, least_s + rng.permutation(jobs.run_s), jobs.run_s)
+    later = np.flatnonzero(jobs.submission_s > at_s)
+    moved = later[rng.permutation(len(later))]
+    size, owner, limit_s = jobs.size.copy(), np.asarray(jobs.owner).copy(), jobs.limit_s.copy()
+    size[later], owner[later], limit_s[later] = size[moved], owner[moved], limit_s[moved]
+    attributes = [*known.roles.columns(), *known.resources]
+    place = pd.Index(known.requests["request_id"]).get_indexer(jobs.request_ids)
+    requests = known.requests.copy()
+    requests.loc[place[later], attributes] = requests.loc[place[moved], attributes].to_numpy()
+    requests = requests.astype({name: known.requests[name].dtype for name in attributes})
+    made = replace(jobs, run_s=np.minimum(run_s, limit_s), limit_s=limit_s, size=size, owner=owner, recorded_end_s=None)
+    return replace(question, jobs=made, known=replace(known, requests=requests))
 
 
 def find_place_leak(method: Any, question: PlaceQuestion, host: np.ndarray, seed: int = 0) -> None:
@@ -171,19 +187,6 @@ def made_ends(workload: Workload, at_s: int, seed: int, n_tries: int = 50) -> Wo
         if made.resources == workload.resources:
             return made
     raise ValueError(f"a made future must keep the binding resource {workload.resources[0]}, got {n_tries} that do not")
-
-
-def made_jobs(jobs: QueueJobs, start_s: np.ndarray, at_s: int, seed: int) -> QueueJobs:
-    """The jobs with other run times if they end after `at_s` in a schedule, and other sizes and owners if later."""
-    rng = np.random.default_rng(seed)
-    is_open = start_s + jobs.run_s > at_s
-    least_s = np.where(start_s <= at_s, at_s - start_s + 1, 1)
-    run_s = np.where(is_open, np.minimum(least_s + rng.permutation(jobs.run_s), jobs.limit_s), jobs.run_s)
-    later = np.flatnonzero(jobs.submission_s > at_s)
-    size, owner = jobs.size.copy(), np.asarray(jobs.owner).copy()
-    moved = later[rng.permutation(len(later))]
-    size[later], owner[later] = size[moved], owner[moved]
-    return replace(jobs, run_s=run_s, size=size, owner=owner, recorded_end_s=None)
 
 
 def new_entry(folder: Path) -> Entry:

@@ -168,7 +168,6 @@ class Task:
             departure_s=trace.requests["departure_s"].where(is_ended, pd.NA))[is_kept]
         return Trace(requests.reset_index(drop=True), trace.horizon_s, trace.roles, trace.hosts, None, trace.meta)
 
-
     @cached_property
     def workloads(self) -> Mapping[tuple[float, int], Workload]:
         """Of a place task, for each load and arrangement: the later part of the trace on hosts of one shape.

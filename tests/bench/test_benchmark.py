@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from bench.board import BOARD, build, ranks_of
 from bench.board import main as board_main
 from bench.evaluate import MEASURES, Measure, Score, between, entries, evaluate
 from bench.evaluate import main as evaluate_main
-from bench.methods import METHODS, PlaceQuestion, Placing, PredictQuestion, QueueQuestion
+from bench.methods import METHODS, PlaceQuestion, Placing, PredictQuestion, Queue, QueueQuestion
 from bench.run import LeakFound, find_leak, find_place_leak, find_queue_leak
 from bench.run import main as run_main
 from bench.submission import (
@@ -333,7 +333,7 @@ def test_a_random_entry_is_ranked_below_kaplan_meier(tmp_path: Path) -> None:
     name = "predict-nasa-lite"
     task = load_task(name)
     scores = {"km": evaluate(task, RESULTS / "km" / f"{name}.csv.gz")}
-    for seed in range(2):
+    for seed in range(1):
         rng = np.random.default_rng(seed)
         rows = np.sort(rng.random((len(task.asked), len(HORIZONS_S))), axis=1)[:, ::-1]
         write_curves(tmp_path / "x.csv.gz", task, rows)
@@ -403,6 +403,23 @@ def test_the_search_for_leaks_in_a_queue(queue: Task, name: str, is_leaking: boo
         return
     with pytest.raises(LeakFound, match="another start or interval for job"):
         find_queue_leak(method, question, starts)
+
+
+@dataclass(frozen=True)
+class ByLaterUsers:
+    """First come, first served, but it waits for as long as the table of requests has a certain user at its end."""
+
+    def schedule(self, question: QueueQuestion) -> Starts:
+        starts = cast(Queue, METHODS["fcfs"]).schedule(question)
+        users = question.known.requests["user"].astype(str).iloc[-20:]
+        return Starts(starts.start_s + 3_600 * int("".join(users)[-15:]) % 1_009)
+
+
+def test_a_queue_policy_that_reads_who_comes_later_is_found(queue: Task) -> None:
+    question = QueueQuestion(queue.jobs, queue.before, queue.known, queue.cut_s)
+    method = ByLaterUsers()
+    with pytest.raises(LeakFound, match="another start or interval for job"):
+        find_queue_leak(method, question, method.schedule(question))
 
 
 def test_what_a_queue_policy_gets_ends_at_the_cut(queue: Task) -> None:
