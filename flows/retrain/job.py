@@ -36,6 +36,7 @@ from sojourn.flows.retrain.judge import (
     candidate_folder,
     judge,
     load_rivals,
+    loops_ahead,
     score_whole,
     simulation_scores,
     write_candidate,
@@ -122,7 +123,8 @@ def retrain(config: RetrainConfig, tracker: Tracker) -> Retrained:
     name = run_name(ingested.name, today, before="retrain")
     with tracker.run(name, begun) as run, tracker.system_metrics(run) if config.log_system else nullcontext():
         features, instants = read_instants(config, features)
-        training = train(config, features)
+        with loops_ahead(config, features):
+            training = train(config, features)
         sample = "" if features.sample is None else features.sample.text()
         tags = {**retrain_tags(ingested, training, sample), "kind": RETRAIN, "model": config.registered_name}
         tags |= instants.tags()

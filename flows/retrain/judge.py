@@ -12,8 +12,11 @@ compared with those, too. So a champion loses at most one margin against the bes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +31,7 @@ from sojourn.flows.console import Report, console, stage, tell_doubts
 from sojourn.flows.placement.predictors import TableSource, asked_rows
 from sojourn.flows.placement.workloads import Replicated, compare_replicas, later_workload, t_half_width, with_more
 from sojourn.flows.retrain.features import Features, Sample, read_rows, workers_of
-from sojourn.flows.retrain.gate import MARGIN_PP, judged_pairs
+from sojourn.flows.retrain.gate import DEPLOYABLE, MARGIN_PP, judged_pairs
 from sojourn.flows.retrain.ingest import Ingested
 from sojourn.flows.retrain.train import Trained, Training, reread
 from sojourn.flows.settings.retrain import PlacementSettings
@@ -44,13 +47,16 @@ from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
 from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
-from sojourn.simulator.experiments import Pairing
+from sojourn.simulator.engine import kept_ahead
+from sojourn.simulator.experiments import BASELINE, Pairing
 
 LOOKUP = "km"
 """The lookup table that a team would use without a model; a first version must be better."""
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"
 """Tags of a version: the number of the best version up to it, or `ITSELF`."""
 ITSELF = "itself"
+_REPLAYED = (BASELINE, "first-fit", "la-binary", *DEPLOYABLE)
+"""Policies of the simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,29 @@ def judge(settings: PlacementSettings, recipe: str, features: Features, training
         tell_doubts(workload.doubts())
         replicated = _simulate(settings, workload, features, training, curves, report)
     return Evaluation(scores, briers, replicated, workload, refreshed)
+
+
+@contextmanager
+def loops_ahead(settings: PlacementSettings, features: Features) -> Iterator[None]:
+    """The loops of the simulation are compiled meanwhile by a process beside this one; the block ends with it.
+
+    Only what no process has compiled yet: on a new machine that takes longer than the training. If it fails, the
+    simulation compiles them itself.
+    """
+    n_resources = len(features.trace.resources)
+    missing = kept_ahead(_REPLAYED, n_resources) if settings.simulate and settings.n_threads > 1 else []
+    if not missing:
+        yield
+        return
+    code = f"from sojourn.simulator.engine import compile_ahead; compile_ahead({missing!r}, {n_resources})"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+            with stage("compile the simulation"):
+                process.wait()
+        finally:
+            process.kill()
 
 
 def _simulate(settings: PlacementSettings, workload: Workload, features: Features,

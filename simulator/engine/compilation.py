@@ -12,7 +12,7 @@ import inspect
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,14 @@ import numpy as np
 
 from sojourn.kept_kernels import environment, is_kept, keep
 from sojourn.simulator.cluster import Cluster
-from sojourn.simulator.engine.composition import LIBRARIES, Extent, composed, named_values, plain_function
+from sojourn.simulator.engine.composition import (
+    LIBRARIES,
+    Extent,
+    composed,
+    is_packing_last,
+    named_values,
+    plain_function,
+)
 from sojourn.simulator.engine.policy_check import check_compiled, check_form, compile_failure
 from sojourn.simulator.jit import KERNEL_OPTIONS
 from sojourn.simulator.loop import (
@@ -39,7 +46,7 @@ from sojourn.simulator.loop import (
     World,
     asking,
 )
-from sojourn.simulator.policies import PerResource, Policy
+from sojourn.simulator.policies import KNOWN_POLICIES, PerResource, Policy, is_outdated
 from sojourn.source_closure import PACKAGE, NoSource, installed
 
 _LOOP_OPTIONS = {**KERNEL_OPTIONS, "nogil": True}
@@ -64,6 +71,33 @@ def compiled_loop(policy: Policy, n_resources: int, *, is_ranked: bool, extent: 
     check_form(policy)
     text, names = composed(policy, n_resources, is_ranked=is_ranked, extent=extent, is_checked=is_checked)
     return compiled_source(policy, text, names, _call_of_nothing(policy, n_resources, is_ranked))
+
+
+def is_walked(policy: Policy) -> bool:
+    """Whether hosts can be walked in the order of the packing score: it is last, and is that of empty hosts, too."""
+    return is_packing_last(policy) and is_outdated not in policy.scorers
+
+
+def kept_ahead(names: Sequence[str], n_resources: int) -> list[str]:
+    """Of policies of the registry, those whose loop is not on disk yet: their plain replays would compile it."""
+    missing = []
+    for name in names:
+        policy = KNOWN_POLICIES[name]
+        key = _key_of(policy, composed(policy, n_resources, **_plain(policy))[0])
+        if key is not None and not is_kept(f"replay_{key}", "replay", key):
+            missing.append(name)
+    return missing
+
+
+def compile_ahead(names: Sequence[str], n_resources: int) -> None:
+    """Compile and keep the loops of policies' plain replays: for a process beside the one that will need them."""
+    for name in names:
+        compiled_loop(KNOWN_POLICIES[name], n_resources, **_plain(KNOWN_POLICIES[name]))
+
+
+def _plain(policy: Policy) -> dict[str, Any]:
+    """How a replay without host events and migrations is composed."""
+    return {"is_ranked": is_walked(policy), "extent": "plain" if policy.hooks is None else "hooks", "is_checked": False}
 
 
 def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tuple[Any, ...]) -> Loop:

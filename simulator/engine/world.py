@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.simulator.cluster import NEVER, WHOLE_GPU, Cluster, Request
-from sojourn.simulator.engine.compilation import Loop, compiled_loop, state_of
-from sojourn.simulator.engine.composition import HOOKS, Extent, is_packing_last, plain_function
+from sojourn.simulator.engine.compilation import Loop, compiled_loop, is_walked, state_of
+from sojourn.simulator.engine.composition import HOOKS, Extent, plain_function
 from sojourn.simulator.engine.metrics import MigrationRecord
 from sojourn.simulator.engine.pieces import PIECE, Pieces, columns_of, hosts_of, records_of
 from sojourn.simulator.engine.policy_check import policy_functions
@@ -56,7 +56,7 @@ from sojourn.simulator.loop import (
     ranking,
     read_only,
 )
-from sojourn.simulator.policies import Policy, is_outdated
+from sojourn.simulator.policies import Policy
 from sojourn.simulator.predictions import Curves, LifetimeSource, asked_curves, one_step
 from sojourn.simulator.rectification import Rectify, non_migratable
 from sojourn.simulator.workloads import NO_CONSTRAINTS, Workload, long_lived
@@ -195,8 +195,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     is_predicted = predictions != NO_PREDICTIONS or rectify is not None
     columns = columns_of(workload, None if rectify is None else non_migratable(workload, rectify))
     order = None
-    is_uneven = is_outdated in policy.scorers  # it scores empty hosts differently
-    if is_ranked is not False and is_packing_last(policy) and not is_uneven:
+    if is_ranked is not False and is_walked(policy):
         order = ranking(workload.capacity, workload.need)
     if is_ranked and order is None:
         raise ValueError(f"is_ranked must be False or None for policy {policy.name!r} on these hosts, got True")
