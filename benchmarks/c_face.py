@@ -205,7 +205,8 @@ def against_lightgbm(exported: Exported, boosted: Boosted, bundle: Bundle, folde
     library, n_bytes = compiled(bundle, folder, SINGLE_C)
     width = bundle.schema.n_features - features.shape[1]
     rows = np.ascontiguousarray(np.column_stack([features, np.full((len(features), width), 3.0)]))
-    function, config = fast_function(lgb.Booster(model_str=boosted.text), rows.shape[1])
+    booster = lgb.Booster(model_str=boosted.text)  # kept: the function's argument points into it
+    function, config = fast_function(booster, rows.shape[1])
     other = other_function(boosted.text, rows.shape[1], folder)
     ns = np.empty((4, N_SINGLE))
     library.single(at(features), at(rows), ctypes.c_int(rows.shape[1]), ctypes.c_int(len(rows)),
