@@ -198,7 +198,7 @@ def test_it_keeps_no_state_and_calls_nothing_but_mathematics(made: Made, tmp_pat
     assert not [name for name, where in symbols if where in "bBdDcC"]
     assert {name for name, where in symbols if where == "U"} <= {
         "exp", "expm1", "floor", "log10", "log1p", "pow", "memset", "memcpy",
-        "__cpu_model", "_GLOBAL_OFFSET_TABLE_"}  # which vector instructions the processor has: in the compiler's library
+        "__cpu_model", "_GLOBAL_OFFSET_TABLE_"}
     assert sorted(name for name, where in symbols if where == "T") == [
         f"sojourn_lifetime_{part}" for part in
         ("curve_fill", "lifetime_class", "next_change", "quantile", "remaining", "score", "survival")]
