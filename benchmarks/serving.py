@@ -207,7 +207,7 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     curve_builder.NATIVE = NATIVE
     portable = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
     predictor = Predictor(bundle)
-    curve = compiled.curve(plain[0])
+    curve: Any = compiled.curve(plain[0])
     axis = plain_curves.Axis(curve.axis.first, curve.axis.second, curve.axis.smearing)
     plain_curve = (plain_curves.Hazard if isinstance(curve, HazardCurve) else plain_curves.Steps)(axis, curve.numbers)
     vm = predictor.predict(requests[0], now_s)
