@@ -1,8 +1,9 @@
 """What a prediction costs: single-row calls, curves built and looked up, import and load. All in one run.
 
-    python benchmarks/serving.py [--json FILE] [--seed N]
+    python benchmarks/serving.py [--json FILE] [--seed N] [--sizes 40x63 100x63 300x63]
 
-Every figure is the median of many batches of calls on one thread. `x predict` is the ratio to LightGBM's own `predict`
+Every figure is the median of many batches of calls on one thread, in processor time; the batches of all rows take
+turns, so that a busy spell of the machine meets all of them. `x predict` is the ratio to LightGBM's own `predict`
 of one row with the same model, `x fast` to its single-row-fast C call (what a C++ scheduler would make), `x empty` to
 ONNX Runtime's `run` of a graph that does nothing. Loop overhead is measured and subtracted.
 
@@ -41,9 +42,11 @@ from sojourn.models.lifetime import Exported, Rows, person_periods
 from sojourn.models.lifetime.gbdt import Boosted, boost
 from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.serving import Predictor, load_bundle
-from sojourn.serving.answers import CurveBuilder
+from sojourn.serving.answers import CurveBuilder, curve_builder
+from sojourn.serving.curves import HazardCurve, plain_curves
 from sojourn.serving.forest import AgeFeatures, row_scores, varying_walk
 from sojourn.serving.inputs import HistoryState
+from sojourn.serving.native import NATIVE
 
 SIZES = ((40, 63), (100, 63), (300, 63))
 N_REQUESTS = 12_000
@@ -53,8 +56,10 @@ N_MANY = 10_000
 N_AGED = 500
 N_ENDED = 200
 N_COLD, FLUSH_BYTES = 300, 64 << 20
-BATCH_S = 0.004
+BATCH_S = 0.001
 N_BATCHES = 60
+Call = tuple[Callable[[Any], object], Sequence[Any]]
+"""A function, and the arguments of its calls in turn."""
 
 
 @dataclass(frozen=True)
@@ -72,28 +77,26 @@ class Figure:
     x_empty: float
 
 
-def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
-    """Median cost of call(argument) in microseconds, the loop's own cost subtracted; each batch takes the next ones."""
-    first = 0
+def medians_us(calls: dict[str, Call]) -> dict[str, float]:
+    """Median cost of each call in microseconds, the loop's own cost subtracted; each batch takes the next arguments."""
+    firsts = dict.fromkeys(calls, 0)
 
-    def loop(n: int, function: Callable[[Any], object] | None) -> float:
-        nonlocal first
-        chosen = [arguments[(first + idx) % len(arguments)] for idx in range(n)]
-        first += n
-        started = time.perf_counter()
-        if function is None:
-            for _ in chosen:
-                pass
-        else:
-            for argument in chosen:
-                function(argument)
-        return (time.perf_counter() - started) / n
+    def loop(name: str, n: int) -> tuple[float, float]:
+        function, arguments = calls[name]
+        chosen = [arguments[(firsts[name] + idx) % len(arguments)] for idx in range(n)]
+        firsts[name] += n
+        started = time.thread_time()
+        for argument in chosen:
+            function(argument)
+        ended = time.thread_time()
+        for _ in chosen:
+            pass
+        return (ended - started) / n, (time.thread_time() - ended) / n
 
-    for argument in arguments[:20]:
-        call(argument)
-    n = max(int(BATCH_S / max(loop(20, call), 1e-8)), 20)
-    empty = statistics.median(loop(n, None) for _ in range(N_BATCHES))
-    return (statistics.median(loop(n, call) for _ in range(N_BATCHES)) - empty) * 1e6
+    sizes = {name: max(int(BATCH_S / max(min(loop(name, 20)[0] for _ in range(3)), 1e-8)), 20) for name in calls}
+    batches = [{name: loop(name, n) for name, n in sizes.items()} for _ in range(N_BATCHES)]
+    return {name: (statistics.median(batch[name][0] for batch in batches)
+                   - statistics.median(batch[name][1] for batch in batches)) * 1e6 for name in calls}
 
 
 def cold_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
@@ -126,7 +129,7 @@ def batch_us(call: Callable[[], object], n_rows: int = N_MANY) -> float:
     return statistics.median(seconds) / n_rows * 1e6
 
 
-def empty_graph_us() -> float:
+def empty_graph() -> Call:
     graph = helper.make_graph([helper.make_node("Identity", ["rows"], ["scores"])], "empty",
                               [helper.make_tensor_value_info("rows", TensorProto.DOUBLE, [1, 1])],
                               [helper.make_tensor_value_info("scores", TensorProto.DOUBLE, [1, 1])])  # fmt: skip
@@ -135,7 +138,7 @@ def empty_graph_us() -> float:
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     row = np.zeros((1, 1))
-    return median_us(lambda _: session.run(["scores"], {"rows": row}), [None])
+    return (lambda _: session.run(["scores"], {"rows": row})), [None]
 
 
 def fast_function(booster: lgb.Booster, n_features: int) -> tuple[Any, ctypes.c_void_p]:
@@ -187,7 +190,7 @@ def point_model(examples: Examples, names: Sequence[str], n_trees: int, n_leaves
 
 
 def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, requests: list[dict[str, Any]], now_s: int,
-            empty_us: float, rng: np.random.Generator) -> list[Figure]:
+            rng: np.random.Generator) -> list[Figure]:
     """All figures of one model."""
     bundle = load_bundle(folder)
     booster = lgb.Booster(model_str=boosted.text)
@@ -197,9 +200,16 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     many = np.repeat(np.concatenate(full), N_MANY // N_ROWS, axis=0)[rng.permutation(N_MANY)]
     plain = features.tolist()
     compiled = CurveBuilder(bundle.schema, bundle.model)
+    if NATIVE is None or compiled.first is None:
+        raise RuntimeError("the extension must be built, got an installation without it: pip install -e .")
+    curve_builder.NATIVE = None
+    numba_alone = CurveBuilder(bundle.schema, bundle.model)
+    curve_builder.NATIVE = NATIVE
     portable = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
     predictor = Predictor(bundle)
-    curve = compiled.curve(plain[0])
+    curve: Any = compiled.curve(plain[0])
+    axis = plain_curves.Axis(curve.axis.first, curve.axis.second, curve.axis.smearing)
+    plain_curve = (plain_curves.Hazard if isinstance(curve, HazardCurve) else plain_curves.Steps)(axis, curve.numbers)
     vm = predictor.predict(requests[0], now_s)
     uptimes_s = np.floor(10.0 ** rng.uniform(0.0, 6.3, 5_000)).tolist()
     scored = row_scores(compiled.forest)
@@ -220,20 +230,31 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
             recalibrating.ended(recalibrating.admit(request, now_s), now_s + 60 * (k + 1))
     no_two = distinct(requests)
     vms = [predictor.predict(request, now_s) for request in requests[:N_COLD]]
-    costs = {
-        "LightGBM predict, one row": median_us(predict_row, full),
-        "LightGBM single-row-fast C call": median_us(fast, full),
-        "ONNX Runtime run, one row": median_us(portable._onnx.scores, full),
-        "ONNX Runtime run, empty graph": empty_us,
-        "curve built, compiled walk": median_us(compiled.curve, plain),
-        "curve built, ONNX Runtime": median_us(portable.curve, plain),
-        "predict from the raw dict": median_us(first, requests),
-        **({"predict from the raw dict, recalibrated": median_us(
+    history, first_in_c = predictor._open.history, predictor._current.served.builder.first
+    costs = medians_us({
+        "LightGBM predict, one row": (predict_row, full),
+        "LightGBM single-row-fast C call": (fast, full),
+        "ONNX Runtime run, one row": (portable._onnx.scores, full),
+        "ONNX Runtime run, empty graph": empty_graph(),
+        "scores at all ages, extension": (compiled.first.scores, list(features)),
+        "scores at all ages, numba": (numba_alone.scores, plain),
+        "curve from features, extension": (compiled.first.of_features, list(features)),
+        "curve from features, numba and Python": (numba_alone.curve, plain),
+        "curve from features, ONNX Runtime": (portable.curve, plain),
+        "curve from the raw dict, extension": (lambda request: first_in_c.first(
+            request, now_s, history.moments, history.tables, history.rows.view), requests),
+        "predict from the raw dict": (first, requests),
+        **({"predict from the raw dict, recalibrated": (
             lambda request: recalibrating.predict(request, now_s), requests)} if recalibrating else {}),
-        "predict from the raw dict, distinct": median_us(first, no_two),
-        "admit + withdraw, raw dict": median_us(
-            lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),
-        "predict and remaining(0)": median_us(lambda request: predictor.predict(request, now_s).remaining(0), requests),
+        "predict from the raw dict, distinct": (first, no_two),
+        "admit + withdraw, raw dict": (lambda request: predictor.withdraw(predictor.admit(request, now_s)), requests),
+        "predict and remaining(0)": (lambda request: predictor.predict(request, now_s).remaining(0), requests),
+        "remaining, float uptime": (vm.remaining, uptimes_s),
+        "remaining, int uptime": (vm.remaining, [int(uptime_s) for uptime_s in uptimes_s]),
+        "remaining, float uptime, plain Python": (plain_curve.remaining, uptimes_s),
+        "next_change": (vm.next_change, uptimes_s),
+        "survival": (lambda uptime_s: curve.survival(3_600.0, uptime_s), uptimes_s),
+    }) | {
         "batch, a request: remaining_many, raw dicts": batch_us(
             lambda: predictor.remaining_many(requests, [0.0] * len(requests), now_s), len(requests)),
         "batch, a row: LightGBM predict": batch_us(lambda: booster.predict(many, raw_score=True, num_threads=1)),
@@ -241,10 +262,6 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
         "batch, a row: LightGBM predict, all ages": batch_us(
             lambda: booster.predict(aged, raw_score=True, num_threads=1), N_AGED),
         "batch, a row: compiled, all ages": batch_us(lambda: walk.scores(many)),
-        "remaining, float uptime": median_us(vm.remaining, uptimes_s),
-        "remaining, int uptime": median_us(vm.remaining, [int(uptime_s) for uptime_s in uptimes_s]),
-        "next_change": median_us(vm.next_change, uptimes_s),
-        "survival": median_us(lambda uptime_s: curve.survival(3_600.0, uptime_s), uptimes_s),
         "cold: LightGBM predict, one row": cold_us(predict_row, full),
         "cold: LightGBM single-row-fast C call": cold_us(fast, full),
         "cold: predict from the raw dict": cold_us(first, requests),
@@ -257,23 +274,27 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
         predict_us, fast_us = (costs[f"{cold}LightGBM {call}"] for call in ("predict, one row",
                                                                             "single-row-fast C call"))
         figures.append(Figure(name, what, round(cost, 3), round(cost / predict_us, 4), round(cost / fast_us, 4),
-                              round(cost / empty_us, 3)))
+                              round(cost / costs["ONNX Runtime run, empty graph"], 3)))
     return figures
 
 
+WAYS = {
+    "extension": (), "numba alone": ("sojourn.serving.native.compiled",),
+    "ONNX Runtime alone": ("sojourn.serving.native.compiled", "numba", "llvmlite"),
+}
+"""How first answers may be computed, by the modules that are missing."""
 LOADING = """
 import sys, time
-if sys.argv[2] == "without":
-    class Blocker:
-        def find_spec(self, name, path=None, target=None):
-            if name.split(".")[0] in ("numba", "llvmlite"):
-                raise ImportError(name)
-    sys.meta_path.insert(0, Blocker())
-started = time.perf_counter()
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name in sys.argv[2:]:
+            raise ImportError(name)
+sys.meta_path.insert(0, Blocker())
+started = time.process_time()
 from sojourn.serving import Predictor
-imported = time.perf_counter()
+imported = time.process_time()
 predictor = Predictor.load(sys.argv[1])
-loaded = time.perf_counter()
+loaded = time.process_time()
 predictor.predict({}, 0).remaining(0.0)
 import json, pathlib, resource
 status = pathlib.Path("/proc/self/status")  # ru_maxrss may count the parent's memory, too
@@ -281,20 +302,21 @@ peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 if status.exists():
     peak_kib = int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1])
 print(json.dumps({"import_s": imported - started, "load_s": loaded - imported,
-                  "first_answer_s": time.perf_counter() - loaded,
+                  "first_answer_s": time.process_time() - loaded,
                   "peak_rss_mib": peak_kib / 1024}))
 """
 
 
-def loading(folder: Path, numba: str) -> dict[str, float]:
-    """Import, load and first answer in a fresh process; the median of five after one that fills the caches.
+def loading(folder: Path, blocked: Sequence[str]) -> dict[str, float]:
+    """Import, load and first answer in a fresh process, s of CPU; the median of five after one that fills the caches.
 
-    Byte code is cached, as pip leaves it, whatever this process's environment says; compiled code is, too.
+    blocked: modules that cannot be imported. Byte code is cached, as pip leaves it, whatever this process's environment
+    says; compiled code is, too.
     """
     with tempfile.TemporaryDirectory() as byte_code:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": byte_code}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        runs = [json.loads(subprocess.run([sys.executable, "-c", LOADING, str(folder), numba], capture_output=True,
+        runs = [json.loads(subprocess.run([sys.executable, "-c", LOADING, str(folder), *blocked], capture_output=True,
                                           text=True, check=True, env=environment).stdout) for _ in range(6)][1:]
     return {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
 
@@ -317,6 +339,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/serving.json"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sizes", nargs="+", default=[f"{n_trees}x{n_leaves}" for n_trees, n_leaves in SIZES])
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     trace = synthesize(N_REQUESTS, seed=options.seed)
@@ -329,18 +352,17 @@ def main() -> None:
                 for values in last[list(encoder.columns())].astype(object).itertuples(index=False)]
     figures: list[Figure] = []
     loads: dict[str, dict[str, float]] = {}
-    empty_us = empty_graph_us()
     with tempfile.TemporaryDirectory() as root:
-        for n_trees, n_leaves in SIZES:
+        for n_trees, n_leaves in (map(int, size.split("x")) for size in options.sizes):
             for kind, train in (("hazard", hazard_model), ("point", point_model)):
                 name = f"{kind} {n_trees}x{n_leaves}"
                 print(f"training and measuring {name}", file=sys.stderr)
                 boosted, exported = train(examples, rows.names, n_trees, n_leaves, rng)
                 folder = write_bundle(Path(root) / name.replace(" ", "-"), kind, exported, encoder, history, {})
-                figures += measure(name, boosted, folder, rows, requests, trace.horizon_s, empty_us, rng)
+                figures += measure(name, boosted, folder, rows, requests, trace.horizon_s, rng)
                 if kind == "hazard":
-                    loads[f"{name}, numba"] = loading(folder, "with")
-                    loads[f"{name}, no numba"] = loading(folder, "without")
+                    for what, blocked in WAYS.items():
+                        loads[f"{name}, {what}"] = loading(folder, blocked)
     print(report(figures, loads))
     document = {
         "machine": {"cpu": platform.processor() or platform.machine(), "n_cpu": os.cpu_count(),

@@ -104,7 +104,7 @@ def _native_model(schema: Schema, forest: Forest, grid: np.ndarray, axis: Axis, 
     """The extension's model; None if leaf masks cannot take the forest. See `serving/native/model.h`."""
     encoder, history, numbers, lookup = schema.encoder, schema.encoder.history, schema.numbers, schema.numbers.lookup
     tables = mask_tables(forest, grid, numbers.age_features)
-    if tables is None:
+    if tables is None or NATIVE.TABLES.split() != [*tables._fields]:  # it was built from another version of the source
         return None
     pool = {column: idx for idx, column in enumerate((*encoder.names, *encoder.numbers))}
     flags = bytes([column in SIZES for column in encoder.numbers] + [key.kind == "owner" for key in history.keys])

@@ -38,10 +38,13 @@ static PyTypeObject *added(PyObject *module, const char *name, PyType_Spec *spec
     return (PyTypeObject *)type;
 }
 
+#define NAME(type, name) #name " "
+
 PyMODINIT_FUNC PyInit_compiled(void)
 {
     PyObject *module = PyModule_Create(&module_of);
     if (module == NULL || PyModule_AddIntConstant(module, "INTERFACE", 1) < 0
+        || PyModule_AddStringConstant(module, "TABLES", "" SJ_FOREST_FIELDS(NAME)) < 0
         || (axis_type = added(module, "Axis", &axis_spec)) == NULL
         || (numbers_type = added(module, "Numbers", &numbers_spec)) == NULL
         || (hazard_type = added(module, "Hazard", &hazard_spec)) == NULL

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 INTERFACE: int
+TABLES: str
 
 def use(checked_seconds: Callable[[Any, str], float], checked_share: Callable[[Any], float], /) -> None: ...
 

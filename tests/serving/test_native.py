@@ -30,6 +30,7 @@ def asked(predictor: Predictor, request: Any) -> Any:
 
 
 def test_plain_requests_are_read_in_c_and_others_by_python(made: Made, predictor: Predictor) -> None:
+    changed: dict[str, Any]
     plain = made.request(3)
     number, name = predictor.encoder.numbers[0], predictor.encoder.names[0]
     for changed in ({}, {number: 2}, {number: np.float64(2.0)}, {number: -0.0}, {number: 1e300}, {number: None},
@@ -82,7 +83,7 @@ def test_tables_that_do_not_fit_together_make_no_model(made: Made, monkeypatch: 
     given: list[tuple[Any, ...]] = []
 
     class Recorded:
-        Hazard, Steps, Numbers = NATIVE.Hazard, NATIVE.Steps, NATIVE.Numbers
+        Hazard, Steps, Numbers, TABLES = NATIVE.Hazard, NATIVE.Steps, NATIVE.Numbers, NATIVE.TABLES
 
         @staticmethod
         def Model(*arguments: Any) -> Any:

@@ -9,7 +9,6 @@ from collections.abc import KeysView
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from made_bundles import Made
@@ -84,18 +83,26 @@ def test_nothing_is_torn_or_lost_while_models_are_swapped(made: Made) -> None:
     assert all(each.sum_s == sum(each.arrivals.values()) for each in running)
 
 
+def in_two_steps(served: Served, made: Made) -> Served:
+    """The version of `hazard` that encodes a request in Python, and then asks ONNX Runtime."""
+    model = load_bundle(made.folders["hazard"]).model
+    return replace(served, builder=CurveBuilder(served.schema, model, is_compiled=False))
+
+
 def test_a_call_under_way_keeps_the_version_it_began_with(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reload that falls between encoding and walking the forest changes neither curve nor version."""
+    """A reload that falls between encoding and walking the forest, which are one step in C, changes neither curve
+    nor version."""
     predictor = Predictor.load(made.folders["hazard"])
-    began = predictor._current.served
     expected = predictor.predict(made.request(3), 10**7)
-    build = began.builder.curve_of
+    began = in_two_steps(predictor._current.served, made)
+    predictor._current.served = began
+    build = began.builder.curve
 
-    def reloading(numbers: np.ndarray) -> object:
+    def reloading(features: list[float]) -> object:
         predictor.reload(made.folders["uptime"])
-        return build(numbers)
+        return build(features)
 
-    monkeypatch.setattr(began.builder, "curve_of", reloading)
+    monkeypatch.setattr(began.builder, "curve", reloading)
     vm = predictor.predict(made.request(3), 10**7)
     assert predictor.version != began.version
     assert (vm.version, vm.curve) == (expected.version, expected.curve)
@@ -106,9 +113,7 @@ def test_a_batch_is_of_one_version(made: Made, is_compiled: bool) -> None:
     """A reload that falls between two of its requests changes none of its answers."""
     predictor = Predictor.load(made.folders["hazard"])
     if not is_compiled:
-        served = predictor._current.served
-        builder = CurveBuilder(served.schema, load_bundle(made.folders["hazard"]).model, is_compiled=False)
-        predictor._current.served = replace(served, builder=builder)
+        predictor._current.served = in_two_steps(predictor._current.served, made)
     requests, uptimes_s = [made.request(idx) for idx in range(200)], [60.0] * 200
     expected = predictor.remaining_many(requests, uptimes_s, 10**7)
 

@@ -82,7 +82,8 @@ def test_the_extension_reads_nothing_beside_its_memory(tmp_path: Path) -> None:
                     "-fno-sanitize-recover=all", f"-I{sysconfig.get_path('include')}", str(source), "-o", str(built),
                     "-lm"], check=True)
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
-    environment = os.environ | {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc",
+    environment = os.environ | {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0",
+                                "PYTHONMALLOC": "malloc",
                                 "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     run = subprocess.run([sys.executable, "-c", SANITIZED, str(built), str(TESTS / "hostile_forests.py"), "60"],
                          env=environment, text=True, capture_output=True, timeout=600, check=False)
