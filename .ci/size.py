@@ -48,7 +48,7 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 375)
-    yield Figure("product lines", n_lines(product), 84_500)
+    yield Figure("product lines", n_lines(product), 84_550)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 20_235 if part == "flows" else None)

@@ -166,3 +166,35 @@ double ${name}_lookup_row(int key, uint64_t code)
 
 LOOKUP_MIXED = """
         hazard = LOOKUP_WEIGHTS[idx] * hazard + (1.0 - LOOKUP_WEIGHTS[idx]) * known[idx];"""
+
+SEARCH = Template("""/* How many of $values are $relation_text `value`, which is not below 0. A number's first
+ * bits lead to a cell, in which at most one of the values lies. */
+static int $function(double value)
+{
+    const double number = value + 0.0; /* no -0 */
+    uint64_t bits;
+    int64_t cell;
+    int idx;
+    memcpy(&bits, &number, sizeof bits);
+    cell = (int64_t)(bits >> $shift) - $first;
+    cell = cell < 0 ? 0 : cell < $n_cells ? cell : $n_cells - 1;
+    idx = STARTS_OF_$values[cell];
+    return idx + (idx < $n && $values[idx < $n ? idx : 0] $relation value);
+}
+""")
+
+TRIED = Template("""/* How many of $values are $relation_text `value`. */
+static int $function(double value)
+{
+    int low = 0, high = $n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if ($values[middle] $relation value) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+""")

@@ -39,6 +39,7 @@ from sojourn.serving.inputs import Encoder
 
 _N_ROW_MAX = 32_767
 _N_TEXT_MAX = 60
+_N_CELLS_MAX = 4_096
 _N_MASK_BYTES_MAX = 1 << 23
 """Larger masks are left out: a compiler takes long for them, and a walk over nodes is small."""
 _LIMIT_UNIT = "log10 of the lifetime over the limit"
@@ -113,9 +114,36 @@ def c_source(bundle: Bundle, name: str = "sojourn_lifetime") -> CSource:
     texts |= _lookup_texts(schema.encoder, name) | habit_texts(bundle, name, _table, _constant)
     texts |= history_texts(bundle, name, _table, c_number, lambda what, names: position_enum(f"{name}_{what}", names))
     texts["curve_fields"] = code.fields.substitute(texts)
-    parts = "\n".join(part.substitute(texts) for part in code.parts)
+    numbers = kind.c_numbers(schema.numbers, grid)
+    searches = [_search_code(values, np.array(numbers[values], np.float64)) for values in code.searched]
+    parts = "\n".join([*searches, *(part.substitute(texts) for part in code.parts)])
     texts["kind_code"] = f"{parts}{texts['lookup_code']}{texts['history_code']}{texts['habits_code']}"
     return CSource(name, _c_text.HEADER.substitute(texts))
+
+
+def _search_code(name: str, rising: np.ndarray) -> str:
+    """A C function that counts the values of a table, rising, that are at most a number; those below it for
+    THRESHOLDS. It has a table of cells, numbers that begin with the same bits; or it tries values if cells would be
+    too many."""
+    is_below = name == "THRESHOLDS"
+    function = f"{name.lower()}_{'below' if is_below else 'at_most'}"
+    relation, relation_text = ("<", "below") if is_below else ("<=", "at most")
+    above = rising[rising > 0.0]
+    for shift in range(52, 40, -1) if len(rising) and rising[0] >= 0.0 and len(above) else ():
+        keys = above.view(np.uint64) >> np.uint64(shift)
+        first = int(keys[0]) - 1
+        n_cells = int(keys[-1]) - first + 1
+        if n_cells > _N_CELLS_MAX:
+            break
+        if len(np.unique(keys)) == len(keys) and len(rising) - len(above) <= 1:
+            lows = ((first + np.arange(n_cells)).astype(np.uint64) << np.uint64(shift)).view(np.float64)
+            starts = np.searchsorted(rising, lows)
+            starts[0] = 0
+            own = _c_text.SEARCH.substitute(values=name, function=function, relation=relation, shift=shift,
+                                              relation_text=relation_text, first=first, n_cells=n_cells, n=len(rising))
+            return f"{_table(f'uint16_t STARTS_OF_{name}', starts.tolist())}\n{own}"
+    return _c_text.TRIED.substitute(values=name, function=function, relation=relation, n=len(rising),
+                                      relation_text=relation_text)
 
 
 def _forest_code(forest: Forest, grid: np.ndarray, schema: Schema, texts: dict[str, object]) -> str:

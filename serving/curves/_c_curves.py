@@ -7,35 +7,19 @@ from __future__ import annotations
 
 from string import Template
 
-AT_MOST = Template("""/* How many of the rising values are at most `value`. */
+AT_MOST = Template("""/* How many of the rising values are at most `value`: by blocks of 8, without branches. */
 static int count_at_most(const double values[], int n, double value)
 {
-    int low = 0;
-    while (low < n) {
-        const int middle = (low + n) / 2;
-        if (value < values[middle]) {
-            n = middle;
-        } else {
-            low = middle + 1;
-        }
+    int idx, n_found = 0, start;
+    for (idx = 7; idx < n; idx += 8) {
+        n_found += values[idx] <= value;
     }
-    return low;
-}
-""")
-
-BELOW = Template("""/* How many of the rising values are below `value`. */
-static int count_below(const double values[], int n, double value)
-{
-    int low = 0;
-    while (low < n) {
-        const int middle = (low + n) / 2;
-        if (values[middle] < value) {
-            low = middle + 1;
-        } else {
-            n = middle;
-        }
+    start = 8 * n_found;
+    n_found = start;
+    for (idx = start; idx < start + 8 && idx < n; idx++) {
+        n_found += values[idx] <= value;
     }
-    return low;
+    return n_found;
 }
 """)
 
@@ -87,12 +71,12 @@ double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
     if (!is_seconds(uptime_s)) {
         return NAN;
     }
-    return whole(mean_at(curve, count_at_most(EDGES, N_STEPS + 1, uptime_s) - 1, uptime_s));
+    return whole(mean_at(curve, edges_at_most(uptime_s) - 1, uptime_s));
 }
 
 static double cumulative_at(const ${name}_curve *curve, double time_s)
 {
-    const int idx = count_at_most(EDGES, N_STEPS + 1, time_s) - 1;
+    const int idx = edges_at_most(time_s) - 1;
     return curve->cumulative[idx] + (time_s - EDGES[idx]) * curve->rates[idx];
 }
 
@@ -125,7 +109,7 @@ double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
     if (!is_seconds(uptime_s)) {
         return NAN;
     }
-    idx = count_at_most(GRID, N_GRID, uptime_s);
+    idx = grid_at_most(uptime_s);
     return idx < N_GRID ? GRID[idx] : INFINITY;
 }
 """)
@@ -193,7 +177,7 @@ UPTIME = Template("""void ${name}_curve_fill(${name}_curve *curve, const double 
 
 double ${name}_remaining(const ${name}_curve *curve, double uptime_s)
 {
-    return is_seconds(uptime_s) ? curve->seconds[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)] : NAN;
+    return is_seconds(uptime_s) ? curve->seconds[thresholds_below(uptime_s)] : NAN;
 }
 
 double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
@@ -202,7 +186,7 @@ double ${name}_quantile(const ${name}_curve *curve, double q, double uptime_s)
     if (!(q > 0.0 && q < 1.0) || !is_seconds(uptime_s)) {
         return NAN;
     }
-    score = curve->scores[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)];
+    score = curve->scores[thresholds_below(uptime_s)];
     return whole(score_seconds(score + residual_quantile(q)));
 }
 
@@ -215,7 +199,7 @@ double ${name}_survival(const ${name}_curve *curve, double horizon_s, double upt
     if (horizon_s <= 0.0) {
         return 1.0;
     }
-    score = curve->scores[count_below(THRESHOLDS, N_STEPS - 1, uptime_s)];
+    score = curve->scores[thresholds_below(uptime_s)];
     return residual_share_above(log10(horizon_s) - score);
 }
 
@@ -226,7 +210,7 @@ double ${name}_next_change(const ${name}_curve *curve, double uptime_s)
     if (!is_seconds(uptime_s)) {
         return NAN;
     }
-    step = count_below(THRESHOLDS, N_STEPS - 1, uptime_s);
+    step = thresholds_below(uptime_s);
     return step < N_STEPS - 1 ? floor(THRESHOLDS[step]) + 1.0 : INFINITY;
 }
 """)
@@ -364,11 +348,13 @@ void ${name}_curve_fill(${name}_curve *curve, const double features[${NAME}_N_FE
 LIMIT_FIELDS = Template(HAZARD_FIELDS.template + """
     double edges[${NAME}_N_STEPS + 1]; /* the request's own, s: of the age, then of the share of its limit */""")
 _OWN_EDGES = "curve->edges"
-LIMIT_BEFORE, LIMIT_AFTER = (Template(part.replace("EDGES", _OWN_EDGES)) for part in (
-    HAZARD.template[:_FILL_START], HAZARD.template[_FILL_STOP:]))
+LIMIT_BEFORE, LIMIT_AFTER = (
+    Template(part.replace("edges_at_most(", "count_at_most(EDGES, N_STEPS + 1, ").replace("EDGES", _OWN_EDGES))
+    for part in (HAZARD.template[:_FILL_START], HAZARD.template[_FILL_STOP:]))
 
-HAZARD_CODE = HAZARD_FIELDS, (AT_MOST, HAZARD)
-LIMIT_CODE = LIMIT_FIELDS, (AT_MOST, LIMIT_BEFORE, LIMIT_FILL, LIMIT_AFTER)
-UPTIME_CODE = UPTIME_FIELDS, (BELOW, RESIDUALS, UPTIME)
-ONCE_CODE = ONCE_FIELDS, (RESIDUALS, ONCE)
-"""For each kind of score, the members of its curve and the code that fills and reads it."""
+HAZARD_CODE = HAZARD_FIELDS, (AT_MOST, HAZARD), ("EDGES", "GRID")
+LIMIT_CODE = LIMIT_FIELDS, (AT_MOST, LIMIT_BEFORE, LIMIT_FILL, LIMIT_AFTER), ("GRID",)
+UPTIME_CODE = UPTIME_FIELDS, (RESIDUALS, UPTIME), ("THRESHOLDS",)
+ONCE_CODE = ONCE_FIELDS, (RESIDUALS, ONCE), ()
+"""For each kind of score, the members of its curve, the code that fills and reads it, and its tables that are
+searched."""

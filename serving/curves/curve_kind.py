@@ -61,7 +61,8 @@ class Shared(NamedTuple):
 
 
 class CCode(NamedTuple):
-    """A kind in C: its comments, the members of a curve, and the code that fills and reads it."""
+    """A kind in C: its comments, the members of a curve, the code that fills and reads it, and the tables, rising,
+    that the code searches by functions like `edges_at_most` (`thresholds_below` for THRESHOLDS)."""
 
     meaning: str
     score_meaning: str
@@ -69,6 +70,7 @@ class CCode(NamedTuple):
     row_tail: str
     fields: Template
     parts: tuple[Template, ...]
+    searched: tuple[str, ...]
 
 
 class CurveKind(Protocol):

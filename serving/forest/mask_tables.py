@@ -44,9 +44,9 @@ class MaskTables(NamedTuple):
     features that have splits, NaN's row of each varying feature, all leaves. thresholds: float64, of the U features
     from starts[u], int32 (U + 1,), filled with infinity; features, first_rows, nan_rows: int32 (U,), their numbers,
     the row of masks of bin 0 and of NaN; is_zero_missing: uint8 (U,).
-    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,), with its two slots in
-    leaf_slots, uint32 (L + 64,), one in the lower and one in the upper half, and, without age features, the first step at which what varies lets them be reached and the first after:
-    leaf_steps, uint16 (L, 2). The last 64 are read and not used.
+    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,); leaf_slots: uint32 (L + 64,), a leaf's
+    two slots, one in the lower and one in the upper half; the last 64 of both are read and not used. leaf_steps:
+    uint16 (L, 2), without age features, the first step at which what varies lets a leaf be reached, the first after.
     slot_splits: float64 (S,), slot_is_false: uint8 (S,): the threshold of a slot, and 1 if left is above it. Slot 0 has
     all steps, those of the last feature follow, whose bits are static_slots, uint64; then those of the m features in
     turn, from slot_starts[a], int32 (m + 1,). pairs: uint16 (P, 2), more slots, each the AND of two.
@@ -92,7 +92,7 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
     `varying_walk`.
     """
     n_aged, n_steps = len(age_features), len(grid)
-    if n_aged and n_steps > N_SLOT_STEPS_MAX or n_steps >= 1 << 16:
+    if (n_aged and n_steps > N_SLOT_STEPS_MAX) or n_steps >= 1 << 16:
         return None
     walked = forest if n_steps else forest.with_spare()
     masks = leaf_masks(walked, age_features)
@@ -113,12 +113,13 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
     shape = [len(masks.leaf_starts), fixed["masks"].shape[1], len(fixed["features"]), n_fixed, n_aged,
              n_aged + 1 if n_steps else 0, max(n_steps, 1), len(static), len(keys), len(pairs), len(fixed["masks"]) - 1]
     spare = np.zeros((64, 2), np.int64)
+    slot_pairs = leaf_slots[:, 0] + (leaf_slots[:, 1] << 16)
     tables = fixed | blocks | {
         "shape": shape, "leaves": np.append(masks.leaves, spare[:, 0]), "slot_splits": splits, "pairs": pairs,
         "static_slots": np.array(static, np.uint64), "slot_is_false": sides, "sources": age_features.sources,
         "slot_flips": np.where((sides == 1) ^ falls, np.uint64(2**64 - 1), np.uint64(0)),
         "slot_starts": np.searchsorted(np.where(is_static, -1, features), n_fixed + np.arange(n_aged + 1)),
-        "leaf_starts": masks.leaf_starts, "leaf_slots": np.append(leaf_slots[:, 0] + (leaf_slots[:, 1] << 16), spare[:, 0]),
+        "leaf_starts": masks.leaf_starts, "leaf_slots": np.append(slot_pairs, spare[:, 0]),
         "leaf_steps": spare[:0] if n_aged or not n_steps else np.column_stack(leaf_steps(masks, grid)),
     }  # fmt: skip
     return MaskTables(**{name: np.ascontiguousarray(tables[name], _TYPES.get(name, np.int32))

@@ -62,7 +62,8 @@ typedef struct {
 #define SJ_ZERO 0x1.a95a5cp-117
 #define SJ_ALL UINT64_MAX
 
-/* Vector instructions that the processor has: the code is compiled for each, and one is chosen at each call. */
+/* The code is compiled for several kinds of vector instructions, and each call takes those that the processor has.
+ * SJ_PLAIN leaves all of them out, SJ_NO_AVX512 the widest. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(SJ_PLAIN)
 #define SJ_X86 1
 #include <immintrin.h>
@@ -349,17 +350,107 @@ SJ_INLINE void sj_add_parts(const sj_part *parts, int32_t n, int32_t n_steps, do
 {
     int32_t idx, step;
     for (idx = 0; idx < n; idx++) {
-        uint64_t bit_0 = parts[idx].bits[0], bit_1 = parts[idx].bits[1], bit_2 = parts[idx].bits[2];
+        const sj_part *part = parts + idx;
         for (step = 0; step < n_steps; step++) {
-            scores[step] += parts[idx].values[(bit_0 & 1) | (bit_1 & 1) << 1 | (bit_2 & 1) << 2];
-            bit_0 >>= 1;
-            bit_1 >>= 1;
-            bit_2 >>= 1;
+            const uint64_t bit_0 = part->bits[0] >> step & 1, bit_1 = part->bits[1] >> step & 1;
+            scores[step] += part->values[bit_0 | bit_1 << 1 | (part->bits[2] >> step & 1) << 2];
         }
     }
 }
 
 #if SJ_X86
+/* The same with vectors of 4, chosen by blends; a gather takes longer. */
+SJ_AVX2 static inline void sj_add_parts_256(const sj_part *parts, int32_t n, int32_t n_steps, double *scores)
+{
+    int32_t first, idx, at;
+    for (first = 0; first < n_steps; first += 8) {
+        const int32_t n_now = n_steps - first < 8 ? n_steps - first : 8;
+        double sums[8];
+        __m256d sum[2];
+        __m256i shift[2]; /* what brings a step's bit to the top, where blends read it */
+        memset(sums, 0, sizeof sums);
+        memcpy(sums, scores + first, sizeof(double) * (size_t)n_now);
+        SJ_UNROLL_8 for (at = 0; at < 2; at++)
+        {
+            const long long top = 63 - first - 4 * at;
+            sum[at] = _mm256_loadu_pd(sums + 4 * at);
+            shift[at] = _mm256_setr_epi64x(top, top - 1, top - 2, top - 3);
+        }
+        for (idx = 0; idx < n; idx++) {
+            const sj_part *part = parts + idx;
+            const __m256i word_0 = _mm256_set1_epi64x((long long)part->bits[0]);
+            const __m256i word_1 = _mm256_set1_epi64x((long long)part->bits[1]);
+            const __m256i word_2 = _mm256_set1_epi64x((long long)part->bits[2]);
+            SJ_UNROLL_8 for (at = 0; at < 2; at++)
+            {
+                const __m256d bit_0 = _mm256_castsi256_pd(_mm256_sllv_epi64(word_0, shift[at]));
+                const __m256d bit_1 = _mm256_castsi256_pd(_mm256_sllv_epi64(word_1, shift[at]));
+                const __m256d bit_2 = _mm256_castsi256_pd(_mm256_sllv_epi64(word_2, shift[at]));
+#define SJ_PAIR(one) \
+    _mm256_blendv_pd(_mm256_broadcast_sd(part->values + (one)), _mm256_broadcast_sd(part->values + (one) + 1), bit_0)
+                const __m256d low = _mm256_blendv_pd(SJ_PAIR(0), SJ_PAIR(2), bit_1);
+                const __m256d high = _mm256_blendv_pd(SJ_PAIR(4), SJ_PAIR(6), bit_1);
+#undef SJ_PAIR
+                sum[at] = _mm256_add_pd(sum[at], _mm256_blendv_pd(low, high, bit_2));
+            }
+        }
+        _mm256_storeu_pd(sums, sum[0]);
+        _mm256_storeu_pd(sums + 4, sum[1]);
+        memcpy(scores + first, sums, sizeof(double) * (size_t)n_now);
+    }
+}
+
+SJ_AVX2 static inline void sj_find_rows_256(const sj_forest *forest, const double *row, sj_work *work)
+{
+    int32_t idx, at;
+    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
+        const double value = row[forest->features[idx]];
+        const __m256d values = _mm256_set1_pd(value);
+        int32_t n_below = 0;
+        for (at = forest->starts[idx]; at < forest->starts[idx + 1]; at += SJ_LANES) {
+            const __m256d low = _mm256_cmp_pd(_mm256_loadu_pd(forest->thresholds + at), values, _CMP_LT_OQ);
+            const __m256d high = _mm256_cmp_pd(_mm256_loadu_pd(forest->thresholds + at + 4), values, _CMP_LT_OQ);
+            n_below += __builtin_popcount((unsigned)(_mm256_movemask_pd(low) | _mm256_movemask_pd(high) << 4));
+        }
+        work->values[idx] = value;
+        work->rows[idx] = n_below;
+    }
+    sj_finish_rows(forest, work);
+}
+
+SJ_AVX2 static inline void sj_narrow_256(const sj_forest *forest, const sj_work *work)
+{
+    const int32_t n_words = forest->shape[SJ_N_WORDS];
+    const uint64_t *all = forest->masks + (size_t)forest->shape[SJ_LAST_ROW] * (size_t)n_words;
+    int32_t first = 0, idx, at;
+#define SJ_AT(from) (const __m256i *)(const void *)(from + first + 4 * at)
+#define SJ_PASS(n) \
+    { \
+        __m256i left[n]; \
+        _Pragma("GCC unroll 12") for (at = 0; at < n; at++) \
+        { \
+            left[at] = _mm256_loadu_si256(SJ_AT(all)); \
+        } \
+        for (idx = 0; idx < work->n_rows; idx++) { \
+            const uint64_t *mask = forest->masks + (size_t)work->rows[idx] * (size_t)n_words; \
+            _Pragma("GCC unroll 12") for (at = 0; at < n; at++) \
+            { \
+                left[at] = _mm256_and_si256(left[at], _mm256_loadu_si256(SJ_AT(mask))); \
+            } \
+        } \
+        _Pragma("GCC unroll 12") for (at = 0; at < n; at++) \
+        { \
+            _mm256_storeu_si256((__m256i *)(void *)(work->words + first + 4 * at), left[at]); \
+        } \
+        first += 4 * n; \
+    }
+    while (n_words - first >= 48) SJ_PASS(12)
+    while (n_words - first >= 16) SJ_PASS(4)
+    while (n_words - first >= 8) SJ_PASS(2)
+#undef SJ_PASS
+#undef SJ_AT
+}
+
 /* The same with vectors of 8: 40 steps at once. */
 SJ_AVX512 static inline void sj_add_parts_512(const sj_part *parts, int32_t n, int32_t n_steps, double *scores)
 {
@@ -383,8 +474,9 @@ SJ_AVX512 static inline void sj_add_parts_512(const sj_part *parts, int32_t n, i
             at = _mm512_mask_add_epi8(at, parts[idx].bits[2] >> first, at, four);
             _mm512_storeu_si512(numbers, at);
 #define SJ_ADD(sum, from) \
-    sum = _mm512_add_pd(sum, _mm512_permutexvar_pd( \
-        _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)(numbers + from))), values));
+    sum = _mm512_add_pd(sum, _mm512_maskz_permutexvar_pd( \
+        0xff, _mm512_maskz_cvtepu8_epi64(0xff, _mm_loadl_epi64((const __m128i *)(const void *)(numbers + from))), \
+        values));
             SJ_ADD(sum_0, 0) SJ_ADD(sum_1, 8) SJ_ADD(sum_2, 16) SJ_ADD(sum_3, 24) SJ_ADD(sum_4, 32)
 #undef SJ_ADD
         }
@@ -449,28 +541,29 @@ SJ_AVX512 static inline void sj_narrow_512(const sj_forest *forest, const sj_wor
 #undef SJ_PASS
 }
 
-SJ_AVX512 static inline void sj_fill_slots_512(const sj_forest *forest, const double *row, sj_work *work)
-{
-    sj_fill_slots(forest, row, work);
-}
+/* All of it for one kind of instructions. */
+#define SJ_SCORES(width) \
+    int32_t tree = 0; \
+    sj_find_rows_##width(forest, row, work); \
+    sj_fill_slots(forest, row, work); \
+    sj_narrow_##width(forest, work); \
+    while (tree < forest->shape[SJ_N_TREES]) { \
+        const int32_t n = sj_next_parts(forest, work, &tree); \
+        sj_add_parts_##width(work->parts, n, forest->shape[SJ_N_STEPS], scores); \
+    }
 
-SJ_AVX512 static inline int32_t sj_next_parts_512(const sj_forest *forest, const sj_work *work, int32_t *tree)
+SJ_AVX2 static inline void sj_interval_scores_256(const sj_forest *forest, const double *row, double *scores,
+                                                  sj_work *work)
 {
-    return sj_next_parts(forest, work, tree);
+    SJ_SCORES(256)
 }
 
 SJ_AVX512 static inline void sj_interval_scores_512(const sj_forest *forest, const double *row, double *scores,
                                                     sj_work *work)
 {
-    int32_t tree = 0;
-    sj_find_rows_512(forest, row, work);
-    sj_fill_slots_512(forest, row, work);
-    sj_narrow_512(forest, work);
-    while (tree < forest->shape[SJ_N_TREES]) {
-        const int32_t n = sj_next_parts_512(forest, work, &tree);
-        sj_add_parts_512(work->parts, n, forest->shape[SJ_N_STEPS], scores);
-    }
+    SJ_SCORES(512)
 }
+#undef SJ_SCORES
 #endif
 
 /* Raw scores at every step, at most 63, with features set against the age. */
@@ -480,8 +573,14 @@ static inline void sj_interval_scores(const sj_forest *forest, const double *row
     int32_t tree = 0;
     memset(scores, 0, sizeof(double) * (size_t)forest->shape[SJ_N_STEPS]);
 #if SJ_X86
+#ifndef SJ_NO_AVX512
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
         sj_interval_scores_512(forest, row, scores, &work);
+        return;
+    }
+#endif
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) {
+        sj_interval_scores_256(forest, row, scores, &work);
         return;
     }
 #endif

@@ -51,11 +51,12 @@ void scores(const void *const *tables, const double *rows, long n, int n_row, in
 """
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+@pytest.fixture(scope="module", params=["", "-DSJ_NO_AVX512", "-DSJ_PLAIN"])
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The core for the processor's widest vectors, for narrower ones, and without any."""
     folder = tmp_path_factory.mktemp("core")
     (folder / "loops.c").write_text(LOOPS)
-    options = ("-shared", "-fPIC", f"-I{CORE}")
+    options = ("-shared", "-fPIC", f"-I{CORE}", *([request.param] if request.param else []))
     return ctypes.CDLL(str(compiled(folder / "core.so", folder / "loops.c", options=options)))
 
 
