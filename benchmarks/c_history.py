@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def costs_in_c(library: ctypes.CDLL, requests: Any) -> list[float]:
     memory = np.zeros(library.size() // 8 + 2)
     state = ctypes.c_void_p(memory.ctypes.data)
     library.begin(state)
-    return spent_ns([lambda start, call=library[call]: call(state, requests, start) for call in CALLS])
+    return spent_ns([partial(library[call], state, requests) for call in CALLS])
 
 
 def costs_in_python() -> list[float]:
@@ -152,8 +153,9 @@ def spent_ns(calls: list[Callable[[int], object]]) -> list[float]:
 
 def compare(n: int, folder: Path) -> int:
     """How many rows of four streams were compared; AssertionError at the first that differs."""
-    streams = ((1, 150_000, 3_000, 300, {}), (2, 150_000, 30, 200, {}), (3, 500, 3_000, 100, {"instant_s": 60}),
-               (4, 450, 2_000, 60, {"category_memory": 5, "prior_strength": 0.5, "batch_gap_s": 0, "window": 1}))
+    streams: tuple[tuple[int, int, int, int, dict[str, Any]], ...] = (
+        (1, 150_000, 3_000, 300, {}), (2, 150_000, 30, 200, {}), (3, 500, 3_000, 100, {"instant_s": 60}),
+        (4, 450, 2_000, 60, {"category_memory": 5, "prior_strength": 0.5, "batch_gap_s": 0, "window": 1}))
     for seed, n_keys, n_owners, n_open, changes in streams:
         bundle = changed(load_bundle(example_bundle()), **changes)
         own = folder / f"stream{seed}"  # a loader takes a file of the same path for the one that it has
