@@ -1,8 +1,8 @@
 """A bundle's model as one C header, for schedulers that are not Python.
 
 Raw scores are bit-equal to the bundle's ONNX model; from scores to seconds the C has the operations
-of `formulas.py`. The caller gives encoded features, in the order of
-`schema.encoder.feature_names()`. The forest is leaf masks (`mask_tables`, read by `core/forest.h`).
+of `formulas.py`. Features are in the order of `schema.encoder.feature_names()`; `_c_history` has the
+C that encodes a request. The forest is leaf masks (`mask_tables`, read by `core/forest.h`).
 Forests that do not fit into masks are a `NodeTable`: one array of nodes, each tree in the order of a
 walk that visits the true child first.
 """
