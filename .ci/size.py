@@ -5,8 +5,8 @@ product. A budget is the size of today. It only falls, but for what is new by de
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
 and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155; backfilling by chance by
 175; replays in pieces by a file and 275; what stands beside a real cluster (answers over HTTP, the watcher, the dry
-run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines; the encoder and the
-owner history in C by a file and 270 lines.
+run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines; leaf masks in C, as one header, by 2
+files and 390 lines of Python; the encoder and the owner history in C by a file and 270 lines.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 375)
-    yield Figure("product lines", n_lines(product), 84_550)
+    yield Figure("product lines", n_lines(product), 84_540)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 20_235 if part == "flows" else None)

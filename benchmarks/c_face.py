@@ -5,6 +5,11 @@
 Each figure is the median over batches of calls, in processor time of one thread; both sides take turns. In C the loop
 is C, too, and its cost is part of the figure. `x Python` is the ratio to the curve builder and the curve as the
 predictor uses them (compiled walk).
+
+The last table compares a whole curve with LightGBM's single-row-fast C call, which scores one row at one age: p50 and
+p99 of single calls from C on one core, by the wall clock less the clock's own cost; calls take turns by the row. If
+treelite and tl2cgen are installed, their C of the same model is in it, too. The 1,000,000 rows of `--rows` are scored
+at every age by the C and by the compiled walk, and must have the same bits.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,15 +31,22 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.serving import fast_function, hazard_model
+
 from sojourn.features.creation import backoff_keys, build_rows, default_encoder
-from sojourn.features.split import split_by_time
+from sojourn.features.split import known_at, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, write_bundle
+from sojourn.models.lifetime import Exported
+from sojourn.models.lifetime.gbdt import Boosted
 from sojourn.serving import Bundle, load_bundle
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.c import c_source
+from sojourn.serving.forest import varying_walk
 from sojourn.serving.inputs import HistoryState
 
 FAMILIES = ("hazard", "gbdt-uptime", "gbdt-once")
@@ -41,9 +54,12 @@ N_REQUESTS = 12_000
 N_ASKED = 4_096
 BATCH_S = 0.004
 N_BATCHES = 60
+N_SINGLE = 40_000
+SIZES = ((100, 63), (200, 32))
 LOOKUPS = {"remaining": "", "quantile": "0.9, ", "survival": "3600.0, ", "next_change": "", "lifetime_class": ""}
 """Calls on a curve, with what they take before the uptime."""
-FILL_C = """#include "m.h"
+FILL_C = """#define M_IMPLEMENTATION
+#include "m.h"
 unsigned long curve_bytes(void) { return sizeof(m_curve); }
 double fill(const double *features, int n, int n_calls)
 {
@@ -54,6 +70,49 @@ double fill(const double *features, int n, int n_calls)
         sum += m_remaining(&curve, 0.0);
     }
     return sum;
+}
+"""
+SINGLE_C = """
+#include <time.h>
+static double now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+}
+typedef int (*fast_call)(void *, const void *, int64_t *, double *);
+typedef double (*other_call)(const double *);
+/* Nanoseconds of a curve, of LightGBM's call, of another function and of the clock, for each of n_calls rows. */
+double single(const double *features, const double *rows, int n_row, int n, int n_calls, fast_call fast, void *config,
+              other_call other, double *ns)
+{
+    m_curve curve;
+    double sum = 0.0, score = 0.0;
+    int64_t length;
+    for (int idx = 0; idx < n_calls; idx++) {
+        const double *row = rows + (long)(idx % n) * n_row;
+        double at[5];
+        at[0] = now_ns();
+        m_curve_fill(&curve, features + (long)(idx % n) * M_N_FEATURES);
+        at[1] = now_ns();
+        fast(config, row, &length, &score);
+        at[2] = now_ns();
+        sum += score + curve.rates[0] + (other ? other(row) : 0.0);
+        at[3] = now_ns();
+        at[4] = now_ns();
+        for (int part = 0; part < 4; part++) {
+            ns[(long)part * n_calls + idx] = at[part + 1] - at[part];
+        }
+    }
+    return sum;
+}
+void curves(const double *features, long n, double *rates)
+{
+    m_curve curve;
+    for (long idx = 0; idx < n; idx++) {
+        m_curve_fill(&curve, features + idx * M_N_FEATURES);
+        memcpy(rates + idx * (M_N_STEPS + 1), curve.rates, sizeof curve.rates);
+    }
 }
 """
 LOOKUP_C = Template("""
@@ -95,17 +154,86 @@ def medians_ns(*batches: Callable[[int], object]) -> list[float]:
     return [statistics.median(times) * 1e9 for times in zip(*turns, strict=True)]
 
 
-def compiled(bundle: Bundle, folder: Path) -> tuple[ctypes.CDLL, int]:
+def compiled(bundle: Bundle, folder: Path, more: str = "") -> tuple[ctypes.CDLL, int]:
     """The exported model with its loops, and the size of its object code in bytes."""
     c_source(bundle, "m").write(folder)
     calls = [LOOKUP_C.substitute(call=call, before=before) for call, before in LOOKUPS.items()]
-    (folder / "loops.c").write_text("".join([FILL_C, *calls]))
-    flags = ["gcc", "-std=c99", "-O2", "-ffp-contract=off", "-fPIC"]
-    for part in ("m", "loops"):
-        subprocess.run([*flags, "-c", str(folder / f"{part}.c"), "-o", str(folder / f"{part}.o")], check=True)
-    target, model = folder / "m.so", folder / "m.o"
-    subprocess.run(["gcc", "-shared", str(model), str(folder / "loops.o"), "-o", str(target), "-lm"], check=True)
-    return ctypes.CDLL(str(target)), model.stat().st_size
+    (folder / "loops.c").write_text("".join([FILL_C, *calls, more]))
+    target = folder / "m.so"
+    subprocess.run(["gcc", "-std=gnu99", "-O2", "-fPIC", "-shared", str(folder / "loops.c"), "-o", str(target), "-lm"],
+                   check=True)
+    return ctypes.CDLL(str(target)), target.stat().st_size
+
+
+OTHER_C = Template("""#include <math.h>
+#include "header.h"
+double other(const double *row)
+{
+    union Entry entries[$n_row];
+    double score = 0.0;
+    for (int idx = 0; idx < $n_row; idx++) {
+        if (isnan(row[idx])) {
+            entries[idx].missing = -1;
+        } else {
+            entries[idx].fvalue = row[idx];
+        }
+    }
+    predict(entries, 1, &score);
+    return score;
+}
+""")
+
+
+def other_function(text: str, n_row: int, folder: Path) -> Any:
+    """The raw score of a row by tl2cgen's C of a LightGBM model; None if treelite and tl2cgen are not installed."""
+    try:
+        import tl2cgen
+        import treelite
+    except ImportError:
+        return None
+    tl2cgen.generate_c_code(treelite.frontend.from_lightgbm(lgb.Booster(model_str=text)), str(folder / "other"), {})
+    (folder / "other" / "adapter.c").write_text(OTHER_C.substitute(n_row=n_row))
+    target = folder / "other.so"
+    sources = sorted(map(str, (folder / "other").glob("*.c")))
+    subprocess.run(["gcc", "-O2", "-fPIC", "-shared", *sources, "-o", str(target), "-lm"], check=True)
+    return ctypes.cast(ctypes.CDLL(str(target)).other, ctypes.c_void_p)
+
+
+def against_lightgbm(exported: Exported, boosted: Boosted, bundle: Bundle, folder: Path, features: np.ndarray,
+                     n_rows: int) -> None:
+    """Print p50 and p99 of a whole curve beside LightGBM's fast call, and check the bits of n_rows rows."""
+    library, n_bytes = compiled(bundle, folder, SINGLE_C)
+    width = bundle.schema.n_features - features.shape[1]
+    rows = np.ascontiguousarray(np.column_stack([features, np.full((len(features), width), 3.0)]))
+    booster = lgb.Booster(model_str=boosted.text)  # kept: the function's argument points into it
+    function, config = fast_function(booster, rows.shape[1])
+    other = other_function(boosted.text, rows.shape[1], folder)
+    ns = np.empty((4, N_SINGLE))
+    library.single(at(features), at(rows), ctypes.c_int(rows.shape[1]), ctypes.c_int(len(rows)),
+                   ctypes.c_int(N_SINGLE), ctypes.cast(function, ctypes.c_void_p), config, other, at(ns))
+    clock_ns = statistics.median(ns[3])
+    forest = exported.forest
+    print(f"\n{len(forest.roots)} trees, {len(forest.feature)} nodes, {len(forest.leaves)} leaves, object code of "
+          f"{n_bytes / 1024:.0f} KiB{'':10}{'p50 ns':>10}{'p99 ns':>10}")
+    quantiles = np.quantile(ns[:3], (0.5, 0.99), axis=1).T - clock_ns
+    costs = [("curve, all ages", quantiles[0]), ("LightGBM's fast call, one age", quantiles[1]),
+             *([("tl2cgen's C, one age", quantiles[2])] if other else []),
+             ("curve over the fast call", quantiles[0] / quantiles[1])]
+    for what, found in costs:
+        print(f"{what:<48}{found[0]:>10.4g}{found[1]:>10.4g}")
+    rng = np.random.default_rng(0)
+    many = np.ascontiguousarray(features[rng.integers(0, len(features), n_rows)])
+    many = many + np.where(rng.random(many.shape) < 0.5, 0.0, rng.normal(0.0, 1.0, many.shape))
+    rates = np.empty((n_rows, len(bundle.schema.numbers.offsets) + 1))
+    library.curves(at(many), ctypes.c_long(n_rows), at(rates))
+    builder = CurveBuilder(bundle.schema, bundle.model)
+    walk = varying_walk(builder.forest, builder.grid, bundle.schema.numbers.age_features)
+    scores = walk.scores(np.column_stack([many, np.zeros((n_rows, width))]))
+    n_rates = rates.shape[1]
+    for found, each, row in zip(rates, scores, many.tolist(), strict=True):
+        if found.tobytes() != builder._curve_of_scores(each, row).numbers[:n_rates].tobytes():  # type: ignore[union-attr]
+            raise ValueError(f"rates must have the bits of Python's, got others for {row!r}")
+    print(f"{n_rows} rows at {scores.shape[1]} ages: the bits of Python")
 
 
 def measure(family: str, bundle: Bundle, folder: Path, features: np.ndarray, uptimes_s: np.ndarray) -> list[Figure]:
@@ -147,7 +275,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, default=Path(".sojourn/benchmarks/c_face.json"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=20_000)
     options = parser.parse_args()
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     rng = np.random.default_rng(options.seed)
     trace = synthesize(N_REQUESTS, seed=options.seed)
     encoder = default_encoder(trace)
@@ -173,6 +303,12 @@ def main() -> None:
             if figure.model == model:
                 ratio = "-" if figure.x_python is None else f"{figure.x_python:.4f}"
                 print(f"{figure.what:<48}{figure.p50_ns:>10.1f}{ratio:>10}")
+    examples = known_at(rows, np.ones(len(rows), bool), None)
+    with tempfile.TemporaryDirectory() as root:
+        for n_trees, n_leaves in SIZES:
+            boosted, exported = hazard_model(examples, rows.names, n_trees, n_leaves, rng)
+            folder = write_bundle(Path(root) / f"{n_trees}", "hazard", exported, encoder, history, {})
+            against_lightgbm(exported, boosted, load_bundle(folder), folder, features, options.rows)
     document = {
         "machine": {"cpu": platform.processor() or platform.machine(), "n_cpu": os.cpu_count(),
                     "load_average": os.getloadavg()[0], "python": platform.python_version()},

@@ -138,18 +138,24 @@ def empty_graph_us() -> float:
     return median_us(lambda _: session.run(["scores"], {"rows": row}), [None])
 
 
-def fast_call(booster: lgb.Booster, n_features: int) -> Callable[[np.ndarray], object]:
-    """LightGBM's single-row-fast C call, through ctypes."""
+def fast_function(booster: lgb.Booster, n_features: int) -> tuple[Any, ctypes.c_void_p]:
+    """LightGBM's single-row-fast C function, and its prepared first argument."""
     library = lgb.basic._LIB  # type: ignore[attr-defined]
-    config, length, score = ctypes.c_void_p(), ctypes.c_int64(), ctypes.c_double()
+    config = ctypes.c_void_p()
     raw_score, is_double = 1, 1
     code = library.LGBM_BoosterPredictForMatSingleRowFastInit(
         booster._handle, ctypes.c_int(raw_score), ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_int(is_double),
         ctypes.c_int32(n_features), ctypes.c_char_p(b"num_threads=1"), ctypes.byref(config))
     if code:
         raise RuntimeError(library.LGBM_GetLastError().decode())
+    return library.LGBM_BoosterPredictForMatSingleRowFast, config
+
+
+def fast_call(booster: lgb.Booster, n_features: int) -> Callable[[np.ndarray], object]:
+    """LightGBM's single-row-fast C call, through ctypes."""
+    function, config = fast_function(booster, n_features)
+    length, score = ctypes.c_int64(), ctypes.c_double()
     length_at, score_at = ctypes.byref(length), ctypes.byref(score)
-    function = library.LGBM_BoosterPredictForMatSingleRowFast
     return lambda row: function(config, ctypes.c_void_p(row.ctypes.data), length_at, score_at)
 
 

@@ -199,8 +199,7 @@ def test_it_keeps_no_state_and_calls_nothing_but_mathematics(made: Made, tmp_pat
     assert not [name for name, where in symbols if where in "bBdDcC" and name != constant]
     assert {name for name, where in symbols if where == "U"} <= {
         "ceil", "exp", "expm1", "floor", "frexp", "ldexp", "log10", "log1p", "pow", "sqrt", "memset", "memcpy",
-        "memmove",
-        "__cpu_model", "_GLOBAL_OFFSET_TABLE_"}  # the processor's vector instructions: in the compiler's library
+        "memmove", "__cpu_model", "_GLOBAL_OFFSET_TABLE_"}
     assert sorted(name for name, where in symbols if where == "T") == [
         f"sojourn_lifetime_{part}" for part in
         ("admit", "curve_fill", "encode", "ended", "lifetime_class", "next_change", "parse", "quantile", "remaining",

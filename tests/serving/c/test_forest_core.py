@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from made_c import compiled, needs_c
-from made_forests import AGES_S, N_FEATURES, random_forest, random_rows, without_sets
+from made_forests import N_FEATURES, random_forest, random_rows, without_sets
 from sojourn.models import to_onnx
 from sojourn.serving.c.c_source import c_number
 from sojourn.serving.forest import ZERO, AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
 
 pytestmark = needs_c
 CORE = Path(__file__).resolve().parents[3] / "serving" / "c" / "core"
-AGED = AgeFeatures((2, 3), (True, False), AGES_S, tuple(np.log10(AGES_S).tolist()))
 LOOPS = """#include "forest.h"
 #include <stdlib.h>
 static sj_forest read_tables(const void *const *tables)
@@ -69,27 +68,38 @@ def scores(library: ctypes.CDLL, tables: MaskTables, rows: np.ndarray, what: int
     return found
 
 
-def _forest(seed: int, kind: str) -> Forest:
-    return without_sets(random_forest(np.random.default_rng([seed, 5]), kind, n_trees=6))
+def _forest(seed: int, kind: str, n_trees: int = 6, depth: int = 5) -> Forest:
+    return without_sets(random_forest(np.random.default_rng([seed, 5]), kind, n_trees, depth))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("n_trees", "depth", "n_ages"), [(6, 5, 5), (1, 1, 1), (6, 5, 40), (70, 6, 41), (70, 6, 63)])
 @pytest.mark.parametrize("kind", ["hazard", "uptime"])
-def test_scores_have_the_bits_of_onnx_runtime(library: ctypes.CDLL, kind: str, seed: int) -> None:
-    forest = _forest(seed, kind)
+def test_scores_have_the_bits_of_onnx_runtime(library: ctypes.CDLL, kind: str, n_trees: int, depth: int,
+                                              n_ages: int) -> None:
+    """Trees of up to 64 leaves, of which many are left; steps that fill no vector, one, and more."""
+    forest = _forest(n_ages, kind, n_trees, depth)
+    ages_s = np.geomspace(1.0, 1e6, n_ages)
+    aged = AgeFeatures((2, 3), (True, False), tuple(ages_s.tolist()), tuple(np.log10(ages_s).tolist()))
     is_aged = kind == "hazard"
-    grid = np.arange(float(len(AGES_S))) if is_aged else np.append(forest.splits_on(N_FEATURES), np.inf)
-    tables = mask_tables(forest, grid, AGED) if is_aged else mask_tables(forest, grid)
+    grid = np.arange(float(n_ages)) if is_aged else np.append(forest.splits_on(N_FEATURES), np.inf)
+    tables = mask_tables(forest, grid, aged) if is_aged else mask_tables(forest, grid)
     assert tables is not None
-    rows = random_rows(np.random.default_rng(seed), forest, 400)
+    rows = random_rows(np.random.default_rng(n_ages), forest, 150)
     runtime = OnnxForest(to_onnx(forest), forest.n_features)
     assert scores(library, tables, rows, 0)[:, 0].tobytes() == runtime.scores(rows).tobytes()
     features = np.ascontiguousarray(rows[:, :N_FEATURES])
     steps = np.tile(np.arange(len(grid)), len(rows))
     every = np.repeat(features, len(grid), axis=0)
-    every = AGED.rows(every, steps) if is_aged else np.column_stack([every, grid[steps]])
+    every = aged.rows(every, steps) if is_aged else np.column_stack([every, grid[steps]])
     found = scores(library, tables, features, 2 if is_aged else 1)
     assert found.tobytes() == runtime.scores(np.ascontiguousarray(every, dtype=np.float64)).tobytes()
+
+
+def test_what_does_not_fit_has_no_tables() -> None:
+    forest, ages_s = _forest(0, "hazard"), tuple(np.geomspace(1.0, 1e6, 64).tolist())
+    aged = AgeFeatures((2, 3), (True, False), ages_s, tuple(np.log10(ages_s).tolist()))
+    assert mask_tables(forest, np.arange(64.0), aged) is None
+    assert mask_tables(random_forest(np.random.default_rng(0), "hazard", 6, 9), np.arange(5.0), aged) is None
 
 
 def test_the_fields_are_those_of_python_in_order_and_type() -> None:
