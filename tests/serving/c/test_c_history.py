@@ -24,7 +24,7 @@ from sojourn.serving.c import c_source
 from sojourn.serving.inputs import LIMIT, HistoryState, key_code
 
 pytestmark = needs_c
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving" / "c.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving" / "c_history.md"
 CORE = Path(__file__).resolve().parents[3] / "serving" / "c" / "core"
 
 
