@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 import pytest
 
-from sojourn.serving import Bundle
-from sojourn.serving.c.c_source import CSource, c_source
+from sojourn.serving.c.c_source import CSource
 
 GCC = shutil.which("gcc") or shutil.which("cc")
 needs_c = pytest.mark.skipif(GCC is None, reason="no C compiler (gcc or cc) is installed")
@@ -86,62 +83,6 @@ class CModels:
         self._library[f"{name}_answers"](_at(features), ctypes.c_size_t(len(features)), _at(asked),
                                          ctypes.c_size_t(len(asked)), _at(answers))
         return answers
-
-
-class CHistory:
-    """An exported model, loaded; the caller's side of its encoder and history."""
-
-    def __init__(self, folder: Path, bundle: Bundle, n_keys: int, n_open: int, options: Sequence[str] = (),
-                 compiler: str | None = GCC) -> None:
-        compiled(folder / "made.so", code_of(c_source(bundle, "made"), folder), compiler=compiler,
-                 options=("-shared", "-fPIC", *options))
-        encoder = self.encoder = bundle.schema.encoder
-        texts = max(len(encoder.names), 1)
-
-        class Request(ctypes.Structure):
-            _fields_ = (("numbers", ctypes.c_double * max(len(encoder.numbers), 1)),
-                        ("texts", ctypes.c_char_p * texts), ("n_bytes", ctypes.c_size_t * texts))
-
-        class Parsed(ctypes.Structure):
-            _fields_ = (("numbers", ctypes.c_double * max(encoder.n_numbers, 1)),
-                        ("keys", ctypes.c_uint64 * max(len(encoder.history.keys), 1)))
-
-        self.request, self.parsed, self.library = Request(), Parsed(), ctypes.CDLL(str(folder / "made.so"))
-        double, number, place, size = ctypes.c_double, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t
-        for name, answer, takes in (
-                ("state_size", size, (ctypes.c_long, ctypes.c_long)),
-                ("state_begin", place, (place, ctypes.c_long, ctypes.c_long)), ("state_resume", place, (place, size)),
-                ("parse", ctypes.c_int, (place, place)), ("encode", ctypes.c_int, (place, place, double, place)),
-                ("admit", number, (place, place, double)), ("started", ctypes.c_int, (place, number, double)),
-                ("ended", ctypes.c_int, (place, number, double)), ("withdraw", ctypes.c_int, (place, number))):
-            call = getattr(self.library, f"made_{name}")
-            call.restype, call.argtypes = answer, takes
-        self.features = np.empty(len(encoder.feature_names()))
-        self.size = self.library.made_state_size(n_keys, n_open)
-        self.memory = (ctypes.c_double * (self.size // 8 + 2))()
-        self.state = self.library.made_state_begin(ctypes.addressof(self.memory), n_keys, n_open)
-
-    def read(self, request: Mapping[str, Any]) -> int:
-        """Parse a request; a column without a value is not given."""
-        numbers, names = self.encoder.numbers, self.encoder.names
-        for idx, column in enumerate(numbers):
-            self.request.numbers[idx] = request.get(column, math.nan)
-        for idx, column in enumerate(names):
-            text = None if request.get(column) is None else request[column].encode(errors="surrogatepass")
-            self.request.texts[idx], self.request.n_bytes[idx] = text, len(text or b"")
-        return int(self.library.made_parse(ctypes.byref(self.parsed), ctypes.byref(self.request)))
-
-    def encoded(self, now_s: float) -> np.ndarray:
-        """The features of the request that was read; NaN if the time is refused."""
-        self.library.made_encode(self.state, ctypes.byref(self.parsed), now_s, self.features.ctypes.data)
-        return self.features.copy()
-
-    def admit(self, now_s: float) -> int:
-        return int(self.library.made_admit(self.state, ctypes.byref(self.parsed), now_s))
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self.library, f"made_{name}")
-        return lambda *given: call(self.state, *given)
 
 
 def compiled(target: Path, *files: Path, compiler: str | None = GCC, options: Sequence[str] = ()) -> Path:

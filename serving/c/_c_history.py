@@ -14,6 +14,8 @@ import numpy as np
 
 from sojourn.serving.answers import clock_span
 from sojourn.serving.bundle import Bundle
+from sojourn.serving.checks import LATEST_S
+from sojourn.serving.errors import BundleError
 from sojourn.serving.inputs import LIMIT_MAX_S, LIMIT_MIN_S, SIZES, Encoder, key_code, unpacked_names
 
 _FILES = ("keys.h", "owners.h", "history.h")
@@ -223,6 +225,9 @@ def _kept_tables(kept: list[list[tuple[str, ...]]], arrays: dict[str, np.ndarray
         parts = [arrays[f"{idx}:{part}"].ravel() for idx, owned in enumerate(is_owner) if owned == owners]
         return (np.concatenate(parts).tolist() if parts else []) or [0, 0, 0]
 
+    times_s = [time_s for part in ("last", "group") for time_s in of(part, True)]
+    if max(map(abs, times_s)) >= LATEST_S:
+        raise BundleError(f"history.npz: times must be below 2**53 s in C, got {max(times_s, key=abs)}")
     tables = [table("int32_t HISTORY_N_KEPT", (str(len(names)) for names in kept)),
               table("uint64_t HISTORY_CODES", (f"UINT64_C({key_code(key)})" for names in kept for key in names))]
     for declared, part in (("int64_t HISTORY_ENDED", "ended_n"), ("int64_t HISTORY_LAST_S", "last"),

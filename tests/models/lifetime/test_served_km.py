@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from made_bundles import rewrite, rewrite_schema
-from made_c import CHistory, CModels, needs_c
+from made_c import CModels, needs_c
+from made_c_history import CHistory
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Split, split_by_time

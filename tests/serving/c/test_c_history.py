@@ -17,93 +17,15 @@ import numpy as np
 import pytest
 
 from made_bundles import Made
-from made_c import GCC, CHistory, compiled, needs_c
-from sojourn.serving import Bundle, Predictor, load_bundle
+from made_c import GCC, compiled, needs_c
+from made_c_history import CHistory, bits, changed, replayed
+from sojourn.serving import BundleError, Predictor, load_bundle
 from sojourn.serving.c import c_source
-from sojourn.serving.inputs import LIMIT, Encoder, HistoryState, Lookup, Receipt, key_code
+from sojourn.serving.inputs import LIMIT, HistoryState, key_code
 
 pytestmark = needs_c
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving" / "c.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "serving" / "c_history.md"
 CORE = Path(__file__).resolve().parents[3] / "serving" / "c" / "core"
-GIVEN = {"cpu_cores": [0.0, 0.5, 2.0, 4.0, 0.1, 1e-7, 123456.75], "requested_s": [10.0, 600.0, 3_600.0, 1e12]}
-TEXTS = ("", "a", "ü-\u20ac-\U0001f600", "0", "x" * 200, "\x00", "a b")
-STEPS_S = (0, 0, 1, 30, 250, 299, 300, 301, 900, 20_000, -1, -299, -700, -30_000)
-"""The batch's gap is 300 s; clocks go back, too."""
-
-
-def bits(values: Any) -> bytes:
-    """The bytes of doubles; each NaN alike."""
-    array = np.array(values, np.float64)
-    return np.where(np.isnan(array), np.nan, array).tobytes()
-
-
-def drawn(rng: random.Random, encoder: Encoder, n_owners: int) -> dict[str, Any]:
-    """A request of one of so many owners; some values are not given, some columns are missing."""
-    request: dict[str, Any] = {}
-    for column in encoder.numbers:
-        if rng.random() < 0.95:
-            request[column] = rng.choice(GIVEN.get(column, [1.0, 2.5, 1e16, 3e-5]))
-    owner = rng.randrange(n_owners)
-    for column in encoder.names:
-        if rng.random() < 0.97:
-            request[column] = rng.choice(TEXTS) if rng.random() < 0.05 else f"{column[0]}{owner // 3}"
-    return request
-
-
-def replayed(rng: random.Random, bundle: Bundle, in_c: CHistory, n: int, now_s: int, n_owners: int,
-             n_open: int) -> dict[str, int]:
-    """Both sides over n rows of one stream; each row has the same bits. The result counts what happened."""
-    encoder, state = bundle.schema.encoder, bundle.history
-    running: dict[int, tuple[Receipt, int]] = {}
-    counts = dict.fromkeys(("admitted", "ended", "withdrawn", "started", "full"), 0)
-    for row in range(n):
-        now_s += rng.choice(STEPS_S)
-        request = drawn(rng, encoder, n_owners)
-        parsed = encoder.parse(request)
-        assert in_c.read(request) == 1
-        found = in_c.encoded(now_s + 0.25)
-        assert bits(found) == bits(encoder.encode(parsed, now_s, state)), row
-        draw, last = rng.random(), -1
-        if draw < 0.75:
-            last = in_c.admit(now_s)
-            if len(running) == n_open:
-                assert last == -1
-                counts["full"] += 1
-            else:
-                running[last] = (state.admit(parsed.keys, now_s), now_s)
-                counts["admitted"] += 1
-        if running and rng.random() < (0.78 if row % 2_000 > 900 else 0.5):
-            one = last if draw < 0.1 and last >= 0 else rng.choice(list(running))
-            receipt, began_s = running.pop(one)
-            end_s = max(now_s, began_s + rng.choice((0, 1, 59, 4_000)))
-            if rng.random() < 0.3:
-                state.withdraw(receipt)
-                assert in_c.withdraw(one) == 1 and in_c.withdraw(one) == 0
-                counts["withdrawn"] += 1
-            else:
-                if rng.random() < 0.3:
-                    began_s = rng.randint(began_s, end_s)
-                    assert in_c.started(one, float(began_s)) == 1
-                    counts["started"] += 1
-                state.ended(receipt, end_s, began_s)
-                assert in_c.ended(one, float(end_s)) == 1 and in_c.ended(one, float(end_s)) == 0
-                counts["ended"] += 1
-    return counts
-
-
-def changed(bundle: Bundle, with_lookup: bool = False, **changes: Any) -> Bundle:
-    """The bundle with a definition of its history that differs, and a lookup table of some of its owners."""
-    encoder = bundle.schema.encoder
-    definition = replace(encoder.history, **changes)
-    history = HistoryState(definition)
-    if definition.window >= encoder.history.window and definition.batch_gap_s == encoder.history.batch_gap_s:
-        history = HistoryState.from_arrays(definition, bundle.history.to_arrays())
-    lookup = None
-    if with_lookup:
-        lookup = Lookup((0, 1), ({key_code(("u1",)): 1, key_code(("s2",)): 2}, {key_code(("d3",)): 3}))
-    fresh = Encoder(encoder.numbers, encoder.names, definition, encoder.phase_s, lookup)
-    return replace(bundle, schema=replace(bundle.schema, encoder=fresh),
-                   history=history)
 
 
 @pytest.mark.parametrize(("seed", "n_keys", "n_owners", "changes"), [
@@ -254,12 +176,20 @@ def test_an_id_is_of_one_admission_even_if_its_place_is_used_again(in_c: CHistor
 def test_a_size_that_does_not_fit_is_0(made: Made, in_c: CHistory) -> None:
     size, begin = in_c.library.made_state_size, in_c.library.made_state_begin
     history = load_bundle(made.folders["once"]).history
-    kept = max(len(names) for names in (*history._owners, *history._categories))
+    kept = max(map(len, [*history._owners, *history._categories]))  # type: ignore[arg-type]  # two kinds of dicts
     assert size(kept, 1) > 0 == size(kept - 1, 1)
     for bad in ((0, 5), (-1, 5), (150, 0), (150, -1), (150, 1 << 23), (150, 1 << 40)):
         assert size(*bad) == 0 and begin(ctypes.addressof(in_c.memory), *bad) is None
     assert begin(None, 150, 3) is None
     assert size(1 << 40, 3) == size(150_000, 3)  # the bundle's own bound
+
+
+def test_a_history_on_no_clock_is_refused(made: Made) -> None:
+    bundle = load_bundle(made.folders["once"])
+    arrays = bundle.history.to_arrays()
+    arrays["0:last"] = arrays["0:last"] + 2**53
+    with pytest.raises(BundleError, match=r"history.npz: times must be below 2\*\*53 s in C, got"):
+        c_source(replace(bundle, history=HistoryState.from_arrays(bundle.history.definition, arrays)))
 
 
 def test_a_copy_of_the_memory_goes_on_with_the_same_bits(in_c: CHistory) -> None:
