@@ -1,12 +1,14 @@
 """How large the product is, beside its budget: `make size` prints it, CI fails if a figure is above its budget.
 
-A product file is a Python file of the five parts or of `src/sojourn`; tests and benchmarks are no
+A product file is a file in Python or C of the five parts or of `src/sojourn`; tests, benchmarks and `bench` are no
 product. A budget is the size of today. It only falls, but for what is new by design: queues of parallel jobs and
 families that learn as requests end, in Python and in C, raised it by 13 files and 4,465 lines; queues with priorities
 and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's workloads by 155; backfilling by chance by
 175; replays in pieces by a file and 275; what stands beside a real cluster (answers over HTTP, the watcher, the dry
 run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines; three readers of public traces by 3
-files and 661 lines.
+files and 661 lines; the core in C of exported models and of the extension, and the owner history in C, by 10 files and
+3,620 lines, of which 8 files and 3,266 lines are C; the loops of a day (help without imports, the kept answer of a
+second run, fits at once) by 2 files and 400 lines.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ class Figure:
 
 
 def files(part: str) -> list[Path]:
-    """The Python files of a part, without caches."""
-    return sorted(path for path in (ROOT / part).rglob("*.py") if "__pycache__" not in path.parts)
+    """The files in Python and C of a part, without caches."""
+    return sorted(path for path in (ROOT / part).rglob("*.*")
+                  if path.suffix in {".py", ".c", ".h"} and "__pycache__" not in path.parts)
 
 
 def n_lines(paths: list[Path]) -> int:
@@ -47,11 +50,11 @@ def figures() -> Iterator[Figure]:
     """The sizes with their budgets, in the order in which they are printed."""
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
-    yield Figure("product files", len(product), 375)
-    yield Figure("product lines", n_lines(product), 84_561)
+    yield Figure("product files", len(product), 388)
+    yield Figure("product lines", n_lines(product), 88_640)
     for part, paths in of.items():
-        yield Figure(f"{part} files", len(paths), 85 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_235 if part == "flows" else None)
+        yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_590 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
