@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import lightgbm as lgb
 import numpy as np
@@ -202,9 +203,8 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     compiled = CurveBuilder(bundle.schema, bundle.model)
     if NATIVE is None or compiled.first is None:
         raise RuntimeError("the extension must be built, got an installation without it: pip install -e .")
-    curve_builder.NATIVE = None
-    numba_alone = CurveBuilder(bundle.schema, bundle.model)
-    curve_builder.NATIVE = NATIVE
+    with patch.object(curve_builder, "NATIVE", None):
+        numba_alone = CurveBuilder(bundle.schema, bundle.model)
     portable = CurveBuilder(bundle.schema, bundle.model, is_compiled=False)
     predictor = Predictor(bundle)
     curve: Any = compiled.curve(plain[0])
