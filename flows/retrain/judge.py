@@ -46,8 +46,8 @@ from sojourn.models.served_curves import ServedCurves
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
-from sojourn.simulator import LifetimeSource, OneShot, Oracle, Workload
-from sojourn.simulator.engine import kept_ahead
+from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, OneShot, Oracle, Workload
+from sojourn.simulator.engine import missing_ahead
 from sojourn.simulator.experiments import BASELINE, Pairing
 
 LOOKUP = "km"
@@ -114,11 +114,13 @@ def loops_ahead(settings: PlacementSettings, features: Features) -> Iterator[Non
     simulation compiles them itself.
     """
     n_resources = len(features.trace.resources)
-    missing = kept_ahead(_REPLAYED, n_resources) if settings.simulate and settings.n_threads > 1 else []
+    is_asked = settings.simulate and settings.n_threads > 1
+    missing = missing_ahead([KNOWN_POLICIES[name] for name in _REPLAYED], n_resources) if is_asked else []
     if not missing:
         yield
         return
-    code = f"from sojourn.simulator.engine import compile_ahead; compile_ahead({missing!r}, {n_resources})"
+    code = ("from sojourn.simulator import KNOWN_POLICIES; from sojourn.simulator.engine import compile_ahead; "
+            f"compile_ahead([KNOWN_POLICIES[name] for name in {missing!r}], {n_resources})")
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as process:
         try:

@@ -3,7 +3,7 @@
 May import: `loop` and what lies below it.
 """
 
-from sojourn.simulator.engine.compilation import Loop, compile_ahead, compiled_source, kept_ahead, state_of
+from sojourn.simulator.engine.compilation import Loop, compile_ahead, compiled_source, missing_ahead, state_of
 from sojourn.simulator.engine.composition import composed, is_packing_last
 from sojourn.simulator.engine.explanation import Explanation, explain
 from sojourn.simulator.engine.metrics import Metrics
@@ -15,5 +15,5 @@ from sojourn.simulator.engine.world import PREDICTIONS, Run, curves_for, tables_
 __all__ = [
     "PREDICTIONS", "Defragmentation", "Drain", "Explanation", "Failure", "Loop", "Maintenance", "Metrics", "Migration",
     "Result", "Run", "Samples", "check_form", "compile_ahead", "compiled_source", "composed", "curves_for", "explain",
-    "is_packing_last", "kept_ahead", "named_policy", "simulate", "state_of", "tables_of",
+    "is_packing_last", "missing_ahead", "named_policy", "simulate", "state_of", "tables_of",
 ]  # fmt: skip

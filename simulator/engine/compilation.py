@@ -46,7 +46,7 @@ from sojourn.simulator.loop import (
     World,
     asking,
 )
-from sojourn.simulator.policies import KNOWN_POLICIES, PerResource, Policy, is_outdated
+from sojourn.simulator.policies import PerResource, Policy, is_outdated
 from sojourn.source_closure import PACKAGE, NoSource, installed
 
 _LOOP_OPTIONS = {**KERNEL_OPTIONS, "nogil": True}
@@ -78,21 +78,20 @@ def is_walked(policy: Policy) -> bool:
     return is_packing_last(policy) and is_outdated not in policy.scorers
 
 
-def kept_ahead(names: Sequence[str], n_resources: int) -> list[str]:
-    """Of policies of the registry, those whose loop is not on disk yet: their plain replays would compile it."""
+def missing_ahead(policies: Sequence[Policy], n_resources: int) -> list[str]:
+    """Names of the policies whose loop is not on disk yet: their plain replays would compile it."""
     missing = []
-    for name in names:
-        policy = KNOWN_POLICIES[name]
+    for policy in policies:
         key = _key_of(policy, composed(policy, n_resources, **_plain(policy))[0])
         if key is not None and not is_kept(f"replay_{key}", "replay", key):
-            missing.append(name)
+            missing.append(policy.name)
     return missing
 
 
-def compile_ahead(names: Sequence[str], n_resources: int) -> None:
+def compile_ahead(policies: Sequence[Policy], n_resources: int) -> None:
     """Compile and keep the loops of policies' plain replays: for a process beside the one that will need them."""
-    for name in names:
-        compiled_loop(KNOWN_POLICIES[name], n_resources, **_plain(KNOWN_POLICIES[name]))
+    for policy in policies:
+        compiled_loop(policy, n_resources, **_plain(policy))
 
 
 def _plain(policy: Policy) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_only_what_is_not_kept_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
         return len(looked) % 2 == 0
 
     monkeypatch.setattr(compilation, "is_kept", is_kept)
-    assert compilation.kept_ahead(_REPLAYED, 2) == [*_REPLAYED[::2]]
+    assert compilation.missing_ahead([KNOWN_POLICIES[name] for name in _REPLAYED], 2) == [*_REPLAYED[::2]]
     assert len({*looked}) == len(_REPLAYED)
 
 
@@ -67,7 +67,7 @@ def test_a_block_goes_on_whatever_becomes_of_the_loops(monkeypatch: pytest.Monke
         assert names is not None, "nothing is to be asked"
         return names
 
-    monkeypatch.setattr(judge, "kept_ahead", missing)
+    monkeypatch.setattr(judge, "missing_ahead", missing)
     monkeypatch.setattr(subprocess, "Popen", counted)
     with loops_ahead(settings, FEATURES):
         pass
@@ -75,7 +75,7 @@ def test_a_block_goes_on_whatever_becomes_of_the_loops(monkeypatch: pytest.Monke
 
 
 def test_a_run_that_fails_does_not_wait_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "kept_ahead", lambda asked, n_resources: ["x"])
+    monkeypatch.setattr(judge, "missing_ahead", lambda asked, n_resources: ["x"])
     popen, begun = subprocess.Popen, []
 
     def sleeping(command: list[str], **given: Any) -> Any:
