@@ -108,10 +108,6 @@ endef
 # what the program needs, and no more: the developers' tools are two fifths of all
 $(RUNS): pyproject.toml constraints.txt $(wildcard serving/native/*.[ch] serving/c/core/*.h)
 	$(PYTHON) -c $(CHECKED)
-# uv installs in seconds; where it can't be had, plain pip does the same.
-# Where Python is told to keep no byte code, each start would compile MLflow and Prefect anew: then it is made here.
-$(READY): pyproject.toml constraints.txt $(wildcard serving/native/*.[ch] serving/c/core/*.h)
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "python3 must be 3.11 or newer, got " + sys.version)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q uv 2>/dev/null || true
 	$(call install,pipeline)
