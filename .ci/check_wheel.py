@@ -96,7 +96,7 @@ def main() -> None:
                 ("simulator", "[simulator]", SIMULATOR), ("pull", "[pull,serve]", BARE), ("serve", "[serve]", BARE),
                 ("pull-alone", "[pull]", BARE))]
             whole, bare, _, _, pull, served, _ = (each.result() for each in tried)
-        refused(bare, ("--help",), "sojourn needs typer", "'.[pull]'", "'.[pipeline]'")
+        refused(bare, (), "sojourn needs typer", "'.[pull]'", "'.[pipeline]'")
         refused(bare, ("model", "pull", "models:/made@champion", "served"), "sojourn model pull needs typer",
                 "'.[pull]'")
         refused(bare, ("train",), "sojourn train needs typer", "'.[pipeline]'")

@@ -16,7 +16,7 @@ DIRECT: dict[tuple[str, ...], tuple[str, str]] = {
 }
 """Commands that need no command line library: a scheduler's image has none. By words: module and function."""
 _OF_PULL = frozenset({"alembic", "mlflow", "pydantic", "pydantic_settings", "requests", "rich", "sqlalchemy", "typer"})
-_OF_SERVE = frozenset({"anyio", "click", "h11", "httptools", "starlette", "uvicorn"})
+_OF_SERVE = frozenset({"anyio", "click", "h11", "httptools", "msgspec", "starlette", "uvicorn"})
 
 
 def main() -> None:

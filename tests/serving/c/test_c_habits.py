@@ -76,7 +76,7 @@ class CHabits:
         return list(found)
 
     def curve(self, numbers: np.ndarray, codes: list[int], limit_s: float, now_s: float) -> np.ndarray:
-        mixed = numbers.copy()
+        mixed = numbers[:self.n_numbers].copy()  # the features of a request may follow
         self.library.made_habits_curve(self.at, ctypes.c_void_p(mixed.ctypes.data), self.given,
                                        (ctypes.c_int64 * len(codes))(*codes), ctypes.c_double(limit_s),
                                        ctypes.c_double(now_s))
