@@ -54,7 +54,7 @@ def figures() -> Iterator[Figure]:
     yield Figure("product lines", n_lines(product), 88_640)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_590 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_591 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")
