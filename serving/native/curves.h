@@ -285,16 +285,20 @@ static double cumulative_at(const Numbers *self, double time_s)
     return self->number[CUMULATIVE * n + idx] + (time_s - hazard_edges(self)[idx]) * self->number[RATES * n + idx];
 }
 
+/* The one argument of `remaining` and `next_change`, by place or by name; false with an error set if it is no uptime. */
+static inline int is_uptime(PyObject *const *given, Py_ssize_t n_given, PyObject *by_name, double *uptime_s)
+{
+    PyObject *argument = n_given ? given[0] : NULL;
+    return ((n_given == 1 && by_name == NULL) || are_arguments(UPTIME, 1, given, n_given, by_name, &argument))
+        && is_seconds(argument, "uptime_s", uptime_s);
+}
+
 static PyObject *hazard_remaining(Numbers *self, PyObject *const *given, Py_ssize_t n_given, PyObject *by_name)
 {
     const Py_ssize_t n = n_edges(self);
     Py_ssize_t idx;
-    PyObject *argument = n_given ? given[0] : NULL;
     double uptime_s, left_s;
-    if ((n_given != 1 || by_name != NULL) && !are_arguments(UPTIME, 1, given, n_given, by_name, &argument)) {
-        return NULL;
-    }
-    if (!is_seconds(argument, "uptime_s", &uptime_s)) {
+    if (!is_uptime(given, n_given, by_name, &uptime_s)) {
         return NULL;
     }
     idx = interval_of(self, uptime_s);
@@ -307,13 +311,9 @@ static PyObject *hazard_remaining(Numbers *self, PyObject *const *given, Py_ssiz
 
 static PyObject *hazard_next_change(Numbers *self, PyObject *const *given, Py_ssize_t n_given, PyObject *by_name)
 {
-    PyObject *argument = n_given ? given[0] : NULL;
     double uptime_s;
     Py_ssize_t idx;
-    if ((n_given != 1 || by_name != NULL) && !are_arguments(UPTIME, 1, given, n_given, by_name, &argument)) {
-        return NULL;
-    }
-    if (!is_seconds(argument, "uptime_s", &uptime_s)) {
+    if (!is_uptime(given, n_given, by_name, &uptime_s)) {
         return NULL;
     }
     idx = count_up_to(self->axis->seconds, self->axis->n_second, uptime_s, 0);
@@ -434,12 +434,8 @@ static double score_at(const Numbers *self, double uptime_s)
 
 static PyObject *steps_remaining(Numbers *self, PyObject *const *given, Py_ssize_t n_given, PyObject *by_name)
 {
-    PyObject *argument = n_given ? given[0] : NULL;
     double uptime_s, mean_s;
-    if ((n_given != 1 || by_name != NULL) && !are_arguments(UPTIME, 1, given, n_given, by_name, &argument)) {
-        return NULL;
-    }
-    if (!is_seconds(argument, "uptime_s", &uptime_s)) {
+    if (!is_uptime(given, n_given, by_name, &uptime_s)) {
         return NULL;
     }
     mean_s = score_seconds(score_at(self, uptime_s)) * self->axis->smearing;
@@ -449,13 +445,9 @@ static PyObject *steps_remaining(Numbers *self, PyObject *const *given, Py_ssize
 
 static PyObject *steps_next_change(Numbers *self, PyObject *const *given, Py_ssize_t n_given, PyObject *by_name)
 {
-    PyObject *argument = n_given ? given[0] : NULL;
     double uptime_s;
     Py_ssize_t idx;
-    if ((n_given != 1 || by_name != NULL) && !are_arguments(UPTIME, 1, given, n_given, by_name, &argument)) {
-        return NULL;
-    }
-    if (!is_seconds(argument, "uptime_s", &uptime_s)) {
+    if (!is_uptime(given, n_given, by_name, &uptime_s)) {
         return NULL;
     }
     idx = count_up_to(self->axis->firsts, self->axis->n_first, uptime_s, 1);
