@@ -430,21 +430,31 @@ static PyObject *model_answer(Model *model, PyObject *const *given, Py_ssize_t n
     return result;
 }
 
+/* A view of a request's encoded features, a buffer of doubles; false with an error set if it is anything else. */
+static int has_features(const Model *model, PyObject *features, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(features, view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+        return 0;
+    }
+    if (is_row(view, "features")) {
+        if (view->len == (Py_ssize_t)sizeof(double) * model->n_features) {
+            return 1;
+        }
+        PyErr_Format(PyExc_ValueError, "features must be %zd, got %zd bytes", model->n_features, view->len);
+    }
+    PyBuffer_Release(view);
+    return 0;
+}
+
 /* of_features(features): the curve of a request's encoded features, a buffer of doubles. */
 static PyObject *model_of_features(Model *model, PyObject *features)
 {
     Py_buffer view;
-    Numbers *curve = NULL;
-    if (PyObject_GetBuffer(features, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+    Numbers *curve;
+    if (!has_features(model, features, &view)) {
         return NULL;
     }
-    if (is_row(&view, "features")) {
-        if (view.len != (Py_ssize_t)sizeof(double) * model->n_features) {
-            PyErr_Format(PyExc_ValueError, "features must be %zd, got %zd bytes", model->n_features, view.len);
-        } else {
-            curve = curve_room(model);
-        }
-    }
+    curve = curve_room(model);
     if (curve != NULL) {
         memcpy(curve->number + model->n_before, view.buf, (size_t)view.len);
         fill_numbers(model, curve);
@@ -457,17 +467,11 @@ static PyObject *model_of_features(Model *model, PyObject *features)
 static PyObject *model_scores(Model *model, PyObject *features)
 {
     Py_buffer view;
-    Numbers *scores = NULL;
-    if (PyObject_GetBuffer(features, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+    Numbers *scores;
+    if (!has_features(model, features, &view)) {
         return NULL;
     }
-    if (is_row(&view, "features")) {
-        if (view.len != (Py_ssize_t)sizeof(double) * model->n_features) {
-            PyErr_Format(PyExc_ValueError, "features must be %zd, got %zd bytes", model->n_features, view.len);
-        } else {
-            scores = numbers_made(numbers_type, (PyObject *)model->axis, model->n_steps);
-        }
-    }
+    scores = numbers_made(numbers_type, (PyObject *)model->axis, model->n_steps);
     if (scores != NULL) {
         fill_scores(model, (const double *)view.buf, scores->number);
     }
