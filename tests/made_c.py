@@ -51,14 +51,14 @@ void ${name}_answers(const double *features, size_t n, const double *asked, size
 class CModels:
     """Exported models in one shared object."""
 
-    def __init__(self, folder: Path, sources: Sequence[CSource]) -> None:
+    def __init__(self, folder: Path, sources: Sequence[CSource], level: str = "-O1") -> None:
         files = []
         for source in sources:
             loops = folder / f"loops_{source.name}.c"
             loops.write_text(LOOPS.substitute(name=source.name, NAME=source.name.upper()))
             source.write(folder)
             files.append(loops)
-        compiled(folder / "models.so", *files, options=("-shared", "-fPIC", "-DSJ_NO_HISTORY"))
+        compiled(folder / "models.so", *files, options=("-shared", "-fPIC", level, "-DSJ_NO_HISTORY"))
         self._library = ctypes.CDLL(str(folder / "models.so"))
 
     def scores(self, name: str, rows: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""A real tracking server that serves artifacts, on SQLite and on PostgreSQL: retrain, retrain again, pull and results;
-its password is nowhere."""
+"""A real tracking server that serves artifacts, on PostgreSQL if that is installed, else on SQLite: retrain, retrain
+again, pull and results; its password is nowhere."""
 
 from __future__ import annotations
 
@@ -42,15 +42,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
+@pytest.fixture()
+def uri(root: Path) -> Iterator[str]:
     """The server's URI, with a user name and a password that the server does not ask for."""
     with ExitStack() as stack:
-        database = None
-        if request.param == "postgresql":
-            if postgres_folder() is None:
-                pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
-            database = stack.enter_context(postgres_server()).new_database("mlflow")
+        has_postgres = postgres_folder() is not None
+        database = stack.enter_context(postgres_server()).new_database("mlflow") if has_postgres else None
         port = stack.enter_context(mlflow_server(root / "server", database=database, HOME=str(root / "home")))
         yield f"http://me:{SECRET}@127.0.0.1:{port}"
 
