@@ -2,8 +2,7 @@
 
 A round takes the test files in its seed's order, so that short budgets reach all of them in the long run.
 
-A find is printed as an `@example(...)` to add, with the seed that draws it again. The exit code is 1 after a find; with
-`--report` it is 0, so that a change can land beside a fault that it did not make.
+A find is printed as an `@example(...)` to add, with the seed that draws it again. The exit code is 1 after a find.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="no test begins later")
     parser.add_argument("--seed", type=int, help="of the first round; the next have the numbers after it")
-    parser.add_argument("--report", action="store_true", help="exit with 0 after a find")
     parser.add_argument("tests", nargs="*", help="files or folders; by default all files that name Hypothesis")
     options = parser.parse_args()
     # to collect the other files, and the doctests, would take as long as a short round
@@ -61,7 +59,7 @@ def main() -> int:
           "Add each as an @example and mend what it shows.")
     if n_tests == 0:
         print("No test began in time: give more --seconds.")
-    return 0 if options.report or (n_tests and not failed) else 1
+    return 0 if n_tests and not failed else 1
 
 
 if __name__ == "__main__":
