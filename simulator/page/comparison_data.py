@@ -104,8 +104,8 @@ def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
     gain that rounds to 0.0 hosts (0.00 % of them) is no gain.
     """
     why = (_of_rivals(rows, pool),)
-    is_more = is_rejecting_more(rows)
-    rival, rows = over_rival(rows.assign(is_more=is_more))
+    stay = _instead(rows)
+    rival, rows = over_rival(rows.assign(is_more=is_rejecting_more(rows)))
     others = rows[(rows["policy"] != rival) & rows["gain_pp"].notna()]
     if len(others) == 0:
         return Answer(f"No answer: only {BASELINE} was replayed", "", None, (),
@@ -119,7 +119,7 @@ def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
         return Answer(f"At most {most} {'hosts' if pool else 'of the hosts'}, if lifetimes were known; no model was "
                       "replayed yet", "", None, (*why, *known),
                       "the same with --predictor hazard, a model of the trace's earlier part.")
-    found = _deployable(others[~is_known].to_dict("records"), pool, why, known, rival)
+    found = _deployable(others[~is_known].to_dict("records"), pool, why, known, rival, stay)
     if not found.label:
         found = replace(found, why=(*found.why, *_why_not(rows[rows["policy"] == rival], others[is_known],
                                                               others[~is_known & ~others["is_more"]])))
@@ -151,6 +151,14 @@ more.
     result = answer(rows, pool)
     worth = [f"That is {result.worth(pool.price_per_host_hour)}."] if result.host_hours is not None else []
     return [f"{result.line}.", *worth, *result.why, f"Next: {result.next_step}"]
+
+
+def _instead(rows: pd.DataFrame) -> str:
+    """What to do where lifetimes bring nothing: the rival, if its own gain over best-fit is not chance."""
+    rival, _ = over_rival(rows)
+    own = rows[rows["policy"] == rival].iloc[0]
+    is_proven = rival != BASELINE and float(own["gain_low_pp"]) > 0.0
+    return f"place by {rival}, which needs no lifetimes" if is_proven else f"keep {BASELINE}"
 
 
 def _of_rivals(rows: pd.DataFrame, pool: Pool | None) -> str:
@@ -203,8 +211,8 @@ def _known(ranked: Sequence[_Row], pool: Pool | None, rival: str) -> list[str]:
 
 
 def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...], known: Sequence[str],
-                rival: str) -> Answer:
-    """ranked: what can be deployed, the largest gain first."""
+                rival: str, stay: str) -> Answer:
+    """ranked: what can be deployed, the largest gain first. stay: what to do if nothing of it gains."""
     fair = [row for row in ranked if not row["is_more"]]
     proven = [row for row in fair if _gain_of(row)[1] > 0 and not _is_zero(_gain_of(row)[0], pool)]
     best = next(iter(proven or fair or ranked))
@@ -212,7 +220,6 @@ def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...],
     gain, low, high = _gain_of(best)
     between = _between(low, high, pool)
     hours = None if pool is None else HOURS_A_MONTH * pool.n_hosts / 100.0
-    stay = f"keep {BASELINE}" if rival == BASELINE else f"place by {rival}, which needs no lifetimes"
     nothing = Answer(f"0 hosts: {stay}", "", None if hours is None else (0.0, 0.0, 0.0), why, f"{stay}.")
     if gain <= 0:
         rule = f" and rejects no more than {BASELINE}" if any(row["is_more"] for row in ranked) else ""

@@ -155,6 +155,9 @@ def test_a_gain_that_first_fit_has_too_is_none() -> None:
     assert lines[0] == "0 hosts: place by first-fit, which needs no lifetimes."
     assert "Nothing that can be deployed today empties more hosts than first-fit." in lines
     assert caveats(rows)[0] == "Nothing deployable beats first-fit."
+    # first-fit alone is not proven better than best-fit
+    lines = in_hosts(rows.assign(gain_low_pp=rows["gain_low_pp"] - 2.0), Pool(200, 96.0))
+    assert lines[0] == "0 hosts: keep best-fit."
     text = picture_html(rows, Pool(200, 96.0))
     assert text.index("<dt>best-fit</dt>") < text.index("<dt>first-fit <small>without lifetimes</small></dt>")
 
