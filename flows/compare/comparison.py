@@ -44,7 +44,7 @@ from sojourn.flows.tracking.tracker import Tracker
 from sojourn.flows.workers.dask import NewWorker, local_workers, run_grouped
 from sojourn.publishing import whole_file
 from sojourn.simulator import Explanation, explain
-from sojourn.simulator.experiments import BASELINE, is_rejecting_more, knows_the_future
+from sojourn.simulator.experiments import BASELINE, RIVALS, is_rejecting_more, knows_the_future, over_rival
 from sojourn.simulator.measures import VIOLATION_SERIES, HostMap, interval_text, signed_text
 from sojourn.simulator.page import ComparisonData, Pool, gains_figure, in_hosts
 
@@ -138,7 +138,8 @@ class Choice:
 def chosen_on_past(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> list[Choice]:
     """Replay all that can be deployed on the past, as it was known when the later part began; the choice of each load.
 
-    It is the highest mean gain over the seeds of those that reject no more than best-fit, if there is one.
+    It is the highest mean gain, over the seeds, over the rival (`over_rival`), of those that reject
+    no more than best-fit, if there is one.
     """
     past = [replace(cell, workload=replace(cell.workload, trace=replace(cell.workload.trace, is_past=True)))
             for cell in cells if cell.predictor is None or not knows_the_future(cell.predictor.name)]
@@ -146,14 +147,14 @@ def chosen_on_past(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> list[
     shown = shortened(summary)
     choices = []
     for load in dict.fromkeys(summary["load"]):
-        is_of_load = (summary["load"] == load) & (summary["label"] != BASELINE)
-        rows = summary[is_of_load].assign(shown=shown["label"], is_more=is_rejecting_more(summary))
-        rows = rows.sort_values(["is_more", "gain_pp"], ascending=[True, False], kind="stable")
+        of_load = summary[summary["load"] == load].assign(shown=shown["label"], is_more=is_rejecting_more(summary))
+        rival, rows = over_rival(of_load)
+        rows = rows[rows["label"] != rival].sort_values(["is_more", "gain_pp"], ascending=[True, False], kind="stable")
         if len(rows) == 0:
             raise ValueError(f"on the past at load {load:g} a policy beside {BASELINE} must succeed, got none")
         ranked = [f"{row['shown']} {signed_text(row['gain_pp'])} "
                   f"[{interval_text(row['gain_low_pp'], row['gain_high_pp'])}]" for _, row in rows.iterrows()]
-        words = (f"Chosen on the past, load {load:g}: {rows.iloc[0]['shown']}, of {len(rows)}. Gain over {BASELINE} "
+        words = (f"Chosen on the past, load {load:g}: {rows.iloc[0]['shown']}, of {len(rows)}. Gain over {rival} "
                  f"there, pp, with 95 % interval: {'; '.join(ranked[:N_RANKED])}.")
         if not rows.iloc[0]["gain_low_pp"] > 0.0:
             words += " Its gain there is not proven: one in the later part may be chance."
@@ -162,10 +163,10 @@ def chosen_on_past(cells: Sequence[Cell], workers: Sequence[NewWorker]) -> list[
 
 
 def replayed_later(cells: Sequence[Cell], choices: Sequence[Choice]) -> list[Cell]:
-    """Of the cells: best-fit, what was chosen at the load, and the same policy with perfect lifetimes."""
+    """Of the cells: the rivals, what was chosen at the load, and the same policy with perfect lifetimes."""
     chosen = {(choice.load, choice.label) for choice in choices}
     placings = {(cell.workload.load, cell.placing) for cell in cells if (cell.workload.load, cell.label) in chosen}
-    return [cell for cell in cells if cell.label == BASELINE or (cell.workload.load, cell.label) in chosen
+    return [cell for cell in cells if cell.label in RIVALS or (cell.workload.load, cell.label) in chosen
             or (cell.predictor == PredictorSpec("oracle") and (cell.workload.load, cell.placing) in placings)]
 
 

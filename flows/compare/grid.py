@@ -15,7 +15,7 @@ from sojourn.flows.placement.workloads import TraceSpec, WorkloadSpec
 from sojourn.flows.retrain.features import feature_code
 from sojourn.flows.store.caches import json_hash, source_hash
 from sojourn.simulator import KNOWN_POLICIES
-from sojourn.simulator.experiments import BASELINE, pairing_label
+from sojourn.simulator.experiments import BASELINE, RIVALS, pairing_label
 from sojourn.simulator.policies import added_code
 from sojourn.simulator.rectification import BUDGET_MAX, RECTIFIERS, Rectify
 
@@ -79,7 +79,9 @@ class Cell:
 
 def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str],
             predictors: Sequence[PredictorSpec], rectifiers: Sequence[str] = ()) -> list[Cell]:
-    """All cells, workload by workload, best-fit first; a policy that asks for no predictions comes once.
+    """All cells, workload by workload, best-fit and its rivals first; a policy that asks for no predictions comes once.
+
+    Rivals are replayed whether asked for or not, and rectified if asked for.
 
     Every rectifier asks for predictions, so with one every policy meets every predictor. Without one each comes too.
 
@@ -93,7 +95,7 @@ def grid_of(workloads: Iterable[WorkloadSpec], policies: Sequence[str],
         raise ValueError(f"predictors must be at least one for {user}, got none")
     oracle = PredictorSpec("oracle")
     beside = predictors if oracle in predictors else [oracle, *predictors]
-    pairs: list[tuple[str, PredictorSpec | None]] = [(name, None) for name in plain]
+    pairs: list[tuple[str, PredictorSpec | None]] = [(name, None) for name in dict.fromkeys((*RIVALS, *plain))]
     pairs += [(name, predictor) for predictor in beside for name in asking]
     rectified: list[tuple[str, PredictorSpec | None, str]] = [
         (name, predictor, rectifier) for predictor in beside for rectifier in rectifiers

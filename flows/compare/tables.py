@@ -22,7 +22,7 @@ from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import ComparisonDocument
 from sojourn.flows.reports.section import Section
 from sojourn.flows.tracking.tracker import COMPARISON, NOTE, SYSTEM, Tracker, run_name, whole_trace
-from sojourn.simulator.experiments import BASELINE
+from sojourn.simulator.experiments import BASELINE, RIVALS
 from sojourn.simulator.measures import gap_closed_pct
 from sojourn.simulator.page import gains_figure
 
@@ -34,7 +34,9 @@ _PAIR = ["workload", "load", "seed"]
 
 
 def cells_table(found: Sequence[tuple[Cell, CellResult]]) -> pd.DataFrame:
-    """One row per replay: what it was, its figures, `gain_pp` over best-fit on the same workload (NaN without).
+    """One row per replay: what it was, its figures, `gain_pp` over best-fit on the same workload (NaN without), and
+    `over_rival_pp`, the same over `rival`: of RIVALS, the one with most empty hosts on the workload, as a mean over the
+    seeds, that rejects no more than best-fit.
 
     A figure that only some replays have, such as a reason for rejections, is 0 in the others where it is a count.
     """
@@ -48,11 +50,26 @@ def cells_table(found: Sequence[tuple[Cell, CellResult]]) -> pd.DataFrame:
     _add_moves(table, [cell for cell, _ in found])
     reasons = [str(name) for name in table if str(name).startswith("rejections_")]
     table[reasons] = table[reasons].fillna(0).astype(int)
-    baseline = table.loc[table["policy"] == BASELINE, [*_PAIR, "empty_hosts_pct"]]
-    paired = table[_PAIR].merge(baseline, on=_PAIR, how="left")["empty_hosts_pct"]
+    rival = table.groupby(_PAIR[:2], sort=False)[["policy", "seed", "empty_hosts_pct", "rejected_pct"]].apply(_rival_of)
+    table["rival"] = rival.loc[pd.MultiIndex.from_frame(table[_PAIR[:2]])].to_numpy()
     at = table.columns.get_loc("empty_hosts_pct")
-    table.insert(int(at) + 1 if isinstance(at, int) else 0, "gain_pp", table["empty_hosts_pct"] - paired.to_numpy())
+    for name, of in (("over_rival_pp", table["rival"]), ("gain_pp", BASELINE)):
+        one = table.loc[table["policy"] == of, [*_PAIR, "empty_hosts_pct"]]
+        paired = table[_PAIR].merge(one, on=_PAIR, how="left")["empty_hosts_pct"]
+        table.insert(int(at) + 1 if isinstance(at, int) else 0, name, table["empty_hosts_pct"] - paired.to_numpy())
     return table
+
+
+def _rival_of(replays: pd.DataFrame) -> str:
+    """Of one workload and load; a policy counts if it has all seeds that best-fit has."""
+    by_policy = replays[replays["policy"].isin(RIVALS)].pivot_table(
+        ["empty_hosts_pct", "rejected_pct"], "seed", "policy")
+    if BASELINE not in by_policy.get("empty_hosts_pct", ()):
+        return BASELINE
+    seeds = by_policy["empty_hosts_pct"][BASELINE].dropna().index
+    empty, rejected = (by_policy[name].loc[seeds].mean(skipna=False) for name in ("empty_hosts_pct", "rejected_pct"))
+    fair = [name for name in RIVALS if name in empty and rejected[name] <= rejected[BASELINE]]
+    return max(fair, key=lambda name: float(empty[name]), default=BASELINE)
 
 
 def _add_moves(table: pd.DataFrame, cells: Sequence[Cell]) -> None:
@@ -92,10 +109,15 @@ def summary_table(cells: pd.DataFrame) -> pd.DataFrame:
     groups = cells.groupby(GROUP, sort=False)
     table = groups[numbers].mean()
     table.insert(0, "n_seeds", groups.size())
+    if "rival" in cells:
+        table["rival"] = groups["rival"].first()
     paired = cells[cells["gain_pp"].notna()].groupby(GROUP, sort=False)
     table.insert(1, "n_pairs", paired.size().reindex(table.index, fill_value=0))
-    half = paired["gain_pp"].apply(lambda gains: float(t_half_width(gains.to_numpy()[:, None])[0]))
-    table["gain_low_pp"], table["gain_high_pp"] = table["gain_pp"] - half, table["gain_pp"] + half
+    for name in ("gain", "over_rival"):
+        if f"{name}_pp" in cells:
+            known = cells[cells[f"{name}_pp"].notna()].groupby(GROUP, sort=False)[f"{name}_pp"]
+            half = known.apply(lambda gains: float(t_half_width(gains.to_numpy()[:, None])[0]))
+            table[f"{name}_low_pp"], table[f"{name}_high_pp"] = table[f"{name}_pp"] - half, table[f"{name}_pp"] + half
     # best-fit's own: what it had is what a cell has less its gain
     table["gap_closed_pct"] = pd.Series({group: gap_closed_pct(
         own["gain_pp"], own["empty_hosts_pct"] - own["gain_pp"], own["bound_empty_hosts_pct"])

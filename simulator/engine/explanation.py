@@ -98,16 +98,16 @@ def explain(
 
 def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
     workload, world, policy = replay.workload, replay.world, replay.policy
-    now = int(workload.placed_s[row])
+    now, place = int(workload.placed_s[row]), int(world.settings["stop_row"][0])
     for host in range(len(world.hosts)):
         if world.hosts["valid_until_s"][host] <= now:
             world.cluster.exit_s[host] = max(_exit_s(world, int(other), now) for other in _residents(world, host))
-    exit_s = _exit_s(world, row, now) if policy.predictions != "none" else 0
-    record = world.requests[row]
-    request = Request(row, world.need[row], exit_s, now - int(record["start_s"]),
+    exit_s = _exit_s(world, place, now) if policy.predictions != "none" else 0
+    record = world.requests[place]
+    request = Request(row, world.need[place], exit_s, now - int(record["start_s"]),
                       world.uptime_s[record["curve_start"]:record["curve_end"]],
                       world.overhang_s[record["curve_start"]:record["curve_end"]])
-    excluded = [_reason(replay, host, row, request, now) for host in range(len(world.hosts))]
+    excluded = [_reason(replay, host, place, request, now) for host in range(len(world.hosts))]
     columns = _scores(policy, world, request, now, workload.resources, [not reason for reason in excluded])
     scores = np.column_stack([values for _, _, values in columns]) if columns else np.zeros((len(excluded), 0))
     is_out = np.array([bool(reason) for reason in excluded]) | np.isinf(scores).any(axis=1)
@@ -128,16 +128,17 @@ def _explained(replay: Prepared, row: int, request_id: Hashable) -> Explanation:
 
 
 def _residents(world: World, host: int) -> list[int]:
-    residents, row = [], int(world.hosts["first"][host])
-    while row >= 0:
-        residents.append(row)
-        row = int(world.requests["next"][row])
+    """Places of the host's requests in the tables."""
+    residents, place = [], int(world.hosts["first"][host])
+    while place >= 0:
+        residents.append(place)
+        place = int(world.requests["next"][place])
     return residents
 
 
-def _exit_s(world: World, row: int, now: int) -> int:
+def _exit_s(world: World, place: int, now: int) -> int:
     """A request's predicted exit at `now`, by its curve."""
-    record, kind = world.requests[row], int(world.settings["predictions"][0])
+    record, kind = world.requests[place], int(world.settings["predictions"][0])
     start, stop = int(record["curve_start"]), int(record["curve_end"])
     if kind == INITIAL:
         return int(record["start_s"] + world.total_s[start])
@@ -149,7 +150,7 @@ def _exit_s(world: World, row: int, now: int) -> int:
     return int(record["start_s"]) + (total if kind != NO_PREDICTIONS else 0)
 
 
-def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -> str:
+def _reason(replay: Prepared, host: int, place: int, request: Request, now: int) -> str:
     """Why the host is excluded, or ""."""
     world, resources = replay.world, replay.workload.resources
     if world.cluster.closed[host] != OPEN:
@@ -160,7 +161,7 @@ def _reason(replay: Prepared, host: int, row: int, request: Request, now: int) -
     cluster = world.cluster
     if cluster.gpu_free.shape[1] and not gpus_fit(cluster, host, int(request.need[cluster.gpu_dimension[0]])):
         return "no room: gpu, on no single GPU of the host or on too few whole ones"
-    record = world.requests[row]
+    record = world.requests[place]
     if world.settings["has_kinds"][0] and not takes_kind(int(record["kind"]), int(world.hosts["kind"][host])):
         return "another type of host"
     if world.settings["has_groups"][0] and record["group"] >= 0:

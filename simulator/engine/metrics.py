@@ -137,7 +137,7 @@ class Stays:
 
     def __init__(self, log: np.ndarray, requests: np.ndarray, duration_s: int, host_events: np.ndarray | None = None, *,
                  from_s: int = 0, until_s: int | None = None) -> None:
-        """log: MIGRATION_LOG, all of it so far. requests: the loop's. host_events: HOST_EVENTS of the replay.
+        """log: MIGRATION_LOG, all of it so far. requests: HELD by row. host_events: HOST_EVENTS of the replay.
         from_s: requests that ended by then are left out. until_s: the time that the replay has reached, and the
         end of the host events that count; None = its end.
         """
@@ -279,11 +279,12 @@ class MigrationRecord:
         return self._log[0]
 
     def stays(self, requests: np.ndarray, *, from_s: int = 0, until_s: int | None = None) -> Stays:
-        """Stays by all entries so far; see `Stays`. requests: the loop's, or the first of them."""
+        """Stays by all entries so far; see `Stays`. requests: HELD by row."""
         return Stays(self.log(), requests, self._duration_s, self._host_events, from_s=from_s, until_s=until_s)
 
     def table(self, workload: Workload, requests: np.ndarray) -> pd.DataFrame:
-        """One row a migration, the first planned first; see `Result.migrations`. requests: the loop's, at its end."""
+        """One row a migration, the first planned first; see `Result.migrations`. requests: HELD by row, at the
+        replay's end; not read without a rectifier."""
         migrations = pd.concat([pd.DataFrame(self._planned, columns=list(_KINDS)).astype(_KINDS), self._others()])
         migrations = migrations.sort_values("planned_s", kind="stable", ignore_index=True)
         empty_s, freed_h = self._results(migrations, requests, workload.trace.horizon_s)

@@ -1,6 +1,7 @@
 """The requests of a replay, a piece at a time: the loop's tables hold those that run, wait, or arrive next.
 
-Otherwise memory would grow with the trace: a record takes 184 bytes, and its curve up to 1.7 kB. When the last request
+Otherwise memory would grow with the trace: a record takes 184 bytes, and its curve up to 1.7 kB. Of one that has ended
+32 bytes stay if a rectifier looks at it. When the last request
 of the tables has come, the loop returns. Requests that have ended leave the tables, and the next ones get their
 records and curves. Records keep the order of the trace, so decisions and counts are those of a replay in one piece.
 
@@ -22,6 +23,8 @@ from sojourn.simulator.workloads import Workload, owner_numbers
 
 PIECE = 50_000
 """Requests that arrive in a piece; or a quarter of those that run, if that is more: it costs to carry them over."""
+HELD = np.dtype([(name, np.int64) for name in ("first_host", "arrival_s", "wait_s", "ends_s")])
+"""When a request held room on which host, but for its migrations; its row is its place."""
 _LOGGED = 4
 """Log entries of migrations per request: twice what a step can add, as a half-full log is emptied."""
 NOWHERE = -1
@@ -39,7 +42,8 @@ class Pieces:
     columns: see `columns_of`. need: the workload's. curves: those of the requests from a row up to another. warmup_s:
     of what came before, only hosts and disturbances are noted. is_queueing, is_migrating, is_logging: whether requests
     may depart late, migrate, and have their moves logged. is_asked_once: whether a policy sees a request's curve only
-    as it arrives, so that the part before its uptime may go. length: of a piece, at least.
+    as it arrives, so that the part before its uptime may go. is_rectified: whether somebody looks at requests that
+    have ended. stop_row: before whose arrival the replay ends, or -1. length: of a piece, at least.
 
     host: int64 (n,), the first host of each request, or NOT_PLACED. reasons: of those rejected, int64 arrays. wait_s:
     of those placed, in all. is_disturbed: whether one waited, or was on a host that failed.
@@ -53,6 +57,8 @@ class Pieces:
     is_migrating: bool
     is_logging: bool
     is_asked_once: bool
+    is_rectified: bool
+    stop_row: int
     length: int
     host: np.ndarray = field(init=False)
     reasons: list[np.ndarray] = field(init=False, default_factory=list)
@@ -61,9 +67,16 @@ class Pieces:
     _end: int = field(init=False, default=0)
     _used: int = field(init=False, default=0)
     _flat: list[np.ndarray] = field(init=False, default_factory=lambda: [_NONE, _NONE, _NONE])
+    _held: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.host = np.full(len(self.need), NOT_PLACED)
+        self._held = np.zeros(len(self.need) * self.is_rectified, HELD)
+
+    def held(self, world: World) -> np.ndarray:
+        """HELD of each row that has been in the tables, as of now; for a replay with a rectifier."""
+        self._hold(world.requests)
+        return self._held[:self._end]
 
     def shortened(self, world: World) -> World:
         """The world without the requests that have ended, once all in its tables have come and its log is empty."""
@@ -101,6 +114,7 @@ class Pieces:
         if n_kept:
             arriving = np.concatenate([world.requests, arriving])
         world.settings["has_more"] = end < len(self.need)
+        world.settings["stop_row"] = n_kept + self.stop_row - first if first <= self.stop_row < end else -1
         return self._moved(world, arriving, np.append(np.arange(n_kept), NOWHERE), flat)
 
     def note(self, requests: np.ndarray) -> None:
@@ -110,6 +124,12 @@ class Pieces:
         self.reasons.append(requests["reason"][is_counted & is_rejected])
         self.wait_s += int(requests["wait_s"][is_counted & ~is_rejected].sum())
         self.is_disturbed |= bool((requests["since_s"] != EXPIRED).any() or (requests["wait_s"] > 0).any())
+        if self.is_rectified:
+            self._hold(requests)
+
+    def _hold(self, requests: np.ndarray) -> None:
+        for name in HELD.names or ():
+            self._held[name][requests["row"]] = requests[name]
 
     def _added(self, requests: np.ndarray, flat: Flat) -> Flat:
         """The curves of the tables with those of further records, which get their places there."""

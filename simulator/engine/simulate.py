@@ -168,7 +168,8 @@ def _migrations(replay: Prepared) -> pd.DataFrame | None:
     if replay.record is None:
         return None
     replay.record.take_over(replay.world)
-    return replay.record.table(replay.workload, replay.world.requests)
+    held = replay.world.requests if replay.rectify is None else replay.pieces.held(replay.world)
+    return replay.record.table(replay.workload, held)
 
 
 def _samples(replay: Prepared) -> Samples:

@@ -8,7 +8,7 @@ checks again that its target still takes the request.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -184,38 +184,39 @@ def defragmentation_of(upkeep: Sequence[Upkeep], n_hosts: int) -> tuple[int, int
 
 
 def pool_view(world: World, now_s: int, cpu: int, refill: Refill | None) -> tuple[PoolView, np.ndarray]:
-    """The pool of a paused replay, and the row of each of the view's requests, int64 (n,)."""
+    """The pool of a paused replay, and the place of each of the view's requests in the tables, int64 (n,)."""
     requests, cluster = world.requests, world.cluster
-    rows = np.flatnonzero(requests["host"] != NOT_PLACED)
-    running, planned = requests[rows], _plan_of_upkeep(world)["row"]
-    is_fixed = (running["is_pinned"] == 1) | (running["from_host"] >= 0) | np.isin(rows, planned)
+    places = np.flatnonzero(requests["host"] != NOT_PLACED)
+    running, planned = requests[places], _plan_of_upkeep(world)["row"]
+    is_fixed = (running["is_pinned"] == 1) | (running["from_host"] >= 0) | np.isin(places, planned)
     view = PoolView(
         cluster.capacity.copy(), cluster.free.copy(), cpu, cluster.closed == OPEN, cluster.n_running.copy(),
-        world.hosts["kind"].copy(), running["host"].copy(), world.need[rows], now_s - running["start_s"], is_fixed,
+        world.hosts["kind"].copy(), running["host"].copy(), world.need[places], now_s - running["start_s"], is_fixed,
         running["kind"].copy(), running["group"].copy(), running["curve_start"].copy(), running["curve_end"].copy(),
         world.uptime_s, world.total_s, world.overhang_s, refill,
         int(world.settings["duration_s"][0]), int(world.settings["n_at_once"][0]),
         int(cluster.gpu_dimension[0]) if cluster.gpu_free.shape[1] else -1, cluster.gpu_free.copy())
-    return view, rows
+    return view, places
 
 
-def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord) -> None:
+def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationRecord,
+                    held: Callable[[World], np.ndarray]) -> None:
     """Add the rectifier's migrations of the day to the plan of a paused replay, and with their worth to the record.
 
     Its earlier migrations that have not begun are removed from the plan. The record must hold all that
-    the loop has logged."""
+    the loop has logged. held: what `Pieces.held` returns."""
     counts = world.counts[0]
     now_s = int(counts["time_s"])
-    view, rows = pool_view(world, now_s, cpu, _refill(world, record, now_s))
+    view, places = pool_view(world, now_s, cpu, _refill(world, record, now_s, held))
     of_upkeep = _plan_of_upkeep(world)
     left = rectify.budget - record.n_rectified(rectify.day_from_s(now_s))
     budget = max(min(left, _left_of_day(world, now_s) - len(of_upkeep)), 0)
     groups = RECTIFIERS[rectify.planner](view, budget, rectify.long_s)
-    moves = [(rows[position], group.source, target, OPEN, now_s) for group in groups
+    moves = [(places[position], group.source, target, OPEN, now_s) for group in groups
              for position, target in zip(group.requests, group.targets, strict=True)]
-    if len({row for row, *_ in moves}) < len(moves):
+    if len({place for place, *_ in moves}) < len(moves):
         raise ValueError(f"planner {rectify.planner!r} must plan a request once, got one twice at {now_s} s")
-    record.add(now_s, view, rows, groups, worth(view, groups))
+    record.add(now_s, view, world.requests["row"][places], groups, worth(view, groups))
     waiting = world.plan[counts["plan_from"]:counts["plan_to"]]["row"]
     counts["n_spared"] += int((waiting >= 0).sum()) - len(of_upkeep)
     whole = np.concatenate([of_upkeep, np.array(moves, PLAN)])
@@ -224,11 +225,11 @@ def plan_migrations(world: World, rectify: Rectify, cpu: int, record: MigrationR
     counts["n_planned"] += len(moves)
 
 
-def _refill(world: World, record: MigrationRecord, now_s: int) -> Refill:
+def _refill(world: World, record: MigrationRecord, now_s: int, held: Callable[[World], np.ndarray]) -> Refill:
     """How soon emptied hosts were in use again, up to now."""
-    requests, begin_s = world.requests[:world.counts["idx_arrival"][0]], now_s - 2 * DAY_S
+    begin_s = now_s - 2 * DAY_S
     if begin_s >= 0 and record.refills.is_due(now_s):
-        stays = record.stays(requests, from_s=begin_s, until_s=now_s)
+        stays = record.stays(held(world), from_s=begin_s, until_s=now_s)
         left, still = count_day(*stays.all(), now_s)
         record.refills.add(left, still, now_s)
     return record.refills.refill()

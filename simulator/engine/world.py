@@ -167,7 +167,8 @@ class Prepared(Run):
             return False
         self.record.take_over(self.world)
         if code == PAUSED and self.rectify is not None:
-            plan_migrations(self.world, self.rectify, self.workload.resources.index("cpu_cores"), self.record)
+            plan_migrations(self.world, self.rectify, self.workload.resources.index("cpu_cores"), self.record,
+                            self.pieces.held)
         return code != ALL_CAME
 
     def take_next(self) -> None:
@@ -206,7 +207,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     settings = _record(
         SETTINGS, predictions=predictions, is_queueing=policy.is_queueing,
         has_kinds=workload.constraints.host_type is not None, has_groups=workload.constraints.apart_by is not None,
-        stop_row=stop_row, first_deadline=len(host_events), n_at_once=migration.n_at_once,
+        stop_row=-1, first_deadline=len(host_events), n_at_once=migration.n_at_once,
         duration_s=migration.duration_s, n_a_day=NEVER if migration.n_a_day is None else migration.n_a_day,
         min_empty=min_empty, batch_hosts=batch_hosts,
         move_order=ORDERS[migration.order], is_across=migration.is_across, seed=migration.seed,
@@ -230,13 +231,11 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
     record = None
     if is_logging:
         record = MigrationRecord(None if rectify is None else rectify.planner, host_events, migration.duration_s)
-    # a rectifier looks at what has ended, and a replay that stops at a request is looked at by rows
-    is_whole = rectify is not None or stop_row >= 0
     has_residents = policy.hooks is not None and "resident" in policy.hooks.given()
-    is_asked_once = predictions == CURRENT and extent != "full" and not has_residents
+    is_asked_once = predictions == CURRENT and extent != "full" and not has_residents and stop_row < 0
     pieces = Pieces(columns, workload.need, functools.partial(curves_for, workload, policy, source, is_predicted),
                     workload.warmup_s, policy.is_queueing, is_migrating, is_logging, is_asked_once,
-                    n if is_whole else PIECE)
+                    rectify is not None, stop_row, PIECE)
     run = Prepared(workload, policy, loop, world, (timeline, none, host_events), workload.hosts["host_id"].tolist(),
                    timeline, pieces, record, rectify)
     run.take_next()

@@ -6,6 +6,7 @@ May import: `measures` and what lies below it.
 from sojourn.simulator.experiments.comparison import (
     BASELINE,
     MORE_REJECTED,
+    RIVALS,
     Comparison,
     Pairing,
     caveats,
@@ -13,11 +14,12 @@ from sojourn.simulator.experiments.comparison import (
     evidence_of,
     is_rejecting_more,
     knows_the_future,
+    over_rival,
     pairing_label,
     rejection_words,
 )
 
 __all__ = [
-    "BASELINE", "MORE_REJECTED", "Comparison", "Pairing", "caveats", "compare", "evidence_of", "is_rejecting_more",
-    "knows_the_future", "pairing_label", "rejection_words",
+    "BASELINE", "MORE_REJECTED", "RIVALS", "Comparison", "Pairing", "caveats", "compare", "evidence_of",
+    "is_rejecting_more", "knows_the_future", "over_rival", "pairing_label", "rejection_words",
 ]  # fmt: skip

@@ -19,6 +19,8 @@ from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
+RIVALS = (BASELINE, "first-fit")
+"""Policies without lifetimes. What lifetimes bring is a gain over the best of them on the trace."""
 Pairing = tuple[str | Policy, str, LifetimeSource | None]
 """Policy (or a registered one's name), the predictor's label, and its source (None without one)."""
 Progress = Callable[[int, int, str], None]
@@ -145,6 +147,26 @@ def is_rejecting_more(rows: pd.DataFrame) -> pd.Series:
     return rows["rejected_pct"].astype(float) > of_baseline
 
 
+def over_rival(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """The rival, and the rows with their gains over it in place of those over best-fit: what lifetimes bring.
+
+    rows: one workload and load, with `rival` and `over_rival_pp` (see `flows.compare.tables`); without them, or if
+    nothing else was replayed, the rival is best-fit, and the rows are as they were. The other RIVALS are left out.
+
+    >>> rows = pd.DataFrame({"policy": ["best-fit", "first-fit", "a"], "gain_pp": [0.0, 1.0, 3.0],
+    ...                      "rival": "first-fit", "over_rival_pp": [-1.0, 0.0, 2.0]})
+    >>> rival, others = over_rival(rows)
+    >>> rival, others["policy"].tolist(), others["gain_pp"].tolist()
+    ('first-fit', ['first-fit', 'a'], [0.0, 2.0])
+    """
+    is_other = ~rows["policy"].isin(RIVALS)
+    if "rival" not in rows or not is_other.any():
+        return BASELINE, rows
+    rival = str(rows["rival"].iloc[0])
+    over = {f"gain{end}_pp": rows[f"over_rival{end}_pp"] for end in ("", "_low", "_high") if f"gain{end}_pp" in rows}
+    return rival, rows.assign(**over)[is_other | (rows["policy"] == rival)]
+
+
 def rejection_words(labels: Sequence[str]) -> str:
     """The sentence about pairings that reject more than best-fit; "" for none.
 
@@ -158,7 +180,7 @@ def rejection_words(labels: Sequence[str]) -> str:
 
 
 def deployable_words(rows: pd.DataFrame) -> str:
-    """The sentence if no deployable pairing beats best-fit, or none significantly; else "".
+    """The sentence if no deployable pairing beats the rival (`over_rival`), or none significantly; else "".
 
     rows: one workload and load; with `gain_low_pp` if there are several seeds.
 
@@ -167,14 +189,15 @@ def deployable_words(rows: pd.DataFrame) -> str:
     >>> deployable_words(rows)
     'Nothing deployable is significantly better than best-fit.'
     """
-    deployable = rows[(rows["policy"] != BASELINE) & ~rows["predictor"].map(knows_the_future).astype(bool)]
+    rival, rows = over_rival(rows)
+    deployable = rows[(rows["policy"] != rival) & ~rows["predictor"].map(knows_the_future).astype(bool)]
     if len(deployable) == 0:
         return ""
     if (deployable["gain_pp"] <= 0).all():
-        return f"Nothing deployable beats {BASELINE}."
+        return f"Nothing deployable beats {rival}."
     low_pp = deployable["gain_low_pp"].astype(float) if "gain_low_pp" in deployable else pd.Series(dtype=float)
     is_level = low_pp.notna().any() and not (low_pp > 0).any()
-    return f"Nothing deployable is significantly better than {BASELINE}." if is_level else ""
+    return f"Nothing deployable is significantly better than {rival}." if is_level else ""
 
 
 def evidence_words(n_hosts: float | None, n_seeds: int) -> str:

@@ -11,6 +11,7 @@ from sojourn.simulator.measures.stranding import STRANDING
 
 COLUMNS: Mapping[str, Column] = MappingProxyType({
     "gain_pp": Column("gain over best-fit", "percentage points", "higher", sign="+"),
+    "over_rival_pp": Column("gain over the rival", "percentage points", "higher", sign="+"),
     "empty_hosts_pct": Column("empty hosts", "%", "higher"),
     "bound_empty_hosts_pct": Column(
         "bound", "% empty hosts", table="further",

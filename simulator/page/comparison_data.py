@@ -12,7 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from sojourn.simulator.experiments import BASELINE, MORE_REJECTED, is_rejecting_more, knows_the_future
+from sojourn.simulator.experiments import (
+    BASELINE,
+    MORE_REJECTED,
+    RIVALS,
+    is_rejecting_more,
+    knows_the_future,
+    over_rival,
+)
 from sojourn.simulator.measures import HostMap, number_text
 
 MIGRATE = "if requests can migrate live, replay five a day with --policy joint-exact --rectifier value:5,every=1."
@@ -87,32 +94,34 @@ at 0.5 per host-hour'
 
 
 def answer(rows: pd.DataFrame, pool: Pool | None = None) -> Answer:
-    """The answer of one workload and load: how many hosts more than under best-fit can be empty, and with which policy.
+    """The answer of one workload and load: how many more hosts can be empty than under the rival, and by which policy.
 
     rows: of a summary, best-fit among them; means over time after the warm-up, intervals over the seeds. pool: its
     hosts; None = the answer is a share of the hosts.
 
-    Only what can be deployed counts. The best is the largest gain whose interval lies above 0 among those that reject
-    no more than best-fit. A gain that rounds to 0.0 hosts (0.00 % of them) is no gain.
+    The rival is the best of RIVALS, which need no lifetimes (`over_rival`). Only what can be deployed
+    counts. The best is the largest gain whose interval lies above 0 among those that reject no more than best-fit. A
+    gain that rounds to 0.0 hosts (0.00 % of them) is no gain.
     """
-    is_more = is_rejecting_more(rows)
-    others = rows.assign(is_more=is_more)[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
+    why = (_of_rivals(rows, pool),)
+    stay = _instead(rows)
+    rival, rows = over_rival(rows.assign(is_more=is_rejecting_more(rows)))
+    others = rows[(rows["policy"] != rival) & rows["gain_pp"].notna()]
     if len(others) == 0:
         return Answer(f"No answer: only {BASELINE} was replayed", "", None, (),
                       "replay it beside other policies (--policy).")
     others = others.sort_values("gain_pp", ascending=False, kind="stable")
     is_known = others["predictor"].map(knows_the_future).astype(bool)
-    known = _known(others[is_known].to_dict("records"), pool)
-    why = (_of_best_fit(rows, pool),)
+    known = _known(others[is_known].to_dict("records"), pool, rival)
     if is_known.all():
         gain = _gain_of(others.iloc[0].to_dict())[0]
         most = "0" if gain <= 0 or _is_zero(gain, pool) else _hosts(gain, pool)
         return Answer(f"At most {most} {'hosts' if pool else 'of the hosts'}, if lifetimes were known; no model was "
                       "replayed yet", "", None, (*why, *known),
                       "the same with --predictor hazard, a model of the trace's earlier part.")
-    found = _deployable(others[~is_known].to_dict("records"), pool, why, known)
+    found = _deployable(others[~is_known].to_dict("records"), pool, why, known, rival, stay)
     if not found.label:
-        found = replace(found, why=(*found.why, *_why_not(rows, others[is_known],
+        found = replace(found, why=(*found.why, *_why_not(rows[rows["policy"] == rival], others[is_known],
                                                               others[~is_known & ~others["is_more"]])))
     if "n_rectified" in rows:  # with a rectifier, see `flows.compare.tables`
         return found
@@ -144,32 +153,45 @@ more.
     return [f"{result.line}.", *worth, *result.why, f"Next: {result.next_step}"]
 
 
-def _of_best_fit(rows: pd.DataFrame, pool: Pool | None) -> str:
-    baseline = rows[rows["policy"] == BASELINE].iloc[0]
-    empty = float(baseline["empty_hosts_pct"])
-    most = float(baseline.get("bound_empty_hosts_pct", math.nan)) - empty
-    bound = ""
+def _instead(rows: pd.DataFrame) -> str:
+    """What to do where lifetimes bring nothing: the rival, if its own gain over best-fit is not chance."""
+    rival, _ = over_rival(rows)
+    own = rows[rows["policy"] == rival].iloc[0]
+    is_proven = rival != BASELINE and float(own["gain_low_pp"]) > 0.0
+    return f"place by {rival}, which needs no lifetimes" if is_proven else f"keep {BASELINE}"
+
+
+def _of_rivals(rows: pd.DataFrame, pool: Pool | None) -> str:
+    """What the rival leaves empty, what the other rivals leave, and the bound."""
+    rival, _ = over_rival(rows)
+    own = rows[rows["policy"] == rival].iloc[0]
+    empty = float(own["empty_hosts_pct"])
+    others = rows[rows["policy"].isin(set(RIVALS) - {rival})]
+    beside = "".join(f", {row['policy']} {_hosts(float(row['empty_hosts_pct']), pool)}"
+                     for row in others.to_dict("records"))
+    most = float(own.get("bound_empty_hosts_pct", math.nan)) - empty
+    bound = f"{beside}."
     if math.isfinite(most):
-        bound = f" Perfect placement could empty at most {_hosts(max(most, 0.0), pool)} more."
+        bound += f" Perfect placement could empty at most {_hosts(max(most, 0.0), pool)} more."
     if pool is None:
-        return f"{BASELINE} leaves {_hosts(empty, pool)} of the hosts empty, as a mean over time.{bound}"
+        return f"{rival} leaves {_hosts(empty, pool)} of the hosts empty, as a mean over time{bound}"
     seeds = "" if pool.fewest == pool.most else f" (mean of the seeds, which have {pool.fewest:,} to {pool.most:,})"
     noun = "host" if pool.n_hosts == 1 else "hosts"
-    return (f"Of {pool.n_hosts:,} {noun} of {pool.cores_per_host:g} cores{seeds}, {BASELINE} leaves "
-            f"{_hosts(empty, pool)} empty, as a mean over time.{bound}")
+    return (f"Of {pool.n_hosts:,} {noun} of {pool.cores_per_host:g} cores{seeds}, {rival} leaves "
+            f"{_hosts(empty, pool)} empty, as a mean over time{bound}")
 
 
 LITTLE_LEFT = 0.95
-"""Best-fit that empties this share of what can be empty leaves little to gain."""
+"""A rival that empties this share of what can be empty leaves little to gain."""
 
 
-def _why_not(rows: pd.DataFrame, known: pd.DataFrame, learnt: pd.DataFrame) -> list[str]:
-    """Why nothing is gained: best-fit is dense, or the ends of requests are not predicted well enough."""
-    baseline = rows[rows["policy"] == BASELINE].iloc[0]
-    empty, most = float(baseline["empty_hosts_pct"]), float(baseline.get("bound_empty_hosts_pct", math.nan))
+def _why_not(rivals: pd.DataFrame, known: pd.DataFrame, learnt: pd.DataFrame) -> list[str]:
+    """Why nothing is gained: the rival is dense, or the ends of requests are not predicted well enough."""
+    rival = rivals.iloc[0]
+    empty, most = float(rival["empty_hosts_pct"]), float(rival.get("bound_empty_hosts_pct", math.nan))
     if most > 0.0 and empty >= LITTLE_LEFT * most:
-        return [f"Of the hosts that could be empty, {BASELINE} already leaves {100.0 * empty / most:.0f} % so: there "
-                "is little to gain."]
+        return [f"Of the hosts that could be empty, {rival['policy']} already leaves {100.0 * empty / most:.0f} % so: "
+                "there is little to gain."]
     of_future, gain = known["gain_pp"].max(), learnt["gain_pp"].max()
     if of_future > 0.0 and gain < of_future:
         return [f"Predictions bring {max(100.0 * gain / of_future, 0.0):.0f} % of what the trace's own future would: "
@@ -177,19 +199,20 @@ def _why_not(rows: pd.DataFrame, known: pd.DataFrame, learnt: pd.DataFrame) -> l
     return []
 
 
-def _known(ranked: Sequence[_Row], pool: Pool | None) -> list[str]:
+def _known(ranked: Sequence[_Row], pool: Pool | None, rival: str) -> list[str]:
     if not ranked:
         return []
     gain, low, high = _gain_of(ranked[0])
     if gain <= 0:
-        return [f"Nothing empties more than {BASELINE} with the trace's own future known, either."]
+        return [f"Nothing empties more than {rival} with the trace's own future known, either."]
     amount = f"less than {_least(pool)}" if _is_zero(gain, pool) else _hosts(gain, pool)
     between = "" if _is_zero(gain, pool) else _between(low, high, pool)
     return [f"With the trace's own future known, {ranked[0]['label']} would empty {amount} more{between}."]
 
 
-def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...], known: Sequence[str]) -> Answer:
-    """ranked: what can be deployed, the largest gain first."""
+def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...], known: Sequence[str],
+                rival: str, stay: str) -> Answer:
+    """ranked: what can be deployed, the largest gain first. stay: what to do if nothing of it gains."""
     fair = [row for row in ranked if not row["is_more"]]
     proven = [row for row in fair if _gain_of(row)[1] > 0 and not _is_zero(_gain_of(row)[0], pool)]
     best = next(iter(proven or fair or ranked))
@@ -197,11 +220,10 @@ def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...],
     gain, low, high = _gain_of(best)
     between = _between(low, high, pool)
     hours = None if pool is None else HOURS_A_MONTH * pool.n_hosts / 100.0
-    nothing = Answer(f"0 hosts: keep {BASELINE}", "", None if hours is None else (0.0, 0.0, 0.0), why,
-                     f"keep {BASELINE}.")
+    nothing = Answer(f"0 hosts: {stay}", "", None if hours is None else (0.0, 0.0, 0.0), why, f"{stay}.")
     if gain <= 0:
         rule = f" and rejects no more than {BASELINE}" if any(row["is_more"] for row in ranked) else ""
-        said = f"Nothing that can be deployed today{rule} empties more hosts than {BASELINE}."
+        said = f"Nothing that can be deployed today{rule} empties more hosts than {rival}."
         return replace(nothing, why=(*why, said, *known))
     if best["is_more"]:
         said = (f"{label} emptied {_hosts(gain, pool)} more{between}, but it {MORE_REJECTED}: part of the empty "
@@ -211,17 +233,17 @@ def _deployable(ranked: Sequence[_Row], pool: Pool | None, why: tuple[str, ...],
         said = f"The best that can be deployed, {label}, empties less than {_least(pool)} more."
         return replace(nothing, why=(*why, said, *known))
     if low <= 0:
-        said = (f"Nothing that can be deployed today is proven better than {BASELINE}: the best, {label}, emptied "
+        said = (f"Nothing that can be deployed today is proven better than {rival}: the best, {label}, emptied "
                 f"{_hosts(gain, pool)} more{between}, which may be chance.")
-        more = f"keep {BASELINE}, or replay more seeds (--n-seeds) for a narrower interval."
+        more = f"{stay}, or replay more seeds (--n-seeds) for a narrower interval."
         return replace(nothing, why=(*why, said, *known), next_step=more)
     amount = f"{_hosts(gain, pool)} {'hosts' if pool else 'of the hosts'}"
     month = None if hours is None else (gain * hours, low * hours, high * hours)
-    said = f"{label} empties {_hosts(gain, pool)} more{between}."
+    said = f"{label} empties {_hosts(gain, pool)} more{'' if rival == BASELINE else f' than {rival}'}{between}."
     if not math.isfinite(low):
         return Answer(f"{amount} in one replay: replay more seeds before you try {label}", label, month,
                       (*why, said, *known), "replay more seeds (--n-seeds): one tells nothing of chance.")
-    return Answer(f"{amount}: try {label} in place of {BASELINE}", label, month, (*why, said, *known),
+    return Answer(f"{amount}: try {label} in place of {rival}", label, month, (*why, said, *known),
                   "try it on a part of your hosts.")
 
 
@@ -262,9 +284,10 @@ class ComparisonData:
         `rejected_pct`, ...).
     summary: one row per workload, load, policy and predictor: `label`, `n_seeds`, the mean of each metric,
         `gain_pp` with `gain_low_pp` and `gain_high_pp` (empty hosts over best-fit's of the same seed, percentage
-        points, higher is better; paired 95 % t-interval over the seeds, NaN for one seed), `gap_closed_pct` (mean
-        gain as a share of best-fit's mean distance to the bound). The gain, its interval and the gap are of the
-        `n_pairs` seeds at which best-fit was replayed too, the other means of all `n_seeds`.
+        points, higher is better; paired 95 % t-interval over the seeds, NaN for one seed), `rival` and the same over it
+        as `over_rival_pp` (may be missing), `gap_closed_pct` (mean gain as a share of best-fit's mean distance to the
+        bound). The gain, its interval and the gap are of the `n_pairs` seeds at which best-fit was replayed too, the
+        other means of all `n_seeds`.
     series: by label, of the first seed and the main load: `time_s`, `empty_hosts_pct`, `bound_empty_hosts_pct`;
         if usage is known also `violated_hosts_pct` and `excess_pct` (see `measures.usage_series`).
     host_maps: by label, of the same replays; may be empty.

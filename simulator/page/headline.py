@@ -9,7 +9,14 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from sojourn.simulator.experiments import BASELINE, evidence_of, is_rejecting_more, knows_the_future, rejection_words
+from sojourn.simulator.experiments import (
+    BASELINE,
+    RIVALS,
+    evidence_of,
+    is_rejecting_more,
+    knows_the_future,
+    rejection_words,
+)
 from sojourn.simulator.measures import number_text
 from sojourn.simulator.page.comparison_data import ComparisonData, Pool, answer
 
@@ -20,11 +27,12 @@ _MOST_LISTED = 5
 def compared(data: ComparisonData) -> str:
     """What was compared, in one sentence."""
     summary = data.summary
-    policies = [policy for policy in dict.fromkeys(summary["policy"]) if policy != BASELINE]
+    rivals = [policy for policy in RIVALS if policy in set(summary["policy"])]
+    policies = [policy for policy in dict.fromkeys(summary["policy"]) if policy not in rivals]
     predictors = [predictor for predictor in dict.fromkeys(summary["predictor"]) if predictor]
     loads = ", ".join(f"{100 * load:g}" for load in sorted(set(summary["load"])))
     n_seeds = sorted(set(summary["n_seeds"]))
-    parts = [f"{count(len(policies), 'policy', 'policies')} against {BASELINE}"]
+    parts = [f"{count(len(policies), 'policy', 'policies')} against {' and '.join(rivals)}"]
     parts += [f"with {count(len(predictors), 'predictor')}"] if predictors else []
     parts += [f"on {' and '.join(dict.fromkeys(summary['workload']))} at {loads} % peak load"]
     seeds = " to ".join(dict.fromkeys(str(n) for n in (n_seeds[0], n_seeds[-1])))
@@ -41,7 +49,7 @@ def covers(data: ComparisonData) -> list[str]:
 
 def leaves_out(rows: pd.DataFrame) -> list[str]:
     """What the answer does not cover, a sentence each. rows: of a summary, one workload and load."""
-    others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
+    others = rows[~rows["policy"].isin(RIVALS) & rows["gain_pp"].notna()]
     is_known = others["predictor"].map(knows_the_future).astype(bool)
     n_deployable = int((~is_known).sum())
     lines = [
@@ -89,18 +97,21 @@ def answer_html(rows: pd.DataFrame, pool: Pool | None) -> str:
 
 
 def picture_html(rows: pd.DataFrame, pool: Pool | None) -> str:
-    """Bars of the empty hosts: best-fit, the best that can be deployed, the best that knows the future, the bound."""
+    """Bars of the empty hosts: best-fit and its best rival, the best that can be deployed, the best that knows the
+    future, the bound."""
     baseline = rows[rows["policy"] == BASELINE].iloc[0]
     empty = float(baseline["empty_hosts_pct"])
     others = rows[(rows["policy"] != BASELINE) & rows["gain_pp"].notna()]
-    others = others.sort_values("gain_pp", ascending=False, kind="stable")
+    rivals = others[others["policy"].isin(RIVALS)]
+    others = others.drop(rivals.index).sort_values("gain_pp", ascending=False, kind="stable")
     is_known = others["predictor"].map(knows_the_future).astype(bool)
     result = answer(rows, pool)
     deployable = others[~is_known]
     deployable = deployable[deployable["label"] == result.label] if result.label else deployable
     bars = [(BASELINE, empty, "")]
     bars += [(str(row["label"]), empty + float(row["gain_pp"]), kind)
-             for part, kind in ((deployable, "best that can be deployed"), (others[is_known], "knows the future"))
+             for part, kind in ((rivals, "without lifetimes"), (deployable, "best that can be deployed"),
+                                (others[is_known], "knows the future"))
              for row in part[:1].to_dict("records")]
     bound = float(baseline.get("bound_empty_hosts_pct", math.nan))
     bars += [("perfect placement", bound, "the bound")] if math.isfinite(bound) else []

@@ -20,17 +20,19 @@ _TEXTS = {"policy": Column("policy"), "predictor": Column("predictor"), "workloa
 _SETTINGS = {"load": Column("load", "% at the peak", "", 0), "seed": Column("seed", digits=0)}
 MOST_COLUMNS = 8
 """Of a table at first; the others come by a switch."""
-_FIRST = ("gain_pp", "empty_hosts_pct", "gap_closed_pct", "rejected_pct", "violation_rate_pct", "packing_density_pct",
-          "bound_empty_hosts_pct", "n_seeds")
+_FIRST = ("gain_pp", "over_rival_pp", "empty_hosts_pct", "gap_closed_pct", "rejected_pct", "violation_rate_pct",
+          "packing_density_pct", "bound_empty_hosts_pct", "n_seeds")
 """Figures that come first, the most important one in front."""
+_GAINS = ("gain", "over_rival")
+"""Figures with an interval, without their unit."""
 
 
 def html_table(rows: pd.DataFrame) -> str:
     """The rows in their order; workload, load, predictor if they differ; metrics if they are known.
 
     The policy's cell has a warning if the row rejects more than best-fit. If `gain_low_pp` and
-    `gain_high_pp` are known, the gain has its interval, bold if that excludes 0. Columns beyond
-    MOST_COLUMNS have the class `further`.
+    `gain_high_pp` are known, the gain has its interval, bold if that excludes 0; so has the gain over
+    the rival. Columns beyond MOST_COLUMNS have the class `further`.
 
     >>> html_table(pd.DataFrame({"policy": ["<b>"], "rejected_pct": [0.5]})).split("<tbody>")[1]
     '<tr><td class="text" data-value="&lt;b&gt;">&lt;b&gt;</td><td data-value="0.5">0.50</td></tr></tbody></table>'
@@ -87,7 +89,8 @@ def _cell(row: Mapping[Hashable, Any], name: str, column: Column, is_more: bool,
     value = row[name]
     if name in _TEXTS:
         return text_cell(str(value), MORE_REJECTED if is_more and name == "policy" else "", is_further)
-    ends = [float(row.get(end, math.nan)) for end in ("gain_low_pp", "gain_high_pp")] if name == "gain_pp" else ()
+    stem = name.removesuffix("_pp")
+    ends = [float(row.get(f"{stem}_{end}_pp", math.nan)) for end in ("low", "high")] if stem in _GAINS else ()
     return value_cell(float(value) * (100 if name == "load" else 1), column, ends, is_further)
 
 

@@ -29,7 +29,7 @@ def _found() -> list[tuple[Cell, CellResult]]:
     found = []
     for cell in config.cells():
         figures = {"empty_hosts_pct": EMPTY[cell.label][cell.workload.seed], "bound_empty_hosts_pct": BOUND,
-                   "n_events": 100}
+                   "n_events": 100, "rejected_pct": 0.0}
         if cell.label == "first-fit":
             figures["rejections_cpu_cores"] = 3
         found.append((cell, CellResult(figures, {"elapsed_s": 0.5, "compile_s": 0.0},
@@ -42,23 +42,42 @@ def test_gains_are_against_best_fit_of_the_same_seed() -> None:
     gains = {label: rows["gain_pp"].tolist() for label, rows in table.groupby("label")}
     assert gains == {"best-fit": [0.0, 0.0, 0.0], "first-fit": [1.0, 2.0, 3.0], "nilas (oracle)": [3.0, 4.0, 4.0]}
     assert table["rejections_cpu_cores"].tolist() == [0, 3, 0] * 3
+    # first-fit has more empty hosts than best-fit: (21 + 24 + 30) / 3 = 25 against 23
+    assert set(table["rival"]) == {"first-fit"}
+    over = {label: rows["over_rival_pp"].tolist() for label, rows in table.groupby("label")}
+    assert over == {"best-fit": [-1.0, -2.0, -3.0], "first-fit": [0.0, 0.0, 0.0], "nilas (oracle)": [2.0, 2.0, 1.0]}
     assert table["events_per_s"].eq(200.0).all()
+
+
+def test_a_rival_has_all_seeds_and_rejects_no_more_than_best_fit() -> None:
+    def rivals(found: list[tuple[Cell, CellResult]]) -> list[str]:
+        return cells_table(found)["rival"].unique().tolist()
+
+    less = [(cell, result) for cell, result in _found() if (cell.label, cell.workload.seed) != ("first-fit", 1)]
+    assert rivals(less) == ["best-fit"]
+    more = [(cell, replace(result, figures={**result.figures, "rejected_pct": float(cell.label == "first-fit")}))
+            for cell, result in _found()]
+    assert rivals(more) == ["best-fit"]
+    assert rivals([(cell, result) for cell, result in _found() if cell.label != "best-fit"]) == ["best-fit"]
+    level = [(cell, replace(result, figures={**result.figures, "empty_hosts_pct": 20.0})) for cell, result in _found()]
+    assert rivals(level) == ["best-fit"]
 
 
 def test_a_move_is_worth_the_host_hours_that_the_same_policy_does_with_less() -> None:
     config = CompareConfig(policies=("nilas",), seeds=(0,), rectifiers=("pdre:5",))
-    host_h = {"best-fit": 900.0, "nilas (oracle)": 800.0, "best-fit + pdre:5 (oracle)": 860.0,
+    host_h = {"best-fit": 900.0, "first-fit": 900.0, "nilas (oracle)": 800.0, "best-fit + pdre:5 (oracle)": 860.0,
               "nilas + pdre:5 (oracle)": 810.0}
     found = [(cell, CellResult({"empty_hosts_pct": 20.0, "bound_empty_hosts_pct": BOUND, "n_events": 100,
-                                "host_h": host_h[cell.label], "n_migrations": 10 * bool(cell.rectifier)},
+                                "rejected_pct": 0.0, "host_h": host_h[cell.label],
+                                "n_migrations": 10 * bool(cell.rectifier)},
                                {"elapsed_s": 0.5}, {}, {})) for cell in config.cells()]
     table = cells_table(found).set_index("label")
     # best-fit: (900 - 860) / 10; nilas: (800 - 810) / 10
     assert table["freed_h_per_migration"].dropna().to_dict() == {
         "best-fit + pdre:5 (oracle)": 4.0, "nilas + pdre:5 (oracle)": -1.0}
     assert table["n_rectified"].dropna().tolist() == [10.0, 10.0]
-    assert table["rectifier"].tolist() == ["", "", "pdre:5", "pdre:5"]
-    assert table["gain_pp"].tolist() == [0.0] * 4  # against best-fit without moves alone
+    assert table["rectifier"].tolist() == ["", "", "", "pdre:5", "pdre:5"]
+    assert table["gain_pp"].tolist() == [0.0] * 5  # against best-fit without moves alone
     summary = summary_table(table.reset_index())
     assert summary["freed_h_per_migration"].dropna().tolist() == [4.0, -1.0]
 
@@ -79,6 +98,9 @@ def test_intervals_of_means() -> None:
     # gains 1, 2, 3: mean 2, standard deviation 1; t(0.975, 2) = 4.3027; 4.3027 / sqrt(3) = 2.4841
     assert (row["gain_pp"], row["n_seeds"]) == (2.0, 3)
     assert [row["gain_low_pp"], row["gain_high_pp"]] == pytest.approx([-0.4841, 4.4841], abs=1e-4)
+    # over first-fit 2, 2, 1: mean 5/3, standard deviation 0.57735; 4.3027 * 0.57735 / sqrt(3) = 1.4342
+    over = summary.loc["nilas (oracle)", ["rival", "over_rival_pp", "over_rival_low_pp", "over_rival_high_pp"]].tolist()
+    assert over == ["first-fit", *(pytest.approx(value, abs=1e-4) for value in (1.6667, 0.2324, 3.1009))]
     # best-fit's mean is 23, the bound 33: 2 of 10
     assert row["gap_closed_pct"] == pytest.approx(20.0)
     assert row["rejections_cpu_cores"] == 3.0

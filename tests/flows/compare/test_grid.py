@@ -61,10 +61,10 @@ def test_rectified_every_policy_meets_every_predictor_and_without_each_comes_too
     cells = _config(tmp_path, predictors=("oracle",), seeds=(3,), rectifiers=("none", "pdre:05,long=24", "pdre:2"),
                     policies=("nilas",)).cells()
     assert [cell.label for cell in cells] == [
-        "best-fit", "nilas (oracle)", "best-fit + pdre:5 (oracle)", "nilas + pdre:5 (oracle)",
+        "best-fit", "first-fit", "nilas (oracle)", "best-fit + pdre:5 (oracle)", "nilas + pdre:5 (oracle)",
         "best-fit + pdre:2 (oracle)", "nilas + pdre:2 (oracle)"]
-    assert len({cell.key() for cell in cells}) == 6
-    assert [cell.unrectified.label for cell in cells[2:4]] == ["best-fit", "nilas (oracle)"]
+    assert len({cell.key() for cell in cells}) == 7
+    assert [cell.unrectified.label for cell in cells[3:5]] == ["best-fit", "nilas (oracle)"]
 
 
 def test_what_cannot_be_moved_is_the_same_under_every_policy_and_another_at_another_seed(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
         {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0, "host_mem_gib": 256.0},
         {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4}, {"starts": ("warm",)},
     ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
-    # best-fit and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km, the oracle
-    # and best-fit on each of two later parts; the warm start alone has the same as the first of these
-    assert len(keys) == 6 * 2 + 2 * 1 + 2 * 3
+    # best-fit, first-fit and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km,
+    # the oracle and the first two on each of two later parts; the warm start alone has the same as the first of these
+    assert len(keys) == 6 * 3 + 2 * 1 + 2 * 4
     again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
     assert {cell.key() for cell in again} <= keys
 

@@ -13,6 +13,7 @@ import naive
 import sojourn.simulator as sim
 from made_workloads import cases, each_policy, full_cases
 from sojourn.simulator import Cluster, Request, kernel
+from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.engine import world as engine
 from sojourn.simulator.engine.pieces import Pieces
 
@@ -139,12 +140,69 @@ def test_overhangs_of_some_pieces_only_are_refused(monkeypatch: pytest.MonkeyPat
         sim.simulate(busy(), "nilas", Uneven(busy()))
 
 
-def test_an_explanation_looks_at_the_whole_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("policy", ["nilas", "open-fgd", "joint-exact"])
+def test_an_explanation_has_the_bits_of_one_in_one_piece(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = busy()
-    whole = sim.explain(workload, "nilas", sim.Oracle(workload), "r50")
+    ids = ("r0", "r14", "r15", "r50", "r59")
+    whole = [sim.explain(workload, policy, sim.Oracle(workload), each) for each in ids]
     monkeypatch.setattr(engine, "PIECE", 15)
-    cut = sim.explain(workload, "nilas", sim.Oracle(workload), "r50")
-    pd.testing.assert_frame_equal(cut.table, whole.table)
+    source = Noted(workload)
+    for request_id, expected in zip(ids, whole, strict=True):
+        found = sim.explain(workload, policy, source, request_id)
+        pd.testing.assert_frame_equal(found.table, expected.table)
+        assert (found.host_id, found.remaining_s, found.need) == (expected.host_id, expected.remaining_s, expected.need)
+    if policy == "nilas":  # of the first request no more than the first piece is asked about
+        assert source.asked[0] == [f"r{k}" for k in range(15)] and source.asked[1][0] == "r0"
+
+
+def days(seed: int, n: int = 150) -> sim.Workload:
+    """Requests of minutes to days, over five days, on 6 hosts."""
+    rng = np.random.default_rng(seed)
+    arrivals = np.sort(rng.integers(0, 5 * DAY_S, n))
+    lengths = np.exp(rng.normal(9.5, 1.5, n)).astype(int) + 60
+    trace = naive.trace_of([(int(at), int(min(at + length, 5 * DAY_S)), float(rng.integers(1, 4)), 1.0)
+                            for at, length in zip(arrivals, lengths, strict=True)], 5 * DAY_S)
+    return sim.Workload("test", trace, pd.DataFrame({"host_id": range(6), "cpu_cores": 16.0, "mem_gib": 64.0}),
+                        trace.lifetime_s())
+
+
+@pytest.mark.parametrize(("policy", "planner", "upkeep"), [
+    ("nilas", "value", ()), ("first-fit", "pdre", ()),
+    ("nilas", "value", (sim.Failure(2, 2 * DAY_S, 3_600), sim.Drain(0, DAY_S, 3 * DAY_S))),
+])
+@pytest.mark.parametrize("length", [1, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_pieces_change_nothing_for_a_rectifier(policy: str, planner: str, upkeep: Any, length: int, seed: int) -> None:
+    workload = days(seed)
+    rectify = sim.Rectify(planner, 5, non_migratable_share=0.1, long_s=4 * 3_600, every_s=3_600, seed=seed)
+    whole, cut = both(length, workload, policy, sim.NoisyOracle(workload, 0.5), upkeep=upkeep, rectify=rectify)
+    check_same(whole, cut)
+    assert whole.metrics.n_migrations > 0 and whole.migrations is not None
+    assert (whole.migrations["planner"] == planner).any()
+    request_id = whole.migrations["request_id"].iloc[-1]
+    asked: dict[str, Any] = {"upkeep": upkeep, "rectify": rectify}
+    one = sim.explain(workload, policy, sim.NoisyOracle(workload, 0.5), request_id, **asked)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "PIECE", length)
+        other = sim.explain(workload, policy, sim.NoisyOracle(workload, 0.5), request_id, **asked)
+    pd.testing.assert_frame_equal(other.table, one.table)
+    assert one.migrations is not None and other.migrations is not None and len(one.migrations) > 0
+    pd.testing.assert_frame_equal(other.migrations, one.migrations)
+
+
+def test_a_rectifier_too_has_tables_of_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_records, lengthened = [], Pieces.lengthened
+
+    def noted(pieces: Pieces, world: Any) -> Any:
+        world = lengthened(pieces, world)
+        n_records.append(len(world.requests))
+        return world
+
+    monkeypatch.setattr(engine, "PIECE", 20)
+    monkeypatch.setattr(Pieces, "lengthened", noted)
+    workload = days(0)
+    sim.simulate(workload, "nilas", sim.Oracle(workload), rectify=sim.Rectify("value", 5))
+    assert len(n_records) > 5 and max(n_records) < 100
 
 
 def test_long_curves_go_on_from_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

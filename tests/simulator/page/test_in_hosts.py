@@ -6,6 +6,7 @@ import re
 import pandas as pd
 import pytest
 
+from sojourn.simulator.experiments import caveats
 from sojourn.simulator.page import Pool, answer, in_hosts
 from sojourn.simulator.page.comparison_data import MIGRATE
 from sojourn.simulator.page.headline import answer_html, leaves_out, picture_html
@@ -124,6 +125,50 @@ def test_a_policy_that_rejects_more_than_best_fit_is_no_answer() -> None:
     both = both.assign(rejected_pct=[0.0, 1.0, 0.0])
     assert answer(both, Pool(100, 2.0)).why[-1] == (
         "Nothing that can be deployed today and rejects no more than best-fit empties more hosts than best-fit.")
+
+
+def _against_first_fit(*others: tuple[str, str, float, float, float], first_fit: float = 2.0) -> pd.DataFrame:
+    """As `_rows`, with first-fit as the rival: all gains over it are less by what it gains."""
+    rows = _rows(("first-fit", "", first_fit, first_fit - 0.5, first_fit + 0.5), *others)
+    over = {f"over_rival{end}_pp": rows[f"gain{end}_pp"] - first_fit for end in ("", "_low", "_high")}
+    return rows.assign(rival="first-fit" if first_fit > 0.0 else "best-fit",
+                       **(over if first_fit > 0.0 else {name: values + first_fit for name, values in over.items()}))
+
+
+def test_the_gain_is_over_the_better_of_best_fit_and_first_fit() -> None:
+    rows = _against_first_fit(("nilas", "oracle", 6.0, 5.0, 7.0), ("nilas", "hazard", 3.5, 2.5, 4.5))
+    assert in_hosts(rows, Pool(200, 96.0)) == [
+        "3.0 hosts: try nilas (hazard) in place of first-fit.",
+        # 3, 1 and 5 hosts x 730 h
+        "That is 2,190 host-hours (node-hours) a month, 95 % interval 730 to 3,650.",
+        "Of 200 hosts of 96 cores, first-fit leaves 64 empty, as a mean over time, best-fit 60. Perfect placement "
+        "could empty at most 16 more.",
+        "nilas (hazard) empties 3.0 more than first-fit, 95 % interval 1.0 to 5.0.",
+        "With the trace's own future known, nilas (oracle) would empty 8.0 more, 95 % interval 6.0 to 10.",
+        f"Next: try it on a part of your hosts; {MIGRATE}"]
+    assert "Nothing deployable is significantly" not in " ".join(caveats(rows))
+
+
+def test_a_gain_that_first_fit_has_too_is_none() -> None:
+    rows = _against_first_fit(("nilas", "oracle", 6.0, 5.0, 7.0), ("nilas", "hazard", 1.5, 0.5, 2.5))
+    lines = in_hosts(rows, Pool(200, 96.0))
+    assert lines[0] == "0 hosts: place by first-fit, which needs no lifetimes."
+    assert "Nothing that can be deployed today empties more hosts than first-fit." in lines
+    assert caveats(rows)[0] == "Nothing deployable beats first-fit."
+    # first-fit alone is not proven better than best-fit
+    lines = in_hosts(rows.assign(gain_low_pp=rows["gain_low_pp"] - 2.0), Pool(200, 96.0))
+    assert lines[0] == "0 hosts: keep best-fit."
+    text = picture_html(rows, Pool(200, 96.0))
+    assert text.index("<dt>best-fit</dt>") < text.index("<dt>first-fit <small>without lifetimes</small></dt>")
+
+
+def test_a_first_fit_that_is_worse_changes_nothing_but_a_word() -> None:
+    rows = _against_first_fit(("nilas", "oracle", 6.0, 5.0, 7.0), first_fit=-1.0)
+    assert answer(rows, Pool(200, 96.0)).line.startswith("At most 12 hosts, if lifetimes were known")
+    assert "best-fit leaves 60 empty, as a mean over time, first-fit 58." in answer(rows, Pool(200, 96.0)).why[0]
+    # alone beside best-fit it is a policy as any other
+    alone = _against_first_fit()
+    assert answer(alone, Pool(200, 96.0)).line == "4.0 hosts: try first-fit in place of best-fit"
 
 
 def test_without_a_pool_the_answer_is_a_share_of_the_hosts() -> None:

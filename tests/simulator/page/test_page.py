@@ -245,7 +245,7 @@ def test_few_hosts_or_seeds_are_said(tmp_path: Path, n_hosts: float, n_seeds: in
 
 def test_what_was_compared() -> None:
     assert compared(made_data()) == (
-        "3 policies against best-fit with 3 predictors on plain at 60, 80 % peak load, 5 seeds each.")
+        "2 policies against best-fit and first-fit with 3 predictors on plain at 60, 80 % peak load, 5 seeds each.")
 
 
 def test_the_table_has_only_what_is_known() -> None:
