@@ -52,7 +52,8 @@ _N_DRAWN = 100
 
 
 def _per_row(values: np.ndarray | float, n: int) -> np.ndarray:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.float64), (n,)))
+    """n values of our own: a view that may only be read is another type to numba, compiled once more."""
+    return np.full(n, values, np.float64)
 
 
 def hazards_of(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from sojourn.models.onnx_export import to_onnx
 from sojourn.serving.answers import CurveBuilder
 from sojourn.serving.curves import LookupTable
 from sojourn.serving.forest import Forest, OnnxForest, read_forest, row_scores
+from sojourn.serving.kernel import in_blocks
 
 _CHUNK = 20_000
 
@@ -41,13 +42,18 @@ def n_different_scores(scores: Scores, forest: Forest, rows: np.ndarray, seed: i
     file = to_onnx(forest)
     runtime, compiled = OnnxForest(file, forest.n_features).scores, row_scores(read_forest(file, forest.n_features))
     inputs = np.concatenate([rows, on_thresholds(forest, rows, seed)])
-    n_different = 0
-    for start in range(0, len(inputs), _CHUNK):
-        chunk = np.ascontiguousarray(inputs[start:start + _CHUNK])
-        expected = np.asarray(scores(chunk), np.float64).view(np.int64)
-        n_different += int(((expected != runtime(chunk).view(np.int64))
-                            | (expected != compiled(chunk).view(np.int64))).sum())
-    return n_different, len(inputs)
+    is_different = np.empty(len(inputs), bool)
+
+    def compare(block: slice) -> None:
+        for start in range(block.start, block.stop, _CHUNK):
+            rows_of = slice(start, min(start + _CHUNK, block.stop))
+            chunk = np.ascontiguousarray(inputs[rows_of])
+            expected = np.asarray(scores(chunk), np.float64).view(np.int64)
+            is_different[rows_of] = ((expected != runtime(chunk).view(np.int64))
+                                     | (expected != compiled(chunk).view(np.int64)))
+
+    in_blocks(len(inputs), compare)
+    return int(is_different.sum()), len(inputs)
 
 
 def lightgbm_scores(text: str) -> Scores:

@@ -41,7 +41,7 @@ class ServedCurves:
     def __init__(self, bundle: Bundle, rows: FeatureRows, learns_from_s: int = 0, *, goes_on: bool = False) -> None:
         self.bundle, self.schema, self.rows = bundle, bundle.schema, rows
         self.forest = CurveBuilder(bundle.schema, bundle.model).forest
-        self._start = None if bundle.habits is None else LiveHabits(bundle.schema, bundle.habits)
+        self._start = None if bundle.habits is None else LiveHabits(bundle.schema, bundle.habits, will_answer=False)
         self._goes_on, self._learns_from_s = goes_on, learns_from_s
 
     def at(self, idx: np.ndarray) -> CurveTable:

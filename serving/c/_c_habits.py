@@ -305,7 +305,7 @@ def habit_texts(bundle: Bundle, name: str, table: Table, constant: Callable[[str
     """The parts of header and source; empty for a bundle without habits."""
     if bundle.habits is None:
         return _NO_TEXTS
-    live, numbers = LiveHabits(bundle.schema, bundle.habits), bundle.schema.numbers
+    live, numbers = LiveHabits(bundle.schema, bundle.habits, will_answer=False), bundle.schema.numbers
     has_axis, nodes = len(numbers.shares) > 0, live.nodes()
     counts, sums = live.counted()
     n_levels, n_kept = len(nodes), max(map(len, nodes), default=0)

@@ -45,7 +45,8 @@ def n_below(values, start, stop, value):
 def narrow(forest, row, n_features, words):
     """Write the AND of the masks of a row's first features to words, uint64 (T,): the leaves that can be reached."""
     masks, thresholds, starts, is_zero_missing = forest.masks, forest.thresholds, forest.starts, forest.is_zero_missing
-    words[:] = masks[-1]
+    for tree in range(np.uint64(len(words))):
+        words[tree] = masks[-1, tree]
     for feature in range(n_features):
         start, end = np.uint64(starts[feature]), np.uint64(starts[feature + 1])
         if start == end:

@@ -52,13 +52,18 @@ class Given(NamedTuple):
 
 
 class LiveHabits:
-    """Habits and weights of one version; for one thread at a time. BundleError if its section is malformed."""
+    """Habits and weights of one version; for one thread at a time. BundleError if its section is malformed.
 
-    def __init__(self, schema: Schema, section: HabitSection) -> None:
+    will_answer: its loops are loaded now, so that the first request does not wait for them; on a new machine that
+    compiles them for 10 s. False for those who only read what it holds.
+    """
+
+    def __init__(self, schema: Schema, section: HabitSection, *, will_answer: bool = True) -> None:
         try:
             self._set(schema, section.fields)
             self._load_nodes(section.arrays)
-            self._load_loops()
+            if will_answer:
+                self._load_loops()
         except BundleError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
