@@ -31,7 +31,7 @@ from urllib.parse import quote
 from sojourn.publishing import whole_file
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import BundleError
-from sojourn.serving.extender import PodRequests, Requests
+from sojourn.serving.extender import PodRequests, Requests, read_sources
 from sojourn.serving.http import add_clock, epoch_of
 from sojourn.serving.inputs import (
     Encoder,
@@ -342,13 +342,14 @@ class Writer:
         try:
             response = ask(self._client, "GET", path, query)
             status, data = response.status, response.data
-            document = json.loads(data)
         except CONNECTION_ERRORS as error:
             raise RoundFailed(f"the API server did not answer: {_line(error)}") from error
+        if status != 200:  # before it is read: a path that the server does not have is answered in plain text
+            raise RoundFailed(f"{path}: {status} {_message(data)}", is_final=status in (401, 403, 404))
+        try:
+            document = json.loads(data)
         except ValueError as error:
             raise RoundFailed(f"{path} must answer in JSON, got: {_line(error)}") from error
-        if status != 200:
-            raise RoundFailed(f"{path}: {status} {_message(data)}", is_final=status in (401, 403, 404))
         with_date = response.headers.get("Date")
         try:
             self._server_s = None if with_date is None else int(parsedate_to_datetime(with_date).timestamp())
@@ -560,8 +561,8 @@ def _pod_costs(options: argparse.Namespace) -> PodCosts:
         return PodCosts(is_any_kind=options.any_kind)
     predictor = Predictor.load(options.bundle)
     predictor.watch()
-    sources = None if options.columns is None else json.loads(options.columns.read_bytes())
-    return PodCosts(predictor, PodRequests(predictor, sources), epoch_of(predictor, options.epoch_s), options.any_kind)
+    requests = PodRequests(predictor, read_sources(options.columns))
+    return PodCosts(predictor, requests, epoch_of(predictor, options.epoch_s), options.any_kind)
 
 
 def _end(error: Exception) -> int:

@@ -435,10 +435,11 @@ def test_a_workload_of_kueue_has_the_level_of_its_dearest_pod() -> None:
     writer(cluster, "kueue").round()
     writer(cluster, "kueue", is_removing=True).round()
     assert cluster.state() == before
-    cluster.answers["GET", "/apis/kueue.x-k8s.io"] = (404, "not found")
-    with pytest.raises(RoundFailed, match="404") as failed:
-        writer(cluster, "kueue").round()
-    assert failed.value.is_final
+    for words in ("not found", b"404 page not found\n"):  # the latter from a server without the group
+        cluster.answers["GET", "/apis/kueue.x-k8s.io"] = (404, words)
+        with pytest.raises(RoundFailed, match=r"/apis/kueue\.x-k8s\.io: 404") as failed:
+            writer(cluster, "kueue").round()
+        assert failed.value.is_final
 
 
 def test_the_program_writes_nothing_by_default(monkeypatch: pytest.MonkeyPatch,
@@ -478,6 +479,10 @@ def test_no_bundle_and_no_cluster_are_one_line(tmp_path: Path, capsys: pytest.Ca
     assert costs_main([str(tmp_path / "none"), "--consumer", "karpenter"]) == 2
     assert costs_main(["--consumer", "karpenter", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("error: ") == 2
+    columns = tmp_path / "columns.json"
+    columns.write_text("zone=label:zone")
+    assert costs_main([str(example_bundle()), "--consumer", "karpenter", "--columns", str(columns)]) == 2
+    assert f"--columns must be a file of JSON, got {columns}: " in capsys.readouterr().err
 
 
 def test_the_table_and_the_metrics_of_nothing() -> None:
