@@ -80,7 +80,9 @@ def cost_level(ratio: float, present: int | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A program that reads costs. key: of the annotation. unit: the value of a cost of 1 more, or 0: its level."""
+    """A program that reads costs. key: of the annotation. unit: the value of a cost of 1 more, or 0: how many levels
+    it lies above the lowest. A boost below 0 would let workloads that wait evict a running one of their own priority,
+    which then waits and does the same, in a circle."""
 
     key: str
     unit: int
@@ -90,9 +92,9 @@ class Consumer:
         """The annotation's value.
 
         >>> CONSUMERS["karpenter"].value(3), CONSUMERS["karpenter"].value(-4), CONSUMERS["kueue"].value(-4)
-        ('939524096', '-125829120', '-4')
+        ('939524096', '-125829120', '0')
         """
-        return str(round((2.0**level - 1.0) * self.unit) if self.unit else level)
+        return str(round((2.0**level - 1.0) * self.unit) if self.unit else level - LEVELS[0])
 
     def level(self, value: str) -> int | None:
         """The level of a value that was written here; None for another one."""
