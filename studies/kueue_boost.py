@@ -113,9 +113,12 @@ def replay(jobs: Sequence[Job], n_cores: float, cost: Callable[[Job, float], Cos
                 jobs[each].boost = cost_level(cost(jobs[each], uptime_s).ratio) - LEVELS[0] + least
             if n_ended < len(jobs):
                 heapq.heappush(events, (now_s + ROUND_S, _ROUND, 0, 0))
+        lowest = min(map(rank, running), default=0)
         for head in sorted(waiting, key=lambda each: (-rank(each), jobs[each].arrival_s, each)):
             need = jobs[head].cores
             victims: list[int] = []
+            if free < need and rank(head) <= lowest:
+                continue
             if free < need:
                 lower = [each for each in running if rank(each) < rank(head)]
                 for each in sorted(lower, key=lambda each: (rank(each), -(jobs[each].started_s or 0.0), each)):
@@ -136,6 +139,7 @@ def replay(jobs: Sequence[Job], n_cores: float, cost: Callable[[Job, float], Cos
             n_evicted += len(victims)
             free = room - need
             begin(head, now_s)
+            lowest = min(map(rank, running))
     waits_s = [job.waited_s for job in jobs if job.started_s is not None and job.waited_s > 0.0]
     return Outcome(n_evicted, lost_s / 3_600, sum(waits_s) / max(n_ended, 1) / 3_600, n_ended)
 
