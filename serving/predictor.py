@@ -436,14 +436,14 @@ class Predictor:
 
     def log_to(self, folder: str | Path, *, owner_key: bytes | None = None, flush_s: float = 1.0,
                file_mib: float = 64.0, file_s: float = 86_400.0, keep_mib: float = 16_384.0,
-               keep_s: float = 400.0 * 86_400.0) -> None:
+               keep_s: float = 400.0 * 86_400.0, epoch_s: int | None = None) -> None:
         """Log each admission from now on, and its end, to files in a folder; see docs/monitoring.md.
 
         A thread writes them every `flush_s`; a killed process loses what came after the last write.
         If the disk fails, decisions are lost and counted (`decisions_lost`), but all answers are
         given. Several processes may log to one folder. See `LogSettings`; a former log is closed.
         """
-        settings = LogSettings(owner_key, flush_s, file_mib, file_s, keep_mib, keep_s)
+        settings = LogSettings(owner_key, flush_s, file_mib, file_s, keep_mib, keep_s, epoch_s)
         self._decisions.log_to(folder_path(folder, "folder").absolute(), settings)
 
     def stop_logging(self) -> None:

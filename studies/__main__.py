@@ -25,6 +25,7 @@ STUDIES: Mapping[str, str] = MappingProxyType({
     "held-exits": "studies.held_exits",
     "host-exits": "studies.host_exits",
     "inflation": "studies.inflation",
+    "kueue-boost": "studies.kueue_boost",
     "lars": "studies.lars",
     "launches": "studies.launches",
     "lava-readings": "studies.compare",

@@ -18,6 +18,7 @@ from sojourn.serving.inputs import FIRST_POD_S, POD_SIZES, clock_zero_s
 
 _NAMES = "decisions-*.log"
 _NUMBERS = (*POD_SIZES, "requested_s")
+_NO_HANDLE = "", 0.0
 
 
 def is_placement_log(path: Path) -> bool:
@@ -30,8 +31,8 @@ def placement_table(folder: Path, seed: int, ledger: ReadLedger) -> PodTable:
 
     A pod that is reported again after a restart is one request. If a pod ran when a process of the
     extender stopped, and the next process does not know it, its end is drawn between the two. A pod
-    is refused if its end may be in lost records. The clock is that of the logged versions;
-    ValueError if they differ, or the log has no placement with sizes.
+    is refused if its end may be in lost records. Each process recorded its clock's 0; for logs of an
+    older extender it is the versions'. ValueError if theirs differ, or no placement has sizes.
     """
     log = read_log(folder)
     if not log.decisions:
@@ -41,14 +42,14 @@ def placement_table(folder: Path, seed: int, ledger: ReadLedger) -> PodTable:
         _check(folder, block.model, owners)
     sessions = _sessions(log)
     placed: dict[str, _Placed] = {}
-    handles: dict[tuple[int, int], str] = {}
+    handles: dict[tuple[int, int], tuple[str, float]] = {}
     for block in log.decisions:
         _take(block, sessions, owners, placed, handles)
     for token, number, _ in log.withdrawals.tolist():
-        placed.pop(handles.get((token, number), ""), None)
-    zero_s = sessions[0].zero_s
+        placed.pop(handles.get((token, number), _NO_HANDLE)[0], None)
     for token, number, end_s, _ in log.ends.tolist():
-        one = placed.get(handles.get((token, number), ""))
+        name, zero_s = handles.get((token, number), _NO_HANDLE)
+        one = placed.get(name)
         if one is not None:
             one.ended_s = min(one.ended_s, float(end_s) + zero_s)
     n_rows = sum(map(len, log.decisions)) + len(log.ends) + len(log.withdrawals)
@@ -121,17 +122,19 @@ def _check(folder: Path, model: LoggedModel, owners: list[str]) -> None:
 
 
 def _sessions(log: DecisionLog) -> list[_Session]:
-    """The sessions in the order of `log.sessions`; zero_s: the clock's 0 of the logged versions."""
-    zeros = {clock_zero_s(block.model.phase_s) for block in log.decisions}
+    """The sessions in the order of `log.sessions`; zero_s: the recorded 0 of their clock, else that of the versions."""
+    without = [idx for idx, session in enumerate(log.sessions) if session.epoch_s is None]
+    zeros = {clock_zero_s(block.model.phase_s) for block in log.decisions if np.isin(block.session, without).any()}
     if len(zeros) > 1:
         raise ValueError(f"the log's versions must be on one clock, got those that begin at {sorted(zeros)} (unix "
                          "seconds): log each version to a folder of its own")
-    zero_s = float(zeros.pop())
+    old_s = zeros.pop() if zeros else 0
+    epochs_s = [float(old_s if session.epoch_s is None else session.epoch_s) for session in log.sessions]
     sessions = [_Session(zero_s, last_s=session.clock_s + zero_s, is_lossy=bool(session.losses))
-                for session in log.sessions]
+                for session, zero_s in zip(log.sessions, epochs_s, strict=True)]
     for block in log.decisions:
         for place in np.unique(block.session).tolist():
-            first_s = float(block.now_s[block.session == place].min()) + zero_s
+            first_s = float(block.now_s[block.session == place].min()) + sessions[place].zero_s
             sessions[place].first_s = min(sessions[place].first_s, first_s)
     begins = sorted(each.first_s for each in sessions)
     for each in sessions:
@@ -140,19 +143,19 @@ def _sessions(log: DecisionLog) -> list[_Session]:
 
 
 def _take(block: DecisionBlock, sessions: list[_Session], owners: list[str], placed: dict[str, _Placed],
-          handles: dict[tuple[int, int], str]) -> None:
+          handles: dict[tuple[int, int], tuple[str, float]]) -> None:
     keys = [block.model.owner_keys.index(name) for name in owners]
     at = {name: block.model.features.index(name) for name in _NUMBERS if name in block.model.features}
     for row in range(len(block)):
         handle = int(block.token[row]), int(block.number[row])
         name = block.request_id[row] or f"{handle[0]:x}-{handle[1]}"
         place = int(block.session[row])
-        handles[handle] = name
+        zero_s = sessions[place].zero_s
+        handles[handle] = name, zero_s
         former = placed.get(name)
         if former is not None and sessions[former.session].first_s <= sessions[place].first_s:
             former.session = place
             continue
-        zero_s = sessions[place].zero_s
         arrival_s, learnt_s = float(block.arrival_s[row]) + zero_s, float(block.now_s[row]) + zero_s
         if arrival_s < FIRST_POD_S <= learnt_s:  # logged by an older extender
             arrival_s = learnt_s

@@ -141,13 +141,14 @@ class SessionLog:
     """The log of one process.
 
     clock_s: its latest second. running: handles of requests that ran at its start. losses: its
-    missing records, in the order of the files.
+    missing records, in the order of the files. epoch_s: Unix time at its clock's 0; None if it was not given.
     """
 
     name: str
     clock_s: float = -math.inf
     running: frozenset[tuple[int, int]] = frozenset()
     losses: list[Loss] = field(default_factory=list)
+    epoch_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +299,9 @@ class _Reading:
         document = frame.document
         if frame.kind == SESSION:
             running = frozenset((int(token), int(number)) for token, number in document["running"])
+            epoch_s = document.get("epoch_s")  # former logs have none
             self._session.running |= running
+            self._session.epoch_s = None if epoch_s is None else int(epoch_s)
         elif frame.kind == MODEL:
             model = LoggedModel.of(document)
             self._models[model.version] = model

@@ -351,6 +351,7 @@ class LogSettings:
     flush_s: seconds between two writes; a killed process loses what came after the last one.
     file_mib, file_s: size and age at which a file is closed and another opened. keep_mib, keep_s:
     the oldest files are removed if all together are larger, or their last write is older.
+    epoch_s: Unix time at the clock's 0, for who reads the log; None = unknown.
 
     >>> LogSettings(flush_s=0.0)
     Traceback (most recent call last):
@@ -363,6 +364,7 @@ class LogSettings:
     file_s: float = DAY_S
     keep_mib: float = 16_384.0
     keep_s: float = 400.0 * DAY_S
+    epoch_s: int | None = None
 
     def __post_init__(self) -> None:
         key = self.owner_key

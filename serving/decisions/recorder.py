@@ -246,7 +246,8 @@ class Recorder:
         if is_new:
             self._known = set()
             session = "" if self._file is None else self._file.session
-            frames.append(Frame(SESSION, {"session": session, "running": self._running}, np.zeros((0, 0))))
+            document = {"session": session, "running": self._running, "epoch_s": self._settings.epoch_s}
+            frames.append(Frame(SESSION, document, np.zeros((0, 0))))
         fresh = [served for version, served in needed.items() if version not in self._known]
         frames += map(model_frame, fresh)
         self._known |= {served.version for served in fresh}

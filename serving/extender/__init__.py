@@ -6,7 +6,7 @@ HTTP is answered by `serving.http` (`sojourn[serve]`). May import: everything el
 from sojourn.serving.extender.calls import ExtenderCalls, start_order
 from sojourn.serving.extender.choices import Choices
 from sojourn.serving.extender.extender import main
-from sojourn.serving.extender.nodes import Drains, PodRequests, Requests
+from sojourn.serving.extender.nodes import Drains, PodRequests, Requests, read_sources
 
 __all__ = [
     "Choices",
@@ -15,5 +15,6 @@ __all__ = [
     "PodRequests",
     "Requests",
     "main",
+    "read_sources",
     "start_order",
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from `/placed`, `/ended` and `/running`, and deadlines of nodes from `/nodes`. S
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import Any, Protocol
 
 from sojourn.serving.extender.calls import REPORTS, ExtenderCalls
 from sojourn.serving.extender.choices import Choices
-from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests
+from sojourn.serving.extender.nodes import DEFAULT_ANNOTATION, Drains, Nodes, PodRequests, read_sources
 from sojourn.serving.http import (
     Beside,
     JsonServer,
@@ -181,12 +180,11 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = "python -m s
         if options.dry_run and options.log_to is None:
             raise ValueError("--dry-run must be given with --log-to, got it alone")
         predictor = loaded(options)
-        sources = None if options.columns is None else json.loads(options.columns.read_bytes())
         if feed is not None:
             feed.configure(options)
         return predictor, bind(predictor, options.host, options.port, Settings(
-            sources, epoch_of(predictor, options.epoch_s), options.drain_annotation, options.drain_quantile,
-            options.pods_max, limits_of(options), tuple(options.host_names),
+            read_sources(options.columns), epoch_of(predictor, options.epoch_s), options.drain_annotation,
+            options.drain_quantile, options.pods_max, limits_of(options), tuple(options.host_names),
             options.log_to if options.dry_run else None, options.log_owner_key is None), feed=feed)
 
     return run("extender", options, opened, beside=feed)

@@ -7,10 +7,12 @@ columns of a bundle, `PodRequests` into those of the version that is served now.
 from __future__ import annotations
 
 import heapq
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -393,6 +395,16 @@ def _value(pod: Mapping[str, Any], column: str, source: str) -> Any:
     total = pod_resource(pod, where, name)
     unit = next((size for ending, size in _UNITS.items() if column.endswith(ending)), 1.0)
     return None if total is None else total / unit
+
+
+def read_sources(file: Path | None) -> Any:
+    """The document of `--columns`, unchecked, or None without a file; ValueError if it is no JSON."""
+    if file is None:
+        return None
+    try:
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--columns must be a file of JSON, got {file}: {error}") from error
 
 
 class PodRequests:

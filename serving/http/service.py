@@ -16,6 +16,7 @@ import math
 import re
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -251,8 +252,18 @@ def loaded(options: argparse.Namespace, history: Path | None = None) -> Predicto
     predictor = Predictor.load(options.bundle, history=history, shadow=options.shadow, recalibrate=options.recalibrate)
     if options.log_to is not None:
         key = None if options.log_owner_key is None else options.log_owner_key.read_bytes()
-        predictor.log_to(options.log_to, owner_key=key)
+        _check_writable(options.log_to)
+        predictor.log_to(options.log_to, owner_key=key, epoch_s=epoch_of(predictor, options.epoch_s))
     return predictor
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:  # else all would be served, and nothing be in the log when it is read in a week
+        raise ValueError(f"--log-to must be a folder that can be written to, got {folder}: {error.strerror}") from error
 
 
 def epoch_of(predictor: Predictor, epoch_s: int | None) -> int:

@@ -31,7 +31,7 @@ from urllib.parse import quote
 from sojourn.publishing import whole_file
 from sojourn.serving.answers import Lifetime
 from sojourn.serving.errors import BundleError
-from sojourn.serving.extender import PodRequests, Requests
+from sojourn.serving.extender import PodRequests, Requests, read_sources
 from sojourn.serving.http import add_clock, epoch_of
 from sojourn.serving.inputs import (
     Encoder,
@@ -80,7 +80,9 @@ def cost_level(ratio: float, present: int | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A program that reads costs. key: of the annotation. unit: the value of a cost of 1 more, or 0: its level."""
+    """A program that reads costs. key: of the annotation. unit: the value of a cost of 1 more, or 0: how many levels
+    it lies above the lowest. A boost below 0 would let workloads that wait evict a running one of their own priority,
+    which then waits and does the same, in a circle."""
 
     key: str
     unit: int
@@ -90,9 +92,9 @@ class Consumer:
         """The annotation's value.
 
         >>> CONSUMERS["karpenter"].value(3), CONSUMERS["karpenter"].value(-4), CONSUMERS["kueue"].value(-4)
-        ('939524096', '-125829120', '-4')
+        ('939524096', '-125829120', '0')
         """
-        return str(round((2.0**level - 1.0) * self.unit) if self.unit else level)
+        return str(round((2.0**level - 1.0) * self.unit) if self.unit else level - LEVELS[0])
 
     def level(self, value: str) -> int | None:
         """The level of a value that was written here; None for another one."""
@@ -342,13 +344,14 @@ class Writer:
         try:
             response = ask(self._client, "GET", path, query)
             status, data = response.status, response.data
-            document = json.loads(data)
         except CONNECTION_ERRORS as error:
             raise RoundFailed(f"the API server did not answer: {_line(error)}") from error
+        if status != 200:  # before it is read: a path that the server does not have is answered in plain text
+            raise RoundFailed(f"{path}: {status} {_message(data)}", is_final=status in (401, 403, 404))
+        try:
+            document = json.loads(data)
         except ValueError as error:
             raise RoundFailed(f"{path} must answer in JSON, got: {_line(error)}") from error
-        if status != 200:
-            raise RoundFailed(f"{path}: {status} {_message(data)}", is_final=status in (401, 403, 404))
         with_date = response.headers.get("Date")
         try:
             self._server_s = None if with_date is None else int(parsedate_to_datetime(with_date).timestamp())
@@ -560,8 +563,8 @@ def _pod_costs(options: argparse.Namespace) -> PodCosts:
         return PodCosts(is_any_kind=options.any_kind)
     predictor = Predictor.load(options.bundle)
     predictor.watch()
-    sources = None if options.columns is None else json.loads(options.columns.read_bytes())
-    return PodCosts(predictor, PodRequests(predictor, sources), epoch_of(predictor, options.epoch_s), options.any_kind)
+    requests = PodRequests(predictor, read_sources(options.columns))
+    return PodCosts(predictor, requests, epoch_of(predictor, options.epoch_s), options.any_kind)
 
 
 def _end(error: Exception) -> int:

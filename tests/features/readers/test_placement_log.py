@@ -18,6 +18,7 @@ from sojourn.serving.extender.nodes import Drains, Nodes, PodColumns
 from sojourn.serving.inputs import clock_zero_s
 
 HOURS = 8
+WEEK_S = 604_800
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +37,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, lis
 class Extender:
     """One process of an extender that logs, and is told of all pods at given times."""
 
-    def __init__(self, bundle: Path, log: Path) -> None:
+    def __init__(self, bundle: Path, log: Path, epoch_s: int | None = None) -> None:
         self.now_s = 0
         self.predictor = Predictor.load(bundle)
-        self.predictor.log_to(log)
-        epoch_s = clock_zero_s(self.predictor.encoder.phase_s)
+        self.predictor.log_to(log, epoch_s=epoch_s)
+        epoch_s = clock_zero_s(self.predictor.encoder.phase_s) if epoch_s is None else epoch_s
         nodes = Nodes(self.predictor, PodColumns.of(self.predictor.encoder), epoch_s=epoch_s, n_pods_max=10_000)
         self.calls = ExtenderCalls(nodes, Drains("x"), epoch_s=epoch_s, clock=lambda: self.now_s)
 
@@ -128,6 +129,27 @@ def test_what_ended_between_two_processes_is_drawn_between_them(recorded: tuple[
     assert set(gone.index) == {each.uid for each in going[:3] if each.workload.kind != "DaemonSet"}
     assert ((gone["departure_s"] > begin_s) & (gone["departure_s"] <= begin_s + 7_200)).all()
     assert any("between two processes of the extender" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("epochs_s", [(-WEEK_S, -WEEK_S), (-WEEK_S, None), (-WEEK_S, -3 * WEEK_S)])
+def test_each_process_is_read_on_the_clock_that_it_was_given(
+        recorded: tuple[Path, Trace, list[Any]], tmp_path: Path, epochs_s: tuple[int | None, ...]) -> None:
+    bundle, _, pods = recorded
+    begin_s = maker().START_S + HOURS * 3_600
+    for hour, epoch_s in enumerate(epochs_s):
+        extender = Extender(bundle, tmp_path / "log", epoch_s)
+        for minute in (0, 30, 59):
+            extender.tell(pods, begin_s + 3_600 * hour + 60 * minute)
+        extender.stop()
+    trace, _ = read_trace("kubernetes", tmp_path / "log")
+    assert trace.meta["start_unix_s"] == begin_s
+    rows = trace.requests.set_index("request_id")
+    ended = [each for each in pods if each.uid in rows.index and each.is_batch and each.ended_s <= begin_s + 2 * 3_540
+             and each.started_s >= begin_s]
+    assert len(ended) > 5
+    for each in ended:
+        assert rows.loc[each.uid, "arrival_s"] == each.started_s
+    assert (rows["departure_s"].dropna() <= begin_s + 2 * 3_600).all()
 
 
 def test_a_damaged_log_loses_what_it_cannot_tell(recorded: tuple[Path, Trace, list[Any]], tmp_path: Path) -> None:

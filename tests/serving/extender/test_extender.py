@@ -335,10 +335,15 @@ def test_the_program_says_what_is_wrong_in_one_line(made: Made, tmp_path: Path,
                                                     capsys: pytest.CaptureFixture[str]) -> None:
     mapping = tmp_path / "columns.json"
     mapping.write_text('{"zone": 1}')
+    text = tmp_path / "columns.yaml"
+    text.write_text("zone: label:zone")
     for arguments, message in [
         ([str(tmp_path / "none")], "MANIFEST.json must be a readable file"),
         ([str(made.folders["hazard"]), "--columns", str(mapping)], "zone must come from requests.R"),
         ([str(made.folders["hazard"]), "--columns", str(tmp_path)], "Is a directory"),
+        ([str(made.folders["hazard"]), "--columns", str(text)], f"--columns must be a file of JSON, got {text}: "),
+        ([str(made.folders["hazard"]), "--log-to", str(text)], f"--log-to must be a folder that can be written to, "
+                                                               f"got {text}: "),
         ([str(made.folders["hazard"]), "--port", "70000"], "port must be 0-65535"),
         ([str(made.folders["hazard"]), "--body-mib", "0"], "body_bytes must be above 0, got 0"),
     ]:  # fmt: skip

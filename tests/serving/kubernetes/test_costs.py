@@ -108,7 +108,7 @@ def test_values_are_costs_that_karpenter_does_not_cut() -> None:
             value = int(CONSUMERS[name].value(level))
             assert -(2**31) <= value < 2**31
             assert 0.0 < 1.0 + value / 2**27 == 2.0**level < 10.0
-    assert [CONSUMERS["kueue"].value(level) for level in LEVELS] == ["-4", "-3", "-2", "-1", "0", "1", "2", "3"]
+    assert [CONSUMERS["kueue"].value(level) for level in LEVELS] == list("01234567")  # never below those that wait
 
 
 def test_the_replay_has_the_same_costs() -> None:
@@ -424,7 +424,10 @@ def test_a_workload_of_kueue_has_the_level_of_its_dearest_pod() -> None:
     cluster.answers["GET", "/apis/kueue.x-k8s.io"] = (200, {"preferredVersion": {
         "groupVersion": "kueue.x-k8s.io/v1beta2"}})
     assert +writer(cluster, "kueue").round() == Counter(objects=2, written=1, no_pod=1)
-    assert cluster.annotations(one) == {key: "3", WROTE: f"{key}=3"}
+    assert cluster.annotations(one) == {key: "7", WROTE: f"{key}=7"}
+    cluster.touch(one, **{key: "3", WROTE: f"{key}=3"})  # of the writer before, whose boosts began at -4
+    assert +writer(cluster, "kueue").round() == Counter(objects=2, written=1, no_pod=1)
+    assert cluster.annotations(one)[key] == "7"
     assert cluster.annotations(other) == {}
     # evicted: its boost goes, so that it does not decide in the queue
     for path in ("a", "b"):
@@ -435,10 +438,11 @@ def test_a_workload_of_kueue_has_the_level_of_its_dearest_pod() -> None:
     writer(cluster, "kueue").round()
     writer(cluster, "kueue", is_removing=True).round()
     assert cluster.state() == before
-    cluster.answers["GET", "/apis/kueue.x-k8s.io"] = (404, "not found")
-    with pytest.raises(RoundFailed, match="404") as failed:
-        writer(cluster, "kueue").round()
-    assert failed.value.is_final
+    for words in ("not found", b"404 page not found\n"):  # the latter from a server without the group
+        cluster.answers["GET", "/apis/kueue.x-k8s.io"] = (404, words)
+        with pytest.raises(RoundFailed, match=r"/apis/kueue\.x-k8s\.io: 404") as failed:
+            writer(cluster, "kueue").round()
+        assert failed.value.is_final
 
 
 def test_the_program_writes_nothing_by_default(monkeypatch: pytest.MonkeyPatch,
@@ -478,6 +482,10 @@ def test_no_bundle_and_no_cluster_are_one_line(tmp_path: Path, capsys: pytest.Ca
     assert costs_main([str(tmp_path / "none"), "--consumer", "karpenter"]) == 2
     assert costs_main(["--consumer", "karpenter", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("error: ") == 2
+    columns = tmp_path / "columns.json"
+    columns.write_text("zone=label:zone")
+    assert costs_main([str(example_bundle()), "--consumer", "karpenter", "--columns", str(columns)]) == 2
+    assert f"--columns must be a file of JSON, got {columns}: " in capsys.readouterr().err
 
 
 def test_the_table_and_the_metrics_of_nothing() -> None:
@@ -494,7 +502,7 @@ def test_a_real_api_server(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.skip("SOJOURN_KUBE names no folder with the kubeconfig of a running API server")
     kubeconfig, space = str(Path(folder) / "kubeconfig"), f"sojourn-costs-{os.getpid()}"
     client = open_cluster(Path(kubeconfig))
-    pods, group = f"/api/v1/namespaces/{space}/pods", "/apis/kueue.x-k8s.io/v1beta1"
+    pods, group = f"/api/v1/namespaces/{space}/pods", "/apis/kueue.x-k8s.io/v1beta2"
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "11111111-1111-1111-1111-111111111111"}
 
     def asked(method: str, path: str, body: Any = None) -> Any:
@@ -553,22 +561,39 @@ def test_a_real_api_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert (counts["failed"], counts["removed"], len(said)) == (1, 0, 1)
     assert "failed calling webhook" in said[0]
     asked("DELETE", f"{hooks}/{space}")
-    # workloads of Kueue, by a definition of the custom resource
+    # workloads of Kueue, by a definition with the fields of its v1beta2 (apis/kueue/v1beta2/workload_types.go), less
+    # rules in CEL, which 1.20 does not know; what is not in it is cut off
     names = {"plural": "workloads", "singular": "workload", "kind": "Workload", "listKind": "WorkloadList"}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    pod_set = {"type": "object", "required": ["name", "count", "template"], "properties": {
+        "name": {"type": "string"}, "count": {"type": "integer", "minimum": 0},
+        "template": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    spec = {"type": "object", "properties": {
+        "podSets": {"type": "array", "minItems": 1, "maxItems": 8, "items": pod_set},
+        "queueName": {"type": "string"}, "priority": {"type": "integer", "format": "int32"},
+        "active": {"type": "boolean", "default": True}}}
+    schema = {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
+        "spec": spec, "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}}
     asked("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
         "metadata": {"name": "workloads.kueue.x-k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved"}},
         "spec": {"group": "kueue.x-k8s.io", "names": names, "scope": "Namespaced", "versions": [
-            {"name": "v1beta1", "served": True, "storage": True, "schema": schema}]}})
+            {"name": f"v1beta{number}", "served": True, "storage": number == 2, "schema": schema,
+             "subresources": {"status": {}}} for number in (1, 2)]}})
     workloads = f"{group}/namespaces/{space}/workloads"
     for _ in range(1_000):
         if ask(client, "GET", workloads).status == 200:
             break
-    asked("POST", workloads, {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "metadata": {
-        "name": "w", "ownerReferences": [owner]}})
+    containers = [{"name": "c", "image": "i"}]
+    asked("POST", workloads, {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {
+        "name": "w", "ownerReferences": [owner]}, "spec": {"queueName": "q", "priority": 10, "podSets": [
+            {"name": "main", "count": 1, "template": {"spec": {"containers": containers}}}]}})
+    asked("PATCH", f"{workloads}/w/status", {"status": {"admission": {"clusterQueue": "cq"}}})
     before = state(workloads)
+    assert before[0]["spec"]["priority"] == 10 and before[0]["status"]["admission"] == {"clusterQueue": "cq"}
     options[1] = "kueue"
     assert costs_main([*options, "--write", "--once"]) == 0
     assert annotations(workloads) == {"w": {CONSUMERS["kueue"].key, WROTE}}
+    written = state(workloads)
+    assert 0 <= int(written[0]["metadata"].pop("annotations")[CONSUMERS["kueue"].key]) <= 7
+    assert [{**each, "metadata": None} for each in written] == [{**each, "metadata": None} for each in before]
     assert costs_main([*options, "--remove", "--write"]) == 0
     assert state(workloads) == before
