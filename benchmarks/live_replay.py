@@ -2,6 +2,7 @@
 
     python benchmarks/live_replay.py [PATH.json] [--copies 22] [--runs 3]
     python benchmarks/live_replay.py [PATH.json] --stream 10_000_000 [--hosts 10_000] [--policy nilas]
+        [--budget 5]
 
 A hazard model is trained on the earlier part of the synthetic trace; the later part, side by side so many times, is
 replayed. Every request of every copy has its own curve built, as if none were alike: trees walked, hazards summed, held
@@ -122,7 +123,8 @@ def streamed(base: sim.Trace, source: Builder, asked: argparse.Namespace) -> dic
     workload = stream(base, asked.stream, asked.hosts)
     held_mib = used_mib()
     started = time.perf_counter()
-    result = sim.simulate(workload, asked.policy, source)
+    rectify = sim.Rectify("value", asked.budget, every_s=3_600) if asked.budget else None
+    result = sim.simulate(workload, asked.policy, source, rectify=rectify)
     took_s = time.perf_counter() - started - result.compile_s
     return {"policy": asked.policy, "hosts": len(workload.hosts), "load": workload.load,
             "running": int(workload.demand.amount[:, 0].max() / workload.need[:, 0].mean()),
@@ -140,6 +142,7 @@ def main() -> None:
     parser.add_argument("--stream", type=int, help="requests of one long replay")
     parser.add_argument("--hosts", type=int, default=10_000)
     parser.add_argument("--policy", default="nilas", help="of the long replay")
+    parser.add_argument("--budget", type=int, default=0, help="migrations a day of the long replay, by value")
     asked = parser.parse_args()
     if asked.stream:
         with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # training leaves memory behind

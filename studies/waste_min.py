@@ -4,12 +4,14 @@
 
 READER is openb, azure-flavors or dlrm; without any, the synthetic recipe. openb-gpu=FOLDER: openb with its GPUs, in
 place of replicas on 6 draws of nodes and copies (seeds 3 to 8; the order of open-fgd's scores was chosen on 0 to 2).
---policies: in place of waste-min; those that use predictions have perfect ones.
+--policies: in place of waste-min; those that use predictions have perfect ones. Of this study alone are open-fgd's
+scores after NILAS's buckets (`buckets-fgd`), and with these after the step of fragmentation (`fgd-buckets`).
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import t
@@ -19,15 +21,22 @@ from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
 from sojourn.flows.placement.workloads import replica
 from sojourn.simulator.measures import interval_text, signed_text
+from sojourn.simulator.policies.fgd import OPEN_FGD
+from sojourn.simulator.policies.nilas import expected_cost
 
 N_REPLICAS = 8
 SEEDS = range(3, 9)
 """Draws of openb-gpu that no choice used."""
+_OPENS, _STEP, *_REST = OPEN_FGD.scorers
+JOINED = {policy.name: policy for policy in (
+    replace(OPEN_FGD, name="buckets-fgd", scorers=(expected_cost, *OPEN_FGD.scorers), predictions="current"),
+    replace(OPEN_FGD, name="fgd-buckets", scorers=(_OPENS, _STEP, expected_cost, *_REST), predictions="current"))}
+"""FGD joined with lifetimes."""
 
 
 def measured(workload: sim.Workload, policy: str, seed: int) -> dict[str, float]:
     """Empty hosts and stranding of one replay, percent."""
-    result = sim.simulate(workload, policy, sim.Oracle(workload))
+    result = sim.simulate(workload, JOINED.get(policy, policy), sim.Oracle(workload))
     stranded = sim.stranding(workload, result, seed=seed).columns()
     return {"empty_hosts_pct": result.metrics.empty_hosts_pct, "rejected_pct": result.metrics.rejected_pct, **stranded}
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sojourn.flows.console import FittedTable
 from sojourn.flows.reports.section import markdown_rows
-from sojourn.simulator.experiments import RIVALS, caveats, is_rejecting_more
+from sojourn.simulator.experiments import caveats, is_rejecting_more
 from sojourn.simulator.measures import COLUMNS, Column, interval_text, number_text, signed_text
 
 ComparisonDocument = Mapping[str, Any]
@@ -32,7 +32,6 @@ PLACED_WORDS = (
     "Empty hosts: time-weighted mean after the warm-up, % (higher = better).",
     "Gain: empty hosts over best-fit on the same workload, percentage points, with the paired 95 % t-interval over "
     "seeds (higher = better).",
-    f"Over the rival: the same over the best here of {' and '.join(RIVALS)}, which need no lifetimes.",
     *_words("gains"),
 )
 MEASURE_WORDS = _words("further")

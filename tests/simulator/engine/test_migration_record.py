@@ -99,6 +99,23 @@ def test_a_migration_that_is_dropped_never_began(monkeypatch: pytest.MonkeyPatch
     assert (figures["n_dropped"], figures["n_freed_host"], figures["n_freed_none"]) == (len(table), 0, 0)
 
 
+def test_a_migration_that_would_end_after_its_request_frees_both_hosts_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sojourn.simulator.engine import upkeep as rectifying
+    from sojourn.simulator.rectification import MigrationGroup
+
+    # First fit: host a has requests 0 and 1 (4 cores each), host b request 2. It migrates at 2 h, and ends 10 of the 20
+    # minutes later, when request 0 alone runs.
+    monkeypatch.setattr(rectifying, "RECTIFIERS", {"pdre": lambda view, budget, long_s: [
+        MigrationGroup(1, (int(np.flatnonzero(view.host == 1)[0]),), (0,), math.nan)
+    ] if (view.host == 1).any() else []})
+    workload = _workload([(0, 300 * HOUR, 4.0, 1.0), (0, HOUR, 4.0, 1.0), (0, 2 * HOUR + 600, 4.0, 1.0)], 2)
+    found = _result(workload, hour=2)
+    assert found.migrations is not None
+    assert found.migrations[["request_id", "begun_s", "freed_h"]].to_numpy().tolist() == [[2, 2 * HOUR, 0.0]]
+    empty_s = (400 * HOUR - 2 * HOUR - 600) + 100 * HOUR
+    assert found.metrics.empty_hosts_pct == pytest.approx(100 * empty_s / (2 * 400 * HOUR))
+
+
 def test_a_request_that_migrates_twice_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     from sojourn.simulator.engine import upkeep as rectifying
     from sojourn.simulator.rectification import MigrationGroup
