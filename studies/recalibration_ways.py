@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples
 from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.models import FitSettings
-from sojourn.models.curve_table import HazardTable
+from sojourn.models.curve_table import CurveTable, HazardTable
 from sojourn.models.lifetime import EventLog
 from sojourn.models.measures import BrierOverAges, OwnerDraws, choose_threshold, drawn_owners, integrated_at_age
 from sojourn.models.measures import standard_error as error_of
@@ -290,7 +290,7 @@ def tables_by(window: Window, name: str) -> Mapping[int, HazardTable | conformal
 
 
 def _cell(table: HazardTable | conformal_levels.LevelTable, window: Window, age_s: int, is_resolved: bool) -> str:
-    aged = AgedPit.of(table, window.rows, age_s, window.limit_s if is_resolved else None)
+    aged = AgedPit.of(cast(CurveTable, table), window.rows, age_s, window.limit_s if is_resolved else None)
     if aged is None:
         return f"{'-':20}"
     scores, ending = aged.scores(), RESOLVED if is_resolved else ""

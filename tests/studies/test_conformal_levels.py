@@ -45,8 +45,8 @@ def test_no_level_reads_what_ends_later() -> None:
     other = replace(rows, lifetime_s=np.where(end_s < cut_s, rows.lifetime_s,
                                               np.maximum(cut_s - rows.arrival_s, 0.0) + drawn_s))
     one, two = (levelled(TABLE, each, ARRIVAL_S, NO_LIMITS, (0, 600)) for each in (rows, other))
-    is_before = ARRIVAL_S <= cut_s
+    is_before = cut_s >= ARRIVAL_S
     np.testing.assert_array_equal(one[0].levels[is_before], two[0].levels[is_before])
-    is_before = (ARRIVAL_S + 600 <= cut_s) & (rows.lifetime_s > 600) & (other.lifetime_s > 600)
+    is_before = (cut_s >= ARRIVAL_S + 600) & (rows.lifetime_s > 600) & (other.lifetime_s > 600)
     np.testing.assert_array_equal(one[600].levels[is_before], two[600].levels[is_before])
     assert (one[0].levels[-1] != two[0].levels[-1]).any()
