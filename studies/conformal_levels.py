@@ -36,10 +36,10 @@ class Levels:
     """The levels of one age. served: float64 (7,), for each of `WANTED` the level to read now.
 
     >>> levels = Levels()
-    >>> for _ in range(200):  # all ends come by 40 % of the curve
+    >>> for _ in range(200):  # all ends come at 40 % of the curve
     ...     levels.learn(3, 0.4, 0.4)
-    >>> 0.35 < levels.served[3] < 0.5
-    True
+    >>> round(float(levels.served[3]), 2)
+    0.4
     """
 
     def __init__(self) -> None:
