@@ -6,7 +6,10 @@ map of PIT for that age, and a request is answered by the map of its own age. `m
 `-without-limit` leaves ends within 2 % of a request's limit out of the counts, and the curve's hazard there as it is;
 `-own-limit` gives that hazard one factor of its own.
 
-    python -m studies recalibration-ways swf=FILE [--window test]
+`levels` and `levels-early` are online conformal prediction (`studies.conformal_levels`). Ends within 2 % of a limit are
+one instant in the coverage of `--near-limits`.
+
+    python -m studies recalibration-ways swf=FILE [--window test] [--family blend]
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,14 +27,16 @@ from sojourn.features.creation import backoff_keys, build_rows, default_encoder
 from sojourn.features.split import Examples
 from sojourn.flows.retrain.train import fit_family, windows
 from sojourn.models import FitSettings
-from sojourn.models.curve_table import HazardTable
+from sojourn.models.curve_table import CurveTable, HazardTable
+from sojourn.models.lifetime import EventLog
 from sojourn.models.measures import BrierOverAges, OwnerDraws, choose_threshold, drawn_owners, integrated_at_age
 from sojourn.models.measures import standard_error as error_of
-from sojourn.models.measures.calibration import QUANTILES, AgedPit
+from sojourn.models.measures.calibration import QUANTILES, RESOLVED, AgedPit
 from sojourn.models.measures.measure import AGES_S
 from sojourn.serving.curves import BAND_STARTS
 from sojourn.serving.inputs import LIMIT
 from sojourn.serving.live import Recalibration, recalibration
+from studies import conformal_levels
 from studies.later_parts import of_file
 
 AGES = (0, 600, 3_600, 21_600)
@@ -229,14 +234,15 @@ def _tables(table: HazardTable, curves: _Curves, way: Way, factors: np.ndarray,
     return tables if way.is_map else dict.fromkeys(AGES, tables[AGES[-1]])
 
 
-def windows_of(spec: str) -> tuple[dict[str, Window], dict[str, np.ndarray]]:
-    """The validation and test window of READER=PATH with curves of `hazard`, and each row's owner."""
+def windows_of(spec: str, family: str = "hazard") -> tuple[dict[str, Window], dict[str, np.ndarray]]:
+    """The validation and test window of READER=PATH with curves of a family, and each row's owner."""
     config, trace = of_file(spec)
     encoder = default_encoder(trace)
     rows = build_rows(trace, encoder)
     split = windows(rows, config.test_share, config.valid_share)
-    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names)
-    model = fit_family("hazard", split, settings, choose_threshold(split.train)).model
+    settings = FitSettings(backoff_keys(encoder), config.n_threads, config.seed, names=rows.names,
+                           log=EventLog.of(rows, encoder.history))
+    model = fit_family(family, split, settings, choose_threshold(split.train)).model
     found, owners = {}, {}
     for name, part, table in (("valid", split.valid, model.validation_table_),
                               ("test", split.test, model.curve_table(split.test))):
@@ -253,32 +259,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", help="READER=PATH, such as swf=HPC2N-2002-2.1-cln.swf.gz")
     parser.add_argument("--window", choices=("valid", "test"), default="valid")
-    parser.add_argument("--ways", nargs="+", choices=("none", *WAYS), default=("none", *WAYS))
+    parser.add_argument("--family", default="hazard", help="of hazards")
+    parser.add_argument("--near-limits", action="store_true")
+    parser.add_argument("--ways", nargs="+", choices=("none", *WAYS, *conformal_levels.WAYS), default=("none", *WAYS))
     options = parser.parse_args()
-    found, owners = windows_of(options.trace)
+    found, owners = windows_of(options.trace, options.family)
     window, draws = found[options.window], OwnerDraws(owners[options.window], seed=0)
     print(f"{'':24}{'  '.join(f'{name:20}' for name in ('creation', '10 min', '1 h', '6 h'))}  Brier over ages")
     base: BrierOverAges | None = None
     for name in ("factors", *(each for each in options.ways if each != "factors")):
-        tables = dict.fromkeys(AGES, window.table) if name == "none" else recalibrated_by(window, WAYS[name])
+        tables = tables_by(window, name)
         parts = {age_s: integrated_at_age(tables.get(age_s, tables[AGES[-1]]), window.rows, age_s)
                  for age_s in (0, *AGES_S)}
         brier = BrierOverAges.of_parts(parts, len(window.rows))
         base = base or brier
         error = error_of(np.array([brier.score(weight) - base.score(weight) for weight in draws]), draws.n_units)
         late = parts[AGES[-1]]
-        print(f"{name:24}{'  '.join(_cell(tables[age_s], window.rows, age_s) for age_s in AGES)}  {brier.score():.4f} "
+        cells = "  ".join(_cell(tables[age_s], window, age_s, options.near_limits) for age_s in AGES)
+        print(f"{name:24}{cells}  {brier.score():.4f} "
               f"{brier.score() - base.score():+.5f} +- {error:.5f}, at 6 h "
               f"{math.nan if late is None else late[1].mean():.4f}", flush=True)
 
 
-def _cell(table: HazardTable, rows: Examples, age_s: int) -> str:
-    aged = AgedPit.of(table, rows, age_s)
+def tables_by(window: Window, name: str) -> Mapping[int, HazardTable | conformal_levels.LevelTable]:
+    """The table that answers at each of `AGES`, by the way of that name, or without recalibration: none."""
+    if name in conformal_levels.WAYS:
+        return conformal_levels.levelled(window.table, window.rows, window.decided_s, window.limit_s, AGES,
+                                         is_early=conformal_levels.WAYS[name])
+    return dict.fromkeys(AGES, window.table) if name == "none" else recalibrated_by(window, WAYS[name])
+
+
+def _cell(table: HazardTable | conformal_levels.LevelTable, window: Window, age_s: int, is_resolved: bool) -> str:
+    aged = AgedPit.of(cast(CurveTable, table), window.rows, age_s, window.limit_s if is_resolved else None)
     if aged is None:
         return f"{'-':20}"
-    scores = aged.scores()
-    shares = " ".join(f"{100 * scores[f'{aged.prefix}.coverage_{round(100 * q)}']:.0f}" for q in QUANTILES)
-    return f"{scores[f'{aged.prefix}.pit_deviation']:.3f}; {shares}".ljust(20)
+    scores, ending = aged.scores(), RESOLVED if is_resolved else ""
+    shares = " ".join(f"{100 * scores[f'{aged.prefix}.coverage_{round(100 * q)}{ending}']:.0f}" for q in QUANTILES)
+    return f"{scores[f'{aged.prefix}.pit_deviation{ending}']:.3f}; {shares}".ljust(20)
 
 
 if __name__ == "__main__":
