@@ -1,6 +1,8 @@
 // A client of the answer service in Go: admits a VM, asks how much longer it will run, and ends it.
 //
 //	SOJOURN_URL=http://127.0.0.1:8900 SOJOURN_TOKEN=... go run client.go
+//
+// The columns of its request are those of the bundle that is installed with Sojourn: give those of yours.
 package main
 
 import (

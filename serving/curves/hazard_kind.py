@@ -16,7 +16,6 @@ from sojourn.serving.curves.curve_arrays import AT_AFTER, AT_CUMULATIVE, AT_GAP,
 from sojourn.serving.curves.curve_kind import CCode, CNumber, Made, ModelNumbers, Shared, place_totals
 from sojourn.serving.curves.formulas import (
     AFTER,
-    CUMULATIVE,
     GAPS,
     HALF_S,
     LEAST_HAZARD,
@@ -116,10 +115,7 @@ class HazardKind:
         kernels.place_hazard(hosts, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
 
     def packed(self, curve: HazardCurve, kernels: Any) -> np.ndarray:
-        numbers = _flat_steps(curve)[1:]  # the upper edges are shared; their room holds the cumulative hazard
-        cumulative = _rows_of(curve)[CUMULATIVE]
-        numbers[AT_CUMULATIVE::N_INTERVAL] = cumulative[:-1]
-        return np.append(numbers, cumulative[-1])
+        return _rows_of(curve).take(_PACKED, axis=0).T.ravel()
 
     def logged(self, n_grid: int) -> np.ndarray:
         return np.arange(n_grid)
@@ -148,10 +144,8 @@ class HazardKind:
         return numbers
 
 
-def _flat_steps(curve: HazardCurve) -> np.ndarray:
-    """Upper edge, rate, gap and after of each interval in turn, float64 (4 (J + 1),)."""
-    numbers = _rows_of(curve)
-    return np.column_stack([curve.bounds[1:], numbers[RATES], numbers[GAPS], numbers[AFTER]]).ravel()
+_PACKED = np.argsort([AT_RATE, AT_CUMULATIVE, AT_AFTER, AT_GAP])
+"""Rows of a curve's numbers (RATES, CUMULATIVE, AFTER, GAPS) in the order of an interval's numbers in a pool."""
 
 
 def _rows_of(curve: HazardCurve) -> np.ndarray:
@@ -217,12 +211,7 @@ class LimitKind(HazardKind):
 
     def packed(self, curve: LimitCurve, kernels: Any) -> np.ndarray:  # type: ignore[override]
         """The request's edges, then the numbers interval by interval."""
-        n = len(curve.edges)
-        rows = curve.numbers[:N_HAZARD * n].reshape(N_HAZARD, n)
-        steps = np.empty((n, N_INTERVAL))
-        for at, row in ((AT_RATE, RATES), (AT_GAP, GAPS), (AT_AFTER, AFTER), (AT_CUMULATIVE, CUMULATIVE)):
-            steps[:, at] = rows[row]
-        return np.concatenate([curve.edges, steps.ravel()])
+        return np.concatenate([curve.edges, _rows_of(curve).take(_PACKED, axis=0).T.ravel()])
 
     def remaining_rows(self, bounds: np.ndarray, numbers: np.ndarray, slots: np.ndarray,
                        uptimes_s: np.ndarray) -> np.ndarray:
