@@ -23,12 +23,13 @@ from types import MappingProxyType
 import numpy as np
 
 from bench.evaluate import MEASURES, Measure, Score, entries, evaluate
-from bench.submission import RESULTS, Entry, file_digest
+from bench.submission import RESULTS, Entry, file_digest, read_system
 from bench.tasks import BENCH, VERSION, Task, load_task, task_names
 from sojourn.models.measures import interval
 
 BOARD = BENCH / "board"
-REFERENCES: Mapping[str, str] = MappingProxyType({"predict": "km", "queue": "easy", "place": "best-fit"})
+REFERENCES: Mapping[str, str] = MappingProxyType({"predict": "km", "queue": "easy", "place": "best-fit",
+                                                 "end": "end-best-fit"})
 """The entry of each track that differences are taken from."""
 COLUMNS = ("task", "method", "division", "leaks", "measure", "value", "low", "high", "rank", "rank_low", "rank_high",
            "difference", "difference_low", "difference_high", "file_sha256")
@@ -54,7 +55,7 @@ def ranked(task: Task, scores: Mapping[str, Mapping[str, Score]], of: Mapping[st
     measures = MEASURES[task.track]
     in_ranks = [name for name in scores if not of[name].knows_future]
     ranks = {measure: ranks_of({name: scores[name][measure] for name in in_ranks}, each)
-             for measure, each in measures.items()}
+             for measure, each in measures.items() if each.is_ranked}
     first = scores.get(REFERENCES[task.track])
 
     def difference(name: str, measure: str) -> tuple[float, float, float] | None:
@@ -63,7 +64,7 @@ def ranked(task: Task, scores: Mapping[str, Mapping[str, Score]], of: Mapping[st
         own, other = scores[name][measure], first[measure]
         return own.value - other.value, *interval(own.draws - other.draws)
 
-    found = [Ranked(of[name], each, {measure: ranks[measure].get(name) for measure in measures},
+    found = [Ranked(of[name], each, {measure: ranks.get(measure, {}).get(name) for measure in measures},
                     {measure: difference(name, measure) for measure in measures}) for name, each in scores.items()]
     lead = next(iter(measures))
     return sorted(found, key=lambda each: (each.ranks[lead] or (math.inf,))[0])
@@ -114,7 +115,8 @@ def cells_of(task: Task, found: Sequence[Ranked]) -> list[list[str]]:
     shown = {name: each for name, each in measures.items() if any(not math.isnan(row.scores[name].value)
                                                                    for row in found)}
     table = [["entry", "rank", *(each.title for each in shown.values()),
-              f"{measures[lead].title} − {REFERENCES[task.track]}", "division", "leaks"]]
+              f"{measures[lead].title} − {REFERENCES[task.track]}", "division", "leaks",
+              *(["decided on"] if task.track == "end" else [])]]
     for row in found:
         rank, difference = row.ranks[lead], row.differences[lead]
         digits = measures[lead].digits
@@ -123,8 +125,14 @@ def cells_of(task: Task, found: Sequence[Ranked]) -> list[list[str]]:
             *(_number_text(row.scores[name].value, each.digits) for name, each in shown.items()),
             "" if difference is None else
             f"{difference[0]:+.{digits}f} ({difference[1]:+.{digits}f} to {difference[2]:+.{digits}f})",
-            row.entry.division, leaks_label(row.entry, task.name)])
+            row.entry.division, leaks_label(row.entry, task.name),
+            *([_machine(row.entry, task)] if task.track == "end" else [])])
     return table
+
+
+def _machine(entry: Entry, task: Task) -> str:
+    found = read_system(entry.file(task.name))
+    return f"{found['cores']} cores, {found['processor']}"
 
 
 def _rank_text(rank: tuple[int, int, int]) -> str:
@@ -139,9 +147,10 @@ def build(tasks: Sequence[Task], folder: Path) -> dict[str, str]:
     """The board's text by suffix: md, csv, html. A refused submission raises ValueError."""
     of = {entry.method: entry for entry in entries(folder)}
     words = (f"Version {VERSION} of the benchmark. Rank: by the first measure, with the 95 % interval over draws that "
-             "all entries share: of owners (predict), of blocks of time (queue), of arrangements (place). Entries "
+             "all entries share: of owners (predict), of blocks of time (queue), of arrangements (place, end). Entries "
              "whose intervals overlap are not told apart. “oracle” knows the future and has no rank. The CSV file has "
-             "the interval, the rank and the difference of each measure.")
+             "the interval, the rank and the difference of each measure. Times of decisions have no rank: each is of "
+             "its own machine.")
     text, page, file = [f"{words}\n"], [f"<p>{words}</p>"], io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -6,7 +6,7 @@ Prints a line for each task, entry and measure. `board` makes the ranks and page
 
 Intervals come from draws with replacement: of owners in a predict task, since requests of one owner are not
 independent, and of blocks of time (weeks, or what the task says) in a queue task, and of
-loads and arrangements in a place task. The draws are those of the task's
+loads and arrangements in a place or end task. The draws are those of the task's
 seed, the same for every entry, so that differences and ranks are paired.
 """
 
@@ -21,7 +21,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bench.submission import RESULTS, Entry, read_curves, read_entry, read_placements, read_starts
+from bench.submission import (
+    RESULTS,
+    Entry,
+    Placements,
+    read_curves,
+    read_decisions,
+    read_entry,
+    read_placements,
+    read_starts,
+    read_system,
+)
 from bench.tasks import AGES_S, HORIZONS_S, Task, load_task, owner_codes, task_names
 from sojourn.features.split import Examples
 from sojourn.models.measures import (
@@ -46,11 +56,14 @@ Reweighed = Callable[[np.ndarray | None], float]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column of the board. better: lower, higher, or the value that is best, such as coverage at 0.8."""
+    """A column of the board. better: lower, higher, or the value that is best, such as coverage at 0.8.
+
+    is_ranked: no = each entry was measured on a machine of its own."""
 
     title: str
     better: str | float
     digits: int = 4
+    is_ranked: bool = True
 
     def losses(self, values: np.ndarray) -> np.ndarray:
         """The same values, so that lower is better."""
@@ -80,6 +93,13 @@ MEASURES: Mapping[str, Mapping[str, Measure]] = MappingProxyType({
         "above_bound_pct": Measure("hosts in use above the bound, %", "lower", 2),
         "rejected_pct": Measure("rejected, %", "lower", 2),
     }),
+    "end": MappingProxyType({
+        "empty_pct": Measure("empty hosts, %", "higher", 2),
+        "above_bound_pct": Measure("hosts in use above the bound, %", "lower", 2),
+        "rejected_pct": Measure("rejected, %", "lower", 2),
+        "decision_p50_us": Measure("decision, p50, us", "lower", 0, is_ranked=False),
+        "decision_p99_us": Measure("decision, p99, us", "lower", 0, is_ranked=False),
+    }),
 })
 """Measures of each track; the first one leads."""
 
@@ -100,7 +120,8 @@ class Score:
 def evaluate(task: Task, path: Path) -> dict[str, Score]:
     """The scores of a submission's file, by measure; ValueError if it breaks a rule."""
     prepared = (_predict(task, read_curves(path, task)) if task.track == "predict" else
-                _queue(task, path) if task.track == "queue" else _place(task, path))
+                _queue(task, path) if task.track == "queue" else
+                _place(task, read_placements(path, task)) if task.track == "place" else _end(task, path))
     weights = list(_draws(task))
     return {name: Score(prepared[name](None), np.array([prepared[name](weight) for weight in weights]))
             if name in prepared else Score(float("nan"), np.full(N_DRAWS, np.nan)) for name in MEASURES[task.track]}
@@ -285,9 +306,25 @@ def _queue(task: Task, path: Path) -> dict[str, Reweighed]:
 # --- place: rows are loads and arrangements
 
 
-def _place(task: Task, path: Path) -> dict[str, Reweighed]:
+def _end(task: Task, path: Path) -> dict[str, Reweighed]:
+    read_system(path)
+    hosts, times_us = read_decisions(path, task)
+    each_us = list(times_us.values())
+
+    def percentile(share: float) -> Reweighed:
+        def measure(weight: np.ndarray | None) -> float:
+            n_times = np.ones(len(each_us), np.int64) if weight is None else weight.astype(np.int64)
+            drawn = [times for times, n in zip(each_us, n_times.tolist(), strict=True) for _ in range(n)]
+            return float(np.quantile(np.concatenate(drawn), share))
+
+        return measure
+
+    return _place(task, hosts) | {"decision_p50_us": percentile(0.5), "decision_p99_us": percentile(0.99)}
+
+
+def _place(task: Task, hosts: Placements) -> dict[str, Reweighed]:
     found = []
-    for key, host in read_placements(path, task).items():
+    for key, host in hosts.items():
         workload = task.workloads[key]
         placed_s, end_s = workload.placed_s, workload.departure_s
         is_placed = host >= 0
@@ -323,7 +360,7 @@ def _draws(task: Task) -> Iterator[np.ndarray]:
     if task.track == "predict":
         unit = _truth(task).owner
     else:
-        n = len(task.workloads) if task.track == "place" else int(_counted_blocks(task)[1].max()) + 1
+        n = len(task.workloads) if task.track in ("place", "end") else int(_counted_blocks(task)[1].max()) + 1
         unit = np.arange(n)
     return iter(OwnerDraws(unit, N_DRAWS, seed=int(task.rules["seed"])))
 

@@ -1,7 +1,7 @@
 """The baselines and this project's own entries. An entrant's method is an object like these: see `bench/README.md`.
 
 A method of the track predict has `predict(question)`, of the track queue `schedule(question)`, of the
-track place `place(question)`; `run` calls them.
+track place `place(question)`, of the track end `begin(question)` (see `end_to_end`); `run` calls them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from bench.end_to_end import END_TO_END, EndToEnd
 from bench.submission import Starts
 from bench.tasks import AGES_S, HORIZONS_S, UPTIMES_S, Fold, Task
 from sojourn.features import Trace
@@ -258,5 +259,6 @@ PLACERS: Mapping[str, Place] = MappingProxyType({
     "lava": Placing("LAVA (Sheng et al. 2025)", "lava"),
     "joint-fit": Placing("joint fit of exit and room", "joint-fit"),
 })  # fmt: skip
-METHODS: Mapping[str, Predict | Queue | Place] = MappingProxyType({**PREDICTORS, **QUEUES, **PLACERS})
+METHODS: Mapping[str, Predict | Queue | Place | EndToEnd] = MappingProxyType(
+    {**PREDICTORS, **QUEUES, **PLACERS, **END_TO_END})
 """Method by the name of its folder of results."""

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bench.end_to_end import question_of, replayed, system
 from bench.methods import METHODS, PlaceQuestion, PredictQuestion, QueueQuestion, fixed_totals
 from bench.submission import (
     RESULTS,
@@ -43,6 +44,7 @@ from bench.submission import (
     write_entry,
     write_placements,
     write_starts,
+    write_system,
     write_totals,
 )
 from bench.tasks import AGES_S, HORIZONS_S, Fold, Task, load_task, made_future, task_names
@@ -86,6 +88,12 @@ def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
             read_placements(fresh, task)
             for key in list(hosts)[:3] if is_checked else ():
                 find_place_leak(method, asked_of[key], hosts[key])
+        elif task.track == "end":  # it hears of nothing before it happens: there is no leak to search for
+            decided = {key: replayed(method.begin(question_of(task, workload)), workload, task.cut_s)
+                       for key, workload in task.workloads.items()}
+            write_placements(fresh, task, {key: each.host for key, each in decided.items()},
+                             {key: each.each_us for key, each in decided.items()})
+            read_placements(fresh, task)
         else:
             question = QueueQuestion(task.jobs, task.before, task.known, task.cut_s)
             starts = method.schedule(question)
@@ -95,6 +103,8 @@ def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
                 find_queue_leak(method, question, starts)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(fresh, path)
+    if task.track == "end":
+        write_system(entry, task.name, system())
     checks = {name: digest for name, digest in entry.checks.items() if name != task.name}
     if is_checked and not entry.knows_future:
         checks[task.name] = file_digest(path)
@@ -215,7 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.results / options.method
     entry = read_entry(folder, is_new=True) if (folder / "config.json").is_file() else new_entry(folder)
     method = method_of(entry.code)
-    tracks = [track for track, name in (("predict", "predict"), ("queue", "schedule"), ("place", "place"))
+    tracks = [track for track, name in (("predict", "predict"), ("queue", "schedule"), ("place", "place"),
+                                     ("end", "begin"))
               if hasattr(method, name)]
     names = options.task or [name for name in task_names() if name.endswith("-lite")
                              and name.partition("-")[0] in tracks]

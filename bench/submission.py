@@ -27,7 +27,9 @@ from sojourn.simulator.queueing import QueueJobs
 RESULTS = BENCH / "results"
 PREDICT_COLUMNS = ("request_id", "age_s", *(f"s_{horizon_s}" for horizon_s in HORIZONS_S))
 PLACE_COLUMNS = ("load", "arrangement", "request_id", "host")
+END_COLUMNS = (*PLACE_COLUMNS, "decision_us")
 QUEUE_COLUMNS = ("job_id", "start_s", "eta_low_s", "eta_high_s")
+SYSTEM = "system.json"
 DIVISIONS = ("closed", "open")
 _CONFIG = {"method": str, "title": str, "authors": str, "division": str, "code": str, "knows_future": bool,
            "version": int, "tasks": list, "checks": dict}
@@ -167,22 +169,34 @@ Placements = Mapping[tuple[float, int], np.ndarray]
 
 
 def read_placements(path: Path, task: Task) -> Placements:
-    """The hosts of a place task's file; refused if a host was too full, or if one had room for a rejected request."""
-    table = _read(path, PLACE_COLUMNS)
+    """The hosts of a place or end task's file; refused if a host was too full, or had room for a rejected request."""
+    return _placed(path, task)[0]
+
+
+def read_decisions(path: Path, task: Task) -> tuple[Placements, Mapping[tuple[float, int], np.ndarray]]:
+    """Of an end task's file the hosts, as `read_placements`, and of each decision its time in us, float64 (n,)."""
+    return _placed(path, task)
+
+
+def _placed(path: Path, task: Task) -> tuple[Placements, Mapping[tuple[float, int], np.ndarray]]:
+    columns = END_COLUMNS if task.track == "end" else PLACE_COLUMNS
+    table = _read(path, columns)
     wanted = [f"{load},{seed},{name}" for (load, seed), workload in task.workloads.items()
               for name in workload.trace.requests["request_id"]]
     place = _places(path, [",".join(row[:3]) for row in table], wanted, "load,arrangement,request_id")
-    values = _numbers(path, table, PLACE_COLUMNS, 3)
+    values = _numbers(path, table, columns, 3)
     n_hosts = np.array([len(task.workloads[float(row[0]), int(row[1])].hosts) for row in table])[:, None]
-    _refuse(path, ~((values >= -1) & (values < n_hosts) & (np.floor(values) == values)), values, PLACE_COLUMNS[3:],
+    host = values[:, :1]
+    _refuse(path, ~((host >= -1) & (host < n_hosts) & (np.floor(host) == host)), host, PLACE_COLUMNS[3:],
             "a whole number from -1 (rejected) to below the number of hosts")
-    hosts, begin = {}, 0
+    _refuse(path, ~(values[:, 1:] >= 0.0), values[:, 1:], columns[4:], "at least 0")
+    hosts, times_us, begin = {}, {}, 0
     for key, workload in task.workloads.items():
         rows = place[begin:begin + len(workload.trace)]
         begin += len(rows)
-        hosts[key] = values[rows, 0].astype(np.int64)
+        hosts[key], times_us[key] = values[rows, 0].astype(np.int64), values[rows, 1:].reshape(-1)
         _check_room(path, workload, hosts[key], rows + 2)
-    return hosts
+    return hosts, times_us
 
 
 def _check_room(path: Path, workload: Workload, host: np.ndarray, line: np.ndarray) -> None:
@@ -208,11 +222,39 @@ def _check_room(path: Path, workload: Workload, host: np.ndarray, line: np.ndarr
                                  f"which has too little at second {workload.placed_s[row]}")
 
 
-def write_placements(path: Path, task: Task, hosts: Placements) -> None:
-    """A place task's file."""
-    _write(path, PLACE_COLUMNS, ([load, seed, name, host] for (load, seed), workload in task.workloads.items()
-                                 for name, host in zip(workload.trace.requests["request_id"],
-                                                       hosts[load, seed].tolist(), strict=True)))
+def write_placements(path: Path, task: Task, hosts: Placements,
+                     times_us: Mapping[tuple[float, int], np.ndarray] | None = None) -> None:
+    """A place task's file; with the time of each decision, rounded to a tenth, that of an end task."""
+    def cells(key: tuple[float, int]) -> Iterable[Sequence[Any]]:
+        placed = hosts[key].tolist()
+        if times_us is None:
+            return [(host,) for host in placed]
+        return zip(placed, np.round(times_us[key], 1).tolist(), strict=True)
+
+    _write(path, PLACE_COLUMNS if times_us is None else END_COLUMNS,
+           ([*key, name, *each] for key, workload in task.workloads.items()
+            for name, each in zip(workload.trace.requests["request_id"], cells(key), strict=True)))
+
+
+def write_system(entry: Entry, task: str, system: Mapping[str, Any]) -> None:
+    """`system.json` of an entry: of each end task the machine that decided, and the sha256 of the file it wrote."""
+    path = entry.folder / SYSTEM
+    found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    found[task] = {"file_sha256": file_digest(entry.file(task)), **system}
+    path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def read_system(file: Path) -> Mapping[str, Any]:
+    """The machine of an end task's file; ValueError if its folder's `system.json` is not of this file."""
+    path, task = file.parent / SYSTEM, file.name.removesuffix(".csv.gz")
+    try:
+        found: Any = json.loads(path.read_text("utf-8"))[task]
+        digest, words = found["file_sha256"], {key: found[key] for key in ("processor", "cores", "os")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} must say for {task} file_sha256, processor, cores and os, got {error!r}") from None
+    if digest != file_digest(file):
+        raise ValueError(f"{path}: file_sha256 of {task} must be {file_digest(file)}, got {digest!r}")
+    return words
 
 
 def write_totals(path: Path, request_ids: Iterable[Any], totals_s: np.ndarray) -> None:

@@ -26,7 +26,7 @@ from sojourn.features import Trace
 from sojourn.features.creation import decision_times
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.workloads import later_workload_of, replica
+from sojourn.flows.placement.workloads import known_by, later_workload_of, replica
 from sojourn.inflated import text_of, toml_of
 from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, Workload
 from sojourn.simulator.queueing import QueueJobs, queue_jobs
@@ -40,7 +40,7 @@ AGES_S = (0, 600, 3_600, 21_600)
 HORIZONS_S = (10, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 172_800, 345_600,
               604_800, 1_209_600, 2_592_000)
 """Remaining times, s, at which a predicted curve is handed in: 10 s to 30 days."""
-TRACKS = ("predict", "queue", "place")
+TRACKS = ("predict", "queue", "place", "end")
 UPTIMES_S = (0, 60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 345_600, 691_200, 1_382_400)
 """Uptimes from which a place task's curves give another total lifetime."""
 _OUTCOMES = ("creation_s", "ended_after_s", "ended_by_s")
@@ -50,6 +50,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "queue": frozenset({"test_share", "squeeze", "n_processors", "block_s", "warmup_s", "seed", "n_jobs"}),
     "place": frozenset({"test_share", "curves", "curves_sha256", "loads", "n_arrangements", "cpu_cores", "mem_gib",
                         "seed"}),
+    "end": frozenset({"test_share", "loads", "n_arrangements", "cpu_cores", "mem_gib", "seed"}),
 }
 
 
@@ -128,7 +129,7 @@ class Task:
 
     @cached_property
     def cut_s(self) -> int:
-        """Of a queue or place task: the second from which it is replayed; a model may learn from what came before."""
+        """Of all but a predict task: the second from which it is replayed; a model may learn from what came before."""
         decided_s = np.sort(decision_times(self.trace))
         return int(decided_s[int(len(decided_s) * self.rules["test_share"])])
 
@@ -170,7 +171,7 @@ class Task:
 
     @cached_property
     def workloads(self) -> Mapping[tuple[float, int], Workload]:
-        """Of a place task, for each load and arrangement: the later part of the trace on hosts of one shape.
+        """Of a place or end task, for each load and arrangement: the later part of the trace on hosts of one shape.
 
         Arrangement 0 is the trace itself. In each other one arrivals are moved by up to 5 min, lifetimes by up to 2 %.
         """
@@ -182,6 +183,11 @@ class Task:
             for seed in range(int(rules["n_arrangements"])):
                 found[load, seed] = replica(workload, seed)
         return found
+
+    @cached_property
+    def past(self) -> Trace:
+        """Of an end task: the trace as known at the cut."""
+        return known_by(self.trace, self.cut_s)
 
     @property
     def curves_file(self) -> Path:

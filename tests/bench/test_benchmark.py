@@ -19,6 +19,7 @@ import pytest
 from bench import tasks
 from bench.board import BOARD, build, ranks_of
 from bench.board import main as board_main
+from bench.end_to_end import END_TO_END, Decided, EndQuestion, Plain, question_of, replayed, system
 from bench.evaluate import MEASURES, Measure, Score, between, entries, evaluate
 from bench.evaluate import main as evaluate_main
 from bench.methods import METHODS, PlaceQuestion, Placing, PredictQuestion, Queue, QueueQuestion
@@ -34,6 +35,7 @@ from bench.submission import (
     write_curves,
     write_placements,
     write_starts,
+    write_system,
 )
 from bench.tasks import AGES_S, BENCH, DATA, HORIZONS_S, Task, load_task, made_future, table_digest, task_names
 from sojourn.features import Trace
@@ -61,6 +63,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'track = "place"\n{words}reader = "synthetic"\nn_requests = 1500\nseed = 3\ndays = 20\n'
         f'sha256 = "{table_digest(synthesize(1500, seed=3, days=20.0))}"\n[place]\ntest_share = 0.7\n'
         'curves = "oracle"\nloads = [0.7, 0.9]\nn_arrangements = 2\ncpu_cores = 16\nmem_gib = 64\nseed = 5\n')
+    (made / "end-tiny-lite.toml").write_text(
+        (made / "place-tiny-lite.toml").read_text().replace('"place"', '"end"').replace("[place]", "[end]")
+        .replace('curves = "oracle"\n', ""))
     (made / "queue-tiny-lite.toml").write_text(
         f'track = "queue"\n{words}reader = "swf"\nfiles = [{{ path = "tiny.swf", sha256 = "{digest}" }}]\n'
         "[queue]\ntest_share = 0.5\nwarmup_s = 600\nblock_s = 1200\nseed = 5\n")
@@ -84,6 +89,11 @@ def queue(folder: Path) -> Task:
 @pytest.fixture(scope="module")
 def place(folder: Path) -> Task:
     return load_task("place-tiny-lite", folder)
+
+
+@pytest.fixture(scope="module")
+def end(folder: Path) -> Task:
+    return load_task("end-tiny-lite", folder)
 
 
 def exponential(task: Task, mean_s: float = 3_000.0) -> np.ndarray:
@@ -213,6 +223,94 @@ def test_the_search_for_leaks_in_a_placement(place: Task) -> None:
         find_place_leak(peeking, question, peeking.place(question))
 
 
+@pytest.mark.parametrize("name", ["best-fit", "first-fit"])
+def test_policies_that_are_asked_one_by_one_place_as_the_simulators(end: Task, name: str) -> None:
+    for workload in end.workloads.values():
+        found = replayed(END_TO_END[f"end-{name}"].begin(question_of(end, workload)), workload, end.cut_s)
+        assert found.host.tolist() == simulate(workload, name).host.tolist()
+        assert (found.each_us > 0.0).all() and len(found.each_us) == len(workload.trace)
+
+
+@dataclass
+class Noting:
+    """First fit that notes what it hears of."""
+
+    heard: list[tuple[str, int]]
+    inner: Any
+
+    def arrive(self, name: str, request: Any, need: np.ndarray, now_s: int, start_s: int) -> int:
+        assert start_s <= now_s and set(request) <= {"cpu_cores", "mem_gib", "disk_gib", "subscription", "deployment",
+                                                     "zone", "vm_category"}
+        self.heard.append((f"+{name}", now_s))
+        return int(self.inner.arrive(name, request, need, now_s, start_s))
+
+    def ended(self, name: str, now_s: int) -> None:
+        self.heard.append((f"-{name}", now_s))
+        self.inner.ended(name, now_s)
+
+
+def test_an_agent_hears_of_nothing_before_it_happens(end: Task) -> None:
+    workload = end.workloads[0.9, 1]
+    agent = Noting([], Plain("", is_first=True).begin(question_of(end, workload)))
+    replayed(agent, workload, end.cut_s)
+    times_s = [now_s for _, now_s in agent.heard]
+    assert times_s == sorted(times_s) and times_s[0] == end.cut_s
+    names = workload.trace.requests["request_id"].astype(str)
+    departure_s = dict(zip(names, workload.departure_s.tolist(), strict=True))
+    ends = {text[1:]: now_s for text, now_s in agent.heard if text[0] == "-"}
+    assert ends and all(now_s == end.cut_s + departure_s[name] for name, now_s in ends.items())
+    assert (end.past.end_s()[end.past.is_event()] <= end.cut_s).all()
+    assert (end.past.start_s() < end.cut_s).all()
+
+
+class Overfull:
+    """Places all on host 0."""
+
+    def begin(self, question: EndQuestion) -> Any:
+        return self
+
+    def arrive(self, name: str, request: Any, need: np.ndarray, now_s: int, start_s: int) -> int:
+        return 0
+
+
+def test_an_agent_cannot_place_on_a_host_without_room(end: Task) -> None:
+    workload = end.workloads[0.9, 1]
+    with pytest.raises(ValueError, match=r"a host must have room for request \d+, got host 0 of \d+"):
+        replayed(Overfull().begin(question_of(end, workload)), workload, end.cut_s)
+
+
+def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, tmp_path: Path,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "TASKS", tmp_path)
+    for name in ("end-best-fit", "end-first-fit"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        config: dict[str, Any] = {"method": name, "title": "x", "authors": "x", "division": "closed", "knows_future": False,
+                  "code": f"bench.methods:METHODS.{name}", "version": 1, "tasks": ["end-tiny-lite"], "checks": {}}
+        (tmp_path / "results" / name / "config.json").write_text(json.dumps(config))
+        decided = {key: Decided(host, np.full(len(host), 8.0)) for key, host in first_fits(end).items()}
+        path = tmp_path / "results" / name / "end-tiny-lite.csv.gz"
+        write_placements(path, end, {key: each.host for key, each in decided.items()},
+                         {key: each.each_us for key, each in decided.items()})
+        with pytest.raises(ValueError, match=r"system.json must say for end-tiny-lite file_sha256, processor, cores"):
+            evaluate(end, path)
+        write_system(read_entry(path.parent), "end-tiny-lite", system())
+    found = evaluate(end, path)
+    assert found["decision_p99_us"].value == 8.0 and found["decision_p99_us"].interval == (8.0, 8.0)
+    text = build([end], tmp_path / "results")
+    assert f"{system()['cores']} cores" in text["md"]
+    rows = pd.read_csv(StringIO(text["csv"]))
+    is_timed = rows["measure"].str.startswith("decision_")
+    assert rows["rank"][is_timed].isna().all() and rows["rank"][~is_timed].notna().all()
+    changed(path, cell(1, 4, "7.0"))
+    with pytest.raises(ValueError, match=r"system.json: file_sha256 of end-tiny-lite must be [0-9a-f]{64}, got"):
+        evaluate(end, path)
+    write_system(read_entry(path.parent), "end-tiny-lite", system())
+    changed(path, cell(1, 4, "-7.0"))
+    write_system(read_entry(path.parent), "end-tiny-lite", system())
+    with pytest.raises(ValueError, match=r"row 2: decision_us must be at least 0, got -7.0"):
+        evaluate(end, path)
+
+
 @pytest.mark.parametrize(("key", "value", "words"), [
     ("version", 2, "version must be 1, got 2"), ("method", "y", "method must be the name of its folder, x, got 'y'"),
     ("division", "middle", "division must be one of closed, open, got 'middle'"),
@@ -240,7 +338,7 @@ def test_a_task_whose_trace_has_other_bytes_is_refused(folder: Path, monkeypatch
     monkeypatch.delenv(DATA)
     with pytest.raises(ValueError, match=r"queue-tiny-lite: file must be in one of .*SOJOURN_BENCH_DATA"):
         _ = load_task("queue-tiny-lite", folder).trace
-    with pytest.raises(ValueError, match=r"task must be one of place-tiny-lite, predict-tiny-lite, .* got 'x'"):
+    with pytest.raises(ValueError, match=r"task must be one of end-tiny-lite, place-tiny-lite, .* got 'x'"):
         load_task("x", folder)
 
 
