@@ -51,10 +51,10 @@ class Cost:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--loop", action="append", choices=LOOPS, help="repeat for several; all by default")
-    parser.add_argument("--trace", type=Path, action="append", default=[], help="a file to retrain on, too")
+    parser.add_argument("--loop", action="append", choices=LOOPS, help="repeat for several")
+    parser.add_argument("--trace", type=Path, action="append", default=[], help="a file to retrain on")
     asked = parser.parse_args()
-    loops = {name: LOOPS[name] for name in asked.loop or LOOPS}
+    loops = {name: LOOPS[name] for name in asked.loop or (() if asked.trace else LOOPS)}
     loops |= {f"train, {path.name}": ("train", str(path)) for path in asked.trace}
     compiled = Path(tempfile.mkdtemp(prefix="loops-"))
     try:
