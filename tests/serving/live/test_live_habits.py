@@ -175,7 +175,7 @@ def test_a_replay_recalibrates_by_what_the_model_has_not_seen(made: Made) -> Non
 def test_only_a_predictor_loads_the_loops_of_answers(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """A retrain reads a bundle's habits, too; on a new machine the loops would be compiled for 10 s."""
     loaded: list[LiveHabits] = []
-    monkeypatch.setattr(LiveHabits, "_load_loops", loaded.append)
+    monkeypatch.setattr(LiveHabits, "_load_loops", lambda live: loaded.append(live))
     bundle = load_bundle(made.folders["blend"])
     ServedCurves(bundle, made.rows).at(np.arange(3))
     assert not loaded
