@@ -67,13 +67,9 @@ def replay(habits, ones, blend, decided_s, lifetime_s, is_event, seen_s, by_end,
         nodes = ones.nodes[row]
         for level in range(n_levels):
             if is_fresh[row, level]:
-                node = nodes[level]  # element by element: numba takes a second to compile `counts[node] = 0.0`
-                for interval in range(habits.counts.shape[1]):
-                    for kind in range(habits.counts.shape[2]):
-                        habits.counts[node, interval, kind] = 0.0
-                for bucket in range(blend.sums.shape[1]):
-                    blend.sums[node, bucket, 0] = blend.sums[node, bucket, 1] = 0.0
-                habits.born[node] = row
+                habits.counts[nodes[level]] = 0.0
+                blend.sums[nodes[level]] = 0.0
+                habits.born[nodes[level]] = row
         is_weighed = first <= row < first + n_weighed
         if is_asked[row] or is_weighed:
             fill_hazards(habits, nodes, known)

@@ -347,7 +347,7 @@ def fill_blended(habits: Habits, blend: Blend, numbers: Any, limit_s: float, tai
     n_of_age = n
     if len(shares) > 0:
         n_of_age = fill_limit_axis(known, edges, shares, limit_s, tail_s, own_edges, own_known)  # type: ignore[arg-type]
-    else:  # numba compiles a loop in a tenth of the time that it takes for `own_edges[:] = edges`, here and below
+    else:  # a loop, here and below: numba compiles it in less time than `own_edges[:] = edges`
         for idx in range(n):
             own_edges[idx], own_known[idx] = edges[idx], known[idx]
         own_edges[n] = edges[n]

@@ -172,6 +172,17 @@ def test_a_replay_recalibrates_by_what_the_model_has_not_seen(made: Made) -> Non
     assert (judged.quantile(0.5, 60.0) != plain.at(late).quantile(0.5, 60.0)).any()
 
 
+def test_only_a_predictor_loads_the_loops_of_answers(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retrain reads a bundle's habits, too; on a new machine the loops would be compiled for 10 s."""
+    loaded: list[LiveHabits] = []
+    monkeypatch.setattr(LiveHabits, "_load_loops", lambda live: loaded.append(live))
+    bundle = load_bundle(made.folders["blend"])
+    ServedCurves(bundle, made.rows).at(np.arange(3))
+    assert not loaded
+    Predictor.load(made.folders["blend"])
+    assert len(loaded) == 1
+
+
 def test_the_future_changes_no_curve_of_a_trace(made: Made) -> None:
     """All that ends after a cut ends at another time, and no curve of an earlier decision changes."""
     rows, cut_s = made.rows, int(np.quantile(made.rows.decided_s, 0.8))
