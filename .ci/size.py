@@ -8,7 +8,8 @@ and limits, hosts, and a week's schedule as a picture by 305 lines, Kueue's work
 run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines; three readers of public traces by 3
 files and 661 lines; the core in C of exported models and of the extension, and the owner history in C, by 10 files and
 3,620 lines, of which 8 files and 3,266 lines are C; the loops of a day (help without imports, the kept answer of a
-second run, fits at once) by 2 files and 400 lines; the clock in a log, and what a door refuses at its start, by 18.
+second run, fits at once) by 2 files and 400 lines; the clock in a log, and what a door refuses at its start, by 18;
+the rival without lifetimes beside every gain, and pieces for migrations, by 110 lines; a lighter first run by 22.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 388)
-    yield Figure("product lines", n_lines(product), 88_658)
+    yield Figure("product lines", n_lines(product), 88_790)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_591 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_619 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")

@@ -284,8 +284,9 @@ def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, t
     monkeypatch.setattr(tasks, "TASKS", tmp_path)
     for name in ("end-best-fit", "end-first-fit"):
         (tmp_path / "results" / name).mkdir(parents=True)
-        config: dict[str, Any] = {"method": name, "title": "x", "authors": "x", "division": "closed", "knows_future": False,
-                  "code": f"bench.methods:METHODS.{name}", "version": 1, "tasks": ["end-tiny-lite"], "checks": {}}
+        config: dict[str, Any] = {
+            "method": name, "title": "x", "authors": "x", "division": "closed", "knows_future": False,
+            "code": f"bench.methods:METHODS.{name}", "version": 1, "tasks": ["end-tiny-lite"], "checks": {}}
         (tmp_path / "results" / name / "config.json").write_text(json.dumps(config))
         decided = {key: Decided(host, np.full(len(host), 8.0)) for key, host in first_fits(end).items()}
         path = tmp_path / "results" / name / "end-tiny-lite.csv.gz"
