@@ -146,11 +146,12 @@ class _Pool:
     """Free amounts of hosts, and who is where."""
 
     free: np.ndarray
+    whole: np.ndarray = field(init=False)
     room: np.ndarray = field(init=False)
     held: dict[str, tuple[int, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.free, self.room = self.free.copy(), np.maximum(self.free[0], 1)
+        self.free, self.whole, self.room = self.free.copy(), self.free, np.maximum(self.free[0], 1)
 
     def fitting(self, need: np.ndarray) -> np.ndarray:
         """Hosts with room, int64 (k,)."""
@@ -177,17 +178,22 @@ class _Pool:
 
 @dataclass(slots=True)
 class _Plain:
-    """Best fit or first fit."""
+    """A policy of `Plain`."""
 
     pool: _Pool
-    is_first: bool
+    rule: str
 
     def arrive(self, name: str, request: Mapping[str, Any], need: np.ndarray, now_s: int, start_s: int) -> int:
         """As `Agent`."""
         hosts = self.pool.fitting(need)
         if not len(hosts):
             return -1
-        return self.pool.take(name, int(hosts[0]) if self.is_first else self.pool.fullest(hosts, need), need)
+        if self.rule == "best-fit":
+            return self.pool.take(name, self.pool.fullest(hosts, need), need)
+        if self.rule == "first-in-use":
+            in_use = hosts[(self.pool.free[hosts] < self.pool.whole[hosts]).any(axis=1)]
+            hosts = in_use if len(in_use) else hosts
+        return self.pool.take(name, int(hosts[0]), need)
 
     def ended(self, name: str, now_s: int) -> None:
         """As `Agent`."""
@@ -196,15 +202,15 @@ class _Plain:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A policy without a predictor."""
+    """A policy without a predictor: best-fit; first-fit; first-in-use, an empty host only if no other has room."""
 
     title: str
-    is_first: bool = False
+    rule: str
     authors: str = "Sojourn"
 
     def begin(self, question: EndQuestion) -> Agent:
         """As `EndToEnd`."""
-        return _Plain(_Pool(question.free), self.is_first)
+        return _Plain(_Pool(question.free), self.rule)
 
 
 @dataclass(slots=True)
@@ -276,8 +282,9 @@ _LEARNT = _Learnt()
 
 
 END_TO_END: Mapping[str, EndToEnd] = MappingProxyType({
-    "end-best-fit": Plain("best fit, no predictor"),
-    "end-first-fit": Plain("first fit, no predictor", is_first=True),
+    "end-best-fit": Plain("best fit, no predictor", "best-fit"),
+    "end-first-fit": Plain("first fit, no predictor", "first-fit"),
+    "end-first-in-use": Plain("first fit in hosts in use, no predictor", "first-in-use"),
     "end-km": ExitFit("Kaplan-Meier by owner, exit-aware fit", "km"),
     "end-hazard": ExitFit("boosted hazards, exit-aware fit", "hazard"),
 })
