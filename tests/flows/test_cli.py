@@ -53,7 +53,7 @@ def test_gain_of_two_policies(tmp_path: Path) -> None:
     asked = ("gain", tmp_path / "trace", "--policy", "nilas-expected", "--n-seeds", 1, "--store", tmp_path / "store")
     code, out, err = _run(*asked, "--json")
     found = json.loads(out)
-    assert (code, [row["policy"] for row in found["rows"]]) == (0, ["best-fit", "nilas-expected"])
+    assert (code, [row["policy"] for row in found["rows"]]) == (0, ["best-fit", "first-fit", "nilas-expected"])
     assert len(found["answers"]) == 1 and "replay" in err
     code, _, err = _run("gain", "--policy", "nilass")
     assert code == 2
