@@ -62,7 +62,7 @@ def joint_by_number(cluster: Cluster, host: int, request: Request, now: int) -> 
 
 PLAIN: tuple[str | Policy, ...] = (
     "first-fit",
-    Policy("first-in-use", (opens_host,)),
+    "first-in-use",
     Policy("quarter-fit", (opens_host, quarters)),
     Policy("tenth-fit", (opens_host, PerResource(tenths))),
 )

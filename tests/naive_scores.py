@@ -69,6 +69,8 @@ def score(replay: Replay, i: int, host: Host) -> tuple[Any, ...]:
     packing, policy = packing_of(replay, i, host), replay.policy
     if policy == "first-fit":
         return ()
+    if policy == "first-in-use":
+        return (host.is_empty,)
     if policy == "best-fit":
         return packing
     if policy == "worst-fit":

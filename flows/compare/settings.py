@@ -48,8 +48,8 @@ class Preset:
 PRESETS: Mapping[str, Preset] = MappingProxyType({
     "lava-table": Preset(
         "every policy with every kind of predictor",
-        ("random", "first-fit", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas", "nilas-expected",
-         "lava", "joint-fit", "joint-exact", "aligned-fit"),
+        ("random", "first-fit", "first-in-use", "best-fit", "worst-fit", "waste-min", "la-binary", "la", "nilas",
+         "nilas-expected", "lava", "joint-fit", "joint-exact", "aligned-fit"),
         ("oracle", "noise:1", "recall:0.8", "hazard", "km", "one-shot:hazard", "one-shot:km")),
     OF_PAST: Preset(
         "the policy, predictor and migrations that gained most on the trace's past, replayed on what came after",

@@ -48,14 +48,14 @@ from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
 from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, OneShot, Oracle, Workload
 from sojourn.simulator.engine import missing_ahead
-from sojourn.simulator.experiments import BASELINE, Pairing
+from sojourn.simulator.experiments import BASELINE, RIVALS, Pairing
 
 LOOKUP = "km"
 """The lookup table that a team would use without a model; a first version must be better."""
 MOST_ACCURATE, BEST_PLACED = "best.accuracy", "best.placement"
 """Tags of a version: the number of the best version up to it, or `ITSELF`."""
 ITSELF = "itself"
-_REPLAYED = (BASELINE, "first-fit", "la-binary", *DEPLOYABLE)
+_REPLAYED = (*RIVALS, "la-binary", *DEPLOYABLE)
 """Policies of the simulation."""
 
 
@@ -148,7 +148,7 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     def pairings(moved: Workload) -> list[Pairing]:
         oracle = Oracle(moved)
         return [
-            ("first-fit", "", None),
+            *((policy, "", None) for policy in RIVALS if policy != BASELINE),
             ("la-binary", f"{candidate}, one-shot", first_answer),
             ("nilas", f"{candidate}, one-shot", first_answer),
             *(("nilas", label, source) for label, source in sources.items()),

@@ -19,7 +19,7 @@ from sojourn.flows.retrain.gates import Difference
 from sojourn.flows.retrain.verdict import Promotion, print_gates, print_places
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
-from sojourn.simulator.experiments import pairing_label
+from sojourn.simulator.experiments import BASELINE, RIVALS, pairing_label
 from sojourn.simulator.measures import interval_text, number_text, signed_text
 
 _NUMBERS = {
@@ -132,21 +132,24 @@ def in_words(against_lookup: Difference | None, simulation: Replicated | None, f
         words.append(f"Its predictions are {number_text(abs(against_lookup.mean_pct), 0)} % {better} than a table of "
                      f"past lifetimes (`km`){'' if sure else ', which may be chance'}.")
     if simulation is not None:
-        gain, low, high, best = _best_gain(simulation, family)
+        best, gain, low, high, rival = _best_gain(simulation, family)
         sure = low > 0 or high < 0
         more = "more" if gain > 0 else "fewer"
-        words.append(f"With it `{best}` leaves {number_text(abs(gain))} % of the hosts {more} empty than best-fit"
-                     f"{'' if sure else ', which may be chance'}.")
+        without = "" if rival == BASELINE else ", the best policy without predictions"
+        words.append(f"With it `{best}` leaves {number_text(abs(gain))} % of the hosts {more} empty than {rival}"
+                     f"{without}{'' if sure else ', which may be chance'}.")
     return " ".join(words)
 
 
-def _best_gain(simulation: Replicated, family: str) -> tuple[float, float, float, str]:
-    """Of the best deployable policy: the gain over best-fit, pp, its interval, and the policy."""
+def _best_gain(simulation: Replicated, family: str) -> tuple[str, float, float, float, str]:
+    """The best deployable policy, its gain over the rival, pp, and its interval; and the rival: of the policies without
+    predictions that reject no more than best-fit, the one with most empty hosts."""
     table = simulation.table
-    best = max(DEPLOYABLE, key=lambda policy: float(table["gain_pp"].loc[pairing_label(policy, family)]))
-    gain, low, high = (float(table[name].loc[pairing_label(best, family)])
-                       for name in ("gain_pp", "gain_low_pp", "gain_high_pp"))
-    return gain, low, high, best
+    gains, rejected_pct = table["gain_pp"], table["rejected_pct"]
+    rival = max((name for name in RIVALS if name in table.index and rejected_pct[name] <= rejected_pct[BASELINE]),
+                key=lambda name: float(gains[name]))
+    best = max(DEPLOYABLE, key=lambda policy: float(gains[pairing_label(policy, family)]))
+    return best, *simulation.difference(pairing_label(best, family), rival), rival
 
 
 def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup: Difference | None,
@@ -161,11 +164,10 @@ def _headline(measures: Mapping[str, tuple[float, float, float]], against_lookup
             value, low, high = measures[name]
             rows.append((title, f"{value:.3f}", f"{low:.3f} to {high:.3f}" if np.isfinite(low) else "-", "owners"))
     if simulation is not None:
-        gain, low, high, best = _best_gain(simulation, family)
-        n_replicas = float(simulation.table["n_seeds"].loc[pairing_label(best, family)])
-        rows.append((f"empty hosts over best-fit, `{best}`, best of {len(DEPLOYABLE)} policies, pp (higher = better)",
-                     signed_text(gain), interval_text(low, high),
-                     f"{n_replicas:.0f} replicas"))
+        best, gain, low, high, rival = _best_gain(simulation, family)
+        n_replicas = simulation.n_pairs(pairing_label(best, family), rival)
+        rows.append((f"empty hosts over {rival}, `{best}`, best of {len(DEPLOYABLE)} policies, pp (higher = better)",
+                     signed_text(gain), interval_text(low, high), f"{n_replicas} replicas"))
     lines = [f"| {title} | {value} | {interval} | {over} |" for title, value, interval, over in rows]
     return "\n".join(["| test window | value | 95 % interval | over |", "|---|---|---|---|", *lines])
 

@@ -19,7 +19,7 @@ from sojourn.simulator.predictions import LifetimeSource
 from sojourn.simulator.workloads import Workload
 
 BASELINE = "best-fit"
-RIVALS = (BASELINE, "first-fit")
+RIVALS = (BASELINE, "first-fit", "first-in-use")
 """Policies without lifetimes. What lifetimes bring is a gain over the best of them on the trace."""
 Pairing = tuple[str | Policy, str, LifetimeSource | None]
 """Policy (or a registered one's name), the predictor's label, and its source (None without one)."""

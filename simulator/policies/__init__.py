@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from sojourn.simulator.policies.baselines import BEST_FIT, FIRST_FIT, RANDOM, WASTE_MIN, WORST_FIT
+from sojourn.simulator.policies.baselines import BEST_FIT, FIRST_FIT, FIRST_IN_USE, RANDOM, WASTE_MIN, WORST_FIT
 from sojourn.simulator.policies.dapp import DAPP, DappRules, GroupRules, dapp_policy
 from sojourn.simulator.policies.fgd import FGD, OPEN_FGD
 from sojourn.simulator.policies.joint import ALIGNED_FIT, JOINT_EXACT, JOINT_FIT
@@ -33,6 +33,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({
     "dapp": DAPP,
     "fgd": FGD,
     "first-fit": FIRST_FIT,
+    "first-in-use": FIRST_IN_USE,
     "joint-exact": JOINT_EXACT,
     "joint-fit": JOINT_FIT,
     "la": LA,

@@ -1,4 +1,4 @@
-"""Policies without predictions: best fit, first fit, worst fit, random and waste-min.
+"""Policies without predictions: best fit, first fit, first in use, worst fit, random and waste-min.
 
 Best fit is the baseline of every comparison. Worst fit spreads requests, as load balancers do. A
 policy must be better than random to be of use.
@@ -23,6 +23,8 @@ BEST_FIT = Policy("best-fit", PACKING, are_empty_hosts_alike=True,
                   about="the fullest host on which the request fits; the baseline")
 
 FIRST_FIT = Policy("first-fit", about="the lowest-numbered host on which the request fits")
+
+FIRST_IN_USE = Policy("first-in-use", (opens_host,), about="the lowest-numbered host in use, else an empty one")
 
 
 @kernel

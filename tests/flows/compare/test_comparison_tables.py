@@ -19,17 +19,20 @@ from sojourn.flows.compare.tables import as_document, cells_table, differences_t
 from sojourn.flows.placement.workloads import t_half_width
 from sojourn.flows.reports.comparison_report import comparison_markdown
 from sojourn.flows.workers.dask import local_workers
+from sojourn.simulator.experiments import RIVALS
 
 EMPTY = {"best-fit": (20.0, 22.0, 27.0), "first-fit": (21.0, 24.0, 30.0), "nilas (oracle)": (23.0, 26.0, 31.0)}
 BOUND = 33.0
 
 
-def _found() -> list[tuple[Cell, CellResult]]:
+def _found(*labels: str) -> list[tuple[Cell, CellResult]]:
     config = CompareConfig(policies=("nilas", "first-fit"), seeds=(0, 1, 2))
     found = []
     for cell in config.cells():
-        figures = {"empty_hosts_pct": EMPTY[cell.label][cell.workload.seed], "bound_empty_hosts_pct": BOUND,
-                   "n_events": 100, "rejected_pct": 0.0}
+        if cell.label not in (labels or EMPTY):
+            continue
+        figures = {"empty_hosts_pct": EMPTY.get(cell.label, EMPTY["best-fit"])[cell.workload.seed],
+                   "bound_empty_hosts_pct": BOUND, "n_events": 100, "rejected_pct": 0.0}
         if cell.label == "first-fit":
             figures["rejections_cpu_cores"] = 3
         found.append((cell, CellResult(figures, {"elapsed_s": 0.5, "compile_s": 0.0},
@@ -58,6 +61,9 @@ def test_a_rival_has_all_seeds_and_rejects_no_more_than_best_fit() -> None:
     more = [(cell, replace(result, figures={**result.figures, "rejected_pct": float(cell.label == "first-fit")}))
             for cell, result in _found()]
     assert rivals(more) == ["best-fit"]
+    more_empty = [(cell, replace(result, figures={**result.figures, "empty_hosts_pct": EMPTY["first-fit"][
+        cell.workload.seed] + (cell.policy == "first-in-use")})) for cell, result in _found(*RIVALS)]
+    assert rivals(more_empty) == ["first-in-use"]
     assert rivals([(cell, result) for cell, result in _found() if cell.label != "best-fit"]) == ["best-fit"]
     level = [(cell, replace(result, figures={**result.figures, "empty_hosts_pct": 20.0})) for cell, result in _found()]
     assert rivals(level) == ["best-fit"]
@@ -65,8 +71,8 @@ def test_a_rival_has_all_seeds_and_rejects_no_more_than_best_fit() -> None:
 
 def test_a_move_is_worth_the_host_hours_that_the_same_policy_does_with_less() -> None:
     config = CompareConfig(policies=("nilas",), seeds=(0,), rectifiers=("pdre:5",))
-    host_h = {"best-fit": 900.0, "first-fit": 900.0, "nilas (oracle)": 800.0, "best-fit + pdre:5 (oracle)": 860.0,
-              "nilas + pdre:5 (oracle)": 810.0}
+    host_h = {"best-fit": 900.0, "first-fit": 900.0, "first-in-use": 900.0, "nilas (oracle)": 800.0,
+              "best-fit + pdre:5 (oracle)": 860.0, "nilas + pdre:5 (oracle)": 810.0}
     found = [(cell, CellResult({"empty_hosts_pct": 20.0, "bound_empty_hosts_pct": BOUND, "n_events": 100,
                                 "rejected_pct": 0.0, "host_h": host_h[cell.label],
                                 "n_migrations": 10 * bool(cell.rectifier)},
@@ -76,8 +82,8 @@ def test_a_move_is_worth_the_host_hours_that_the_same_policy_does_with_less() ->
     assert table["freed_h_per_migration"].dropna().to_dict() == {
         "best-fit + pdre:5 (oracle)": 4.0, "nilas + pdre:5 (oracle)": -1.0}
     assert table["n_rectified"].dropna().tolist() == [10.0, 10.0]
-    assert table["rectifier"].tolist() == ["", "", "", "pdre:5", "pdre:5"]
-    assert table["gain_pp"].tolist() == [0.0] * 5  # against best-fit without moves alone
+    assert table["rectifier"].tolist() == ["", "", "", "", "pdre:5", "pdre:5"]
+    assert table["gain_pp"].tolist() == [0.0] * 6  # against best-fit without moves alone
     summary = summary_table(table.reset_index())
     assert summary["freed_h_per_migration"].dropna().tolist() == [4.0, -1.0]
 
@@ -177,7 +183,7 @@ def test_a_load_without_a_short_decimal_is_logged_with_its_rows() -> None:
                                {"description": "d", "n_hosts": 3, "warmup_s": 0}, {})) for cell in cells]
     description = {(cell.workload.name, cell.workload.load): "d" for cell in cells}
     document = as_document(config.preset, cells[0].workload.trace, summary_table(cells_table(found)), description)
-    assert [[row["label"] for row in part["rows"]] for part in document["workloads"]] == [["best-fit", "first-fit"]] * 2
+    assert [[row["label"] for row in part["rows"]] for part in document["workloads"]] == [list(RIVALS)] * 2
     assert "d; load 0.333333, seeds: 1." in comparison_markdown(json.loads(json.dumps(document)))
 
 
@@ -201,7 +207,7 @@ def test_series_are_of_the_first_start_at_the_load_nearest_to_four_fifths(tmp_pa
     found = [(cell, result) for cell in cells if (result := store.read(cell.key())) is not None]
     table = cells_table(found)
     data = comparison_data("title", found, table, summary_table(table))
-    assert list(data.series) == ["best-fit", "first-fit"]
+    assert list(data.series) == list(RIVALS)
     main = next(result for cell, result in found
                 if (cell.workload.start, cell.workload.load, cell.workload.seed) == ("cold", 0.75, 4))
     np.testing.assert_array_equal(data.series["best-fit"]["empty_hosts_pct"], main.arrays["empty_hosts_pct"])

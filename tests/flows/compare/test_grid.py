@@ -23,6 +23,7 @@ from sojourn.flows.compare.settings import CompareConfig
 from sojourn.flows.store.caches import source_hash
 from sojourn.flows.workers.dask import Here, local_workers
 from sojourn.simulator import LifetimeSource, Result, Workload, simulate
+from sojourn.simulator.experiments import RIVALS
 
 HERE = local_workers(1)
 
@@ -53,7 +54,7 @@ def _results(cells: list[Cell]) -> list[CellResult]:
 
 def test_best_fit_is_always_there_and_plain_policies_come_once(tmp_path: Path) -> None:
     cells = _config(tmp_path, predictors=("noise:1", "oracle"), seeds=(3,)).cells()
-    assert [cell.label for cell in cells] == ["best-fit", "first-fit", "nilas (noise:1)", "nilas (oracle)"]
+    assert [cell.label for cell in cells] == [*RIVALS, "nilas (noise:1)", "nilas (oracle)"]
     assert cells[0].workload.start == "cold"
 
 
@@ -61,10 +62,10 @@ def test_rectified_every_policy_meets_every_predictor_and_without_each_comes_too
     cells = _config(tmp_path, predictors=("oracle",), seeds=(3,), rectifiers=("none", "pdre:05,long=24", "pdre:2"),
                     policies=("nilas",)).cells()
     assert [cell.label for cell in cells] == [
-        "best-fit", "first-fit", "nilas (oracle)", "best-fit + pdre:5 (oracle)", "nilas + pdre:5 (oracle)",
+        *RIVALS, "nilas (oracle)", "best-fit + pdre:5 (oracle)", "nilas + pdre:5 (oracle)",
         "best-fit + pdre:2 (oracle)", "nilas + pdre:2 (oracle)"]
-    assert len({cell.key() for cell in cells}) == 7
-    assert [cell.unrectified.label for cell in cells[3:5]] == ["best-fit", "nilas (oracle)"]
+    assert len({cell.key() for cell in cells}) == 8
+    assert [cell.unrectified.label for cell in cells[4:6]] == ["best-fit", "nilas (oracle)"]
 
 
 def test_what_cannot_be_moved_is_the_same_under_every_policy_and_another_at_another_seed(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_what_cannot_be_moved_is_the_same_under_every_policy_and_another_at_anot
 def test_the_oracle_stands_beside_every_predictor(tmp_path: Path) -> None:
     cells = _config(tmp_path, predictors=("noise:1", "one-shot:oracle"), seeds=(3,)).cells()
     assert [cell.label for cell in cells] == [
-        "best-fit", "first-fit", "nilas (oracle)", "nilas (noise:1)", "nilas (one-shot:oracle)"]
+        *RIVALS, "nilas (oracle)", "nilas (noise:1)", "nilas (one-shot:oracle)"]
 
 
 def test_one_learnt_predictor_moves_every_cell_to_the_later_part(tmp_path: Path) -> None:
@@ -91,11 +92,11 @@ def test_one_learnt_predictor_moves_every_cell_to_the_later_part(tmp_path: Path)
 @pytest.mark.slow
 def test_both_starts_stand_side_by_side(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
     cells = _config(tmp_path, policies=("first-fit",), seeds=(0,), starts=("cold", "warm", "cold")).cells()
-    assert [cell.workload.name for cell in cells] == ["synthetic, cold start"] * 2 + ["synthetic, warm start"] * 2
+    assert [cell.workload.name for cell in cells] == ["synthetic, cold start"] * 3 + ["synthetic, warm start"] * 3
     assert run_cells(cells, HERE) == {}
     digests = [digest for _, digest in replays]
-    assert digests[0] == digests[1] != digests[2] == digests[3]  # paired within a start
-    cold, warm = (replaying.workload_of(cell.workload) for cell in cells[::2])
+    assert digests[0] == digests[1] == digests[2] != digests[3] == digests[4] == digests[5]  # paired within a start
+    cold, warm = (replaying.workload_of(cell.workload) for cell in cells[::3])
     # the whole trace begins with what came before it, its later part with what that left running
     assert len(cold.trace) == 1_000 > len(warm.trace)
     assert set(warm.request_ids) < set(cold.request_ids)
@@ -120,9 +121,9 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
         {"policies": ("la",)}, {"recipe": "trace"}, {"recipe": "trace", "host_cpu_cores": 64.0, "host_mem_gib": 256.0},
         {"predictors": ("km",)}, {"predictors": ("km",), "test_share": 0.4}, {"starts": ("warm",)},
     ) for cell in _config(tmp_path, seeds=(0,), policies=("nilas",)).model_copy(update=settings).cells()}
-    # best-fit, first-fit and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km,
-    # the oracle and the first two on each of two later parts; the warm start alone has the same as the first of these
-    assert len(keys) == 6 * 3 + 2 * 1 + 2 * 4
+    # three rivals and nilas with the oracle for 6 of the settings; noise:1 and la add one each to the first; km, the
+    # oracle and the rivals on each of two later parts; the warm start alone has the same as the first of these
+    assert len(keys) == 6 * 4 + 2 * 1 + 2 * 5
     again = _config(tmp_path / "elsewhere", seeds=(0,), policies=("nilas",)).cells()
     assert {cell.key() for cell in again} <= keys
 
@@ -131,9 +132,9 @@ def test_a_key_tells_all_that_decides_a_result(tmp_path: Path) -> None:
 def test_every_policy_meets_the_same_workload(tmp_path: Path, replays: list[tuple[str, str]]) -> None:
     cells = _config(tmp_path, loads=(0.5, 0.8), policies=("nilas", "first-fit")).cells()
     assert run_cells(cells, HERE) == {}
-    assert len(replays) == len(cells) == 2 * 2 * 3
+    assert len(replays) == len(cells) == 2 * 2 * 4
     digests = [digest for _, digest in replays]
-    per_workload = [set(digests[first:first + 3]) for first in range(0, 12, 3)]
+    per_workload = [set(digests[first:first + 4]) for first in range(0, 16, 4)]
     assert all(len(each) == 1 for each in per_workload)
     assert len(set(digests)) == 4
 
@@ -165,7 +166,7 @@ def test_a_damaged_result_is_made_anew(tmp_path: Path, replays: list[tuple[str, 
     before = _results(cells)
     damage(tmp_path / "cells" / f"{cells[1].key()}.{suffix}")
     assert run_cells(cells, HERE) == {}
-    assert [policy for policy, _ in replays] == ["best-fit", "first-fit", "first-fit"]
+    assert [policy for policy, _ in replays] == [*RIVALS, "first-fit"]
     assert [result.figures for result in _results(cells)] == [result.figures for result in before]
 
 
@@ -180,7 +181,7 @@ def test_one_cell_fails_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest
     failed = run_cells(cells, HERE)
     assert {cell.label: reason for cell, reason in failed.items()} == {
         "first-fit": "ZeroDivisionError: a policy's own"}
-    assert len(_results(cells)) == 2
+    assert len(_results(cells)) == 3
     monkeypatch.undo()
     assert run_cells(cells, HERE) == {}
 
@@ -196,8 +197,8 @@ def test_a_worker_that_stands_elsewhere_keeps_in_the_same_store(tmp_path: Path,
     monkeypatch.chdir(tmp_path)
     cells = _config(Path("store"), seeds=(0,), policies=("first-fit",), trace=Path("trace"), reader="parquet").cells()
     assert run_cells(cells, [Elsewhere]) == {}
-    assert len(_results(cells)) == 2
-    assert len(list((tmp_path / "store" / "cells").glob("*.json"))) == 2
+    assert len(_results(cells)) == 3
+    assert len(list((tmp_path / "store" / "cells").glob("*.json"))) == 3
 
 
 def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +215,7 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest
     failed = run_cells(cells, [Edited])
     assert list(failed) == [cells[2]]
     assert "its worker must have the code and libraries that asked for" in failed[cells[2]]
-    assert len(_results(cells)) == 3
+    assert len(_results(cells)) == len(cells) - 1
 
 
 def test_what_a_worker_keeps_in_a_store_of_its_own_is_missed(tmp_path: Path) -> None:

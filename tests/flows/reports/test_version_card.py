@@ -1,9 +1,16 @@
 """What a version's description says, in which order, and that MLflow's database has room for it."""
 
+from typing import cast
+
+import numpy as np
+import pandas as pd
+
+from sojourn.flows.placement.workloads import Replicated
 from sojourn.flows.retrain.gates import Difference
 from sojourn.flows.retrain.promote import MAX_DESCRIPTION, described
 from sojourn.flows.retrain.report import CardFacts, in_words, version_card
 from sojourn.flows.retrain.verdict import Gate
+from sojourn.simulator.experiments import Comparison
 
 NAME = "sojourn-lifetime"
 FACTS = CardFacts(NAME, "hazard", "hazard: best, on 200 ends.", (3_600,), "trace.swf",
@@ -60,6 +67,33 @@ def test_a_figure_in_plain_words() -> None:
     assert in_words(Difference(3.2, -5.0, 10.6, 4.0), None, "hazard") == (
         "Its predictions are 3 % worse than a table of past lifetimes (`km`), which may be chance.")
     assert in_words(None, None, "hazard") == ""
+
+
+def _simulated(gains: dict[str, tuple[float, float, float]], rejected_pct: dict[str, float]) -> Replicated:
+    """gains: of three replicas, by label."""
+    table = pd.DataFrame({"gain_pp": {label: float(np.mean(each)) for label, each in gains.items()}})
+    table["rejected_pct"] = [rejected_pct.get(label, 0.0) for label in gains]
+    return Replicated(table, np.array(list(gains.values())).T, cast("Comparison", None))
+
+
+def test_hosts_are_counted_over_the_best_policy_without_predictions() -> None:
+    gains = {"best-fit": (0.0, 0.0, 0.0), "first-fit": (1.0, 2.0, 3.0), "first-in-use": (0.9, 2.0, 3.0),
+             "nilas (km)": (9.0, 9.0, 9.0), "nilas (hazard)": (1.0, 1.0, 1.0),
+             "nilas-expected (hazard)": (0.0, 1.0, 2.0), "joint-fit (hazard)": (2.5, 3.5, 4.4)}
+    # over first-fit 1.5, 1.5, 1.4
+    assert in_words(None, _simulated(gains, {}), "hazard") == (
+        "With it `joint-fit` leaves 1.47 % of the hosts more empty than first-fit, the best policy without "
+        "predictions.")
+    # over first-in-use 1.6, 1.5, 1.4, since first-fit rejects more than best-fit
+    assert in_words(None, _simulated(gains, {"first-fit": 0.1}), "hazard").startswith(
+        "With it `joint-fit` leaves 1.50 % of the hosts more empty than first-in-use,")
+    level = {label: each for label, each in gains.items() if label not in ("first-fit", "first-in-use")}
+    assert in_words(None, _simulated(level, {}), "hazard") == (
+        "With it `joint-fit` leaves 3.47 % of the hosts more empty than best-fit.")
+    worse = gains | {"joint-fit (hazard)": (0.0, 2.0, 3.0)}
+    assert in_words(None, _simulated(worse, {}), "hazard") == (
+        "With it `joint-fit` leaves 0.33 % of the hosts fewer empty than first-fit, the best policy without "
+        "predictions, which may be chance.")
 
 
 def test_figures_and_links_stand_before_the_gates_since_a_runs_page_shows_the_first_lines() -> None:
