@@ -155,7 +155,7 @@ def later(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> None
         table = compare_queues(jobs, RULES, sources)
         tables.append(table.assign(log=log.name.split(".swf")[0]))
         print(f"\n{log.name}: {len(jobs):,} jobs, {dict(jobs.counts)}")
-        by = ["order", "backfill_order", "backfilling", "guard_s"]
+        by = ["order", "backfill_order", "backfilling", "guard_s", "overtaken_s"]
         for rule, own in table.groupby(by, sort=False, dropna=False):
             print(f"{rule}\n{own[list(SHOWN)].round(3).to_string(index=False)}", flush=True)
         if out is not None:

@@ -28,7 +28,7 @@ class Job:
     predicted_end_s: int = 0
     reserved_s: int | None = None
     promised_s: int | None = None
-    guard_s: float = math.inf
+    overtaken: int = 0
     priority: int = 0
     queue: int = 0
     held: dict[int, int] = field(default_factory=dict)
@@ -52,8 +52,7 @@ class NaiveQueue:
             job.fit_s = min(max(fit_s[job.row], 1), job.limit_s)
         self.waiting: list[Job] = []
         self.running: list[Job] = []
-        self.ended: list[Job] = []
-        self.waited = self.worked = self.since = 0
+        self.since = 0
         self.is_freed = self.is_grown = False
 
     def replay(self) -> list[Job]:
@@ -62,36 +61,27 @@ class NaiveQueue:
             times = [job.submission_s for job in coming[:1]] + [job.start_s + job.run_s for job in self.running]
             times += [job.reserved_s for job in self.waiting if job.reserved_s is not None]
             now = min(times)
-            if self.waiting:
-                self.waited += now - self.since
-                self.worked += (now - self.since) * sum(job.size for job in self.running)
+            for job in self.waiting:
+                job.overtaken += (now - self.since) * sum(other.size for other in self.running if other.row > job.row)
             self.since = now
             for job in list(self.running):
                 if job.start_s + job.run_s <= now:
                     self.running.remove(job)
-                    self.ended.append(job)
                     for host, n in job.held.items():
                         self.hosts[host] += n
                     self.is_freed |= now < job.predicted_end_s
             if self.waiting or (coming and coming[0].submission_s == now):
                 self.predict(now)
             while coming and coming[0].submission_s == now:
-                coming[0].guard_s = self.guard_of(now)
                 self.waiting.append(coming.pop(0))
             if self.waiting:
                 self.serve(now)
         return self.jobs
 
-    def guard_of(self, now: int) -> float:
-        if self.rules.guard_s is None:
-            return math.inf
-        work = sum(job.planned_s * job.size for job in self.waiting)
-        work += sum((job.predicted_end_s - now) * job.size for job in self.running)
-        ran, planned = (sum(each * job.size for each, job in zip(times, self.ended, strict=True)) for times in (
-            [job.run_s for job in self.ended], [job.planned_s for job in self.ended]))
-        longer = ran / planned if planned else 1.0
-        working = self.worked / self.waited if self.worked else self.n_processors
-        return max(self.rules.guard_s, int(self.rules.guard_share * (work * longer / working)))
+    def is_past(self, job: Job, now: int) -> bool:
+        guard_s, overtaken_s = self.rules.guard_s, self.rules.overtaken_s
+        return (guard_s is not None and now - job.submission_s > guard_s) or (
+            overtaken_s is not None and job.overtaken > overtaken_s * self.n_processors)
 
     def predict(self, now: int) -> None:
         for job in self.running:
@@ -139,7 +129,7 @@ class NaiveQueue:
     def ordered(self, order: str, now: int) -> list[Job]:
         def key(job: Job) -> tuple[float, float, int]:
             wait, p, n = now - job.submission_s, float(job.planned_s), float(job.size)
-            if wait > job.guard_s:
+            if self.is_past(job, now):
                 return (-math.inf, 0.0, job.row)
             after = max(job.submission_s - self.jobs[0].submission_s, 1)
             score = {
@@ -170,7 +160,7 @@ class NaiveQueue:
         if not primary or not is_backfilling:
             return
         head, free, reservation, hosts = primary[0], self.free(), 0, list(self.hosts)
-        is_late = now - head.submission_s > head.guard_s
+        is_late = self.is_past(head, now)
 
         if self.draws and not is_late:
             self.backfill_by_chance(head, second, now)

@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 
 DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3_600
 BASELINE, SHORTEST = QueueRules(), QueueRules(backfill_order="sjf")
-CANDIDATES = (SHORTEST, QueueRules("wfp3", "saf"),
-              *(QueueRules(order, second, guard_s=days * DAY_S, guard_share=0.5)
-                for order, second in (("wfp3", "saf"), ("sjf", "sjf")) for days in (1, 2)))
+CANDIDATES = tuple(QueueRules(order, second, overtaken_s=hours * HOUR_S)
+                   for order, second in (("fcfs", "sjf"), ("wfp3", "saf"), ("sjf", "sjf")) for hours in (3, 6, 12))
 """What is tried on the past, each with every source of run times that can be deployed."""
-LONGEST_SHARE = 1.15
+LONGEST_SHARE = 1.1
 """What is chosen has a longest wait of at most this share of the baseline's on the past."""
 LIMITS, LAST_TWO, PERFECT = "limits", "last two", "perfect"
 LEGEND = ("Wait: mean, 95th percentile, longest (lower = better). Slowdown: mean of (wait + run) / run, runs below "
           "10 s count as 10 s, at least 1 (lower = better). Saved: mean wait below the first row's, with its 95 % "
           "interval over weeks (higher = better). Later: users whose mean wait is more than a minute longer than in "
           "the first row. Run times: limits, as the users gave them; last two, the mean of the user's last two; of a "
-          "model, the median given the run so far. Predictors learn of an end when the replay ends the job.")
+          "model, the median given the run so far. Bound: a job comes first once later ones had so many hours of the "
+          "whole machine since its submission. Predictors learn of an end when the replay ends the job.")
 _CHOSEN = "chosen"
 
 
@@ -190,18 +190,21 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
 
 
 def words_of(rules: QueueRules) -> str:
-    """The orders, and the guard, as in tables.
+    """The orders, and the guard or the bound (overtaken_s), as in tables.
 
     >>> words_of(QueueRules()), words_of(QueueRules("wfp3", "saf", guard_s=172_800))
     ('fcfs', 'wfp3, saf, guard 2 d')
+    >>> words_of(QueueRules("sjf", "sjf", overtaken_s=21_600))
+    'sjf, bound 6 h'
     """
-    parts = list(dict.fromkeys((rules.order, rules.backfill_order)))
-    return ", ".join([*parts, *([] if rules.guard_s is None else [f"guard {rules.guard_s / DAY_S:g} d"])])
+    guards = [] if rules.guard_s is None else [f"guard {rules.guard_s / DAY_S:g} d"]
+    guards += [] if rules.overtaken_s is None else [f"bound {rules.overtaken_s / HOUR_S:g} h"]
+    return ", ".join([*dict.fromkeys((rules.order, rules.backfill_order)), *guards])
 
 
 def _rules_of(row: Mapping[Any, Any] | pd.Series[Any]) -> QueueRules:
-    guard_s = None if pd.isna(row["guard_s"]) else int(row["guard_s"])
-    return QueueRules(row["order"], row["backfill_order"], row["backfilling"], guard_s, float(row["guard_share"]))
+    guards = (None if pd.isna(row[name]) else int(row[name]) for name in ("guard_s", "overtaken_s"))
+    return QueueRules(row["order"], row["backfill_order"], row["backfilling"], *guards)
 
 
 def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFrame) -> list[str]:

@@ -17,12 +17,11 @@ from sojourn.simulator.jit import inlined, inner, kept_kernel
 FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
-(FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, RAN, PLANNED,
- PROCESSORS, SINCE, WAITED, WORKED, IS_GUARDED, N_NUMBERS) = range(18)
+(FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, PROCESSORS,
+ SINCE, IS_GUARDED, IS_COUNTED, N_NUMBERS) = range(15)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
-prediction fell; a prediction rose. RAN, PLANNED: processor-seconds of what has ended, true and as first predicted.
-PROCESSORS: of the machine. WAITED, WORKED: until SINCE, seconds in which jobs waited, and busy processor-seconds then.
-IS_GUARDED: whether there is a guard."""
+prediction fell; a prediction rose. PROCESSORS: of the machine. SINCE: until when `overtaken` is counted. IS_GUARDED:
+whether there is a guard. IS_COUNTED: whether one counts what overtook a job."""
 
 
 class Jobs(NamedTuple):
@@ -51,8 +50,10 @@ class Jobs(NamedTuple):
 class State(NamedTuple):
     """start_s, reservation_s: (n,), -1 = not yet, none. reserved_s: what a waiting job has now, or, with depth, the
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
-    jobs in order of start. guard_s: a job that has waited longer comes first. by_limit: with a guard, the running ones
-    in order of (limit_end_s, start). rank: of a waiting job, -1 = past its guard. queue_free: (n_queues,).
+    jobs in order of start. overtaken: of a waiting job, processor-seconds that later ones ran since its submission.
+    by_limit: with a guard, the running ones in order of (limit_end_s, start). by_turn: of those that run, if that is
+    counted, in order of submission. later_size: processors of those from each on. rank: of a waiting job, -1 = past its
+    guard. queue_free: (n_queues,).
 
     Of a machine of hosts, else empty: host_free, (n_hosts,). levels: how many hosts have 0 to all processors free.
     later_free, later_levels: the same at a reservation. first_host, next_host: the whole hosts of a job, as a chain, -1
@@ -70,7 +71,9 @@ class State(NamedTuple):
     step: np.ndarray
     turn: np.ndarray
     started: np.ndarray
-    guard_s: np.ndarray
+    overtaken: np.ndarray
+    by_turn: np.ndarray
+    later_size: np.ndarray
     limit_end_s: np.ndarray
     running: np.ndarray
     by_limit: np.ndarray
@@ -99,8 +102,8 @@ class State(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s: NEVER = none.
-    guard_share: of the work before a job. chance: of the draws in which the head must not be delayed; 0 = by one
+    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s, overtaken_s:
+    NEVER = none. chance: of the draws in which the head must not be delayed; 0 = by one
     predicted run time."""
 
     order: int
@@ -108,16 +111,23 @@ class Rules(NamedTuple):
     backfilling: int
     depth: int
     guard_s: int
-    guard_share: float
+    overtaken_s: int
     chance: float
 
 
+@inlined
+def is_past(jobs: Jobs, s: State, rules: Rules, j: int, now: np.int64) -> bool:
+    """Whether a waiting job is past its guard: waited too long, or was overtaken by too much work."""
+    return now - jobs.submission_s[j] > rules.guard_s or (
+        s.numbers[IS_COUNTED] == 1 and (s.overtaken[j] - 1) // s.numbers[PROCESSORS] >= rules.overtaken_s)
+
+
 @inner
-def key_of(jobs: Jobs, s: State, order: int, j: int, now: np.int64) -> float:
+def key_of(jobs: Jobs, s: State, rules: Rules, order: int, j: int, now: np.int64) -> float:
     """Smaller = earlier, among jobs of one rank, which is set here."""
     wait, planned, size = now - jobs.submission_s[j], float(jobs.planned_s[j]), float(jobs.size[j])
     s.rank[j] = jobs.rank[j]
-    if wait > s.guard_s[j]:
+    if is_past(jobs, s, rules, j, now):
         s.rank[j] = -1
         return 0.0
     if order == SJF:
@@ -177,10 +187,11 @@ def sift_waiting(s: State, listed: np.ndarray, key: np.ndarray, at: int) -> None
 
 
 @inlined
-def sort_anew(jobs: Jobs, s: State, listed: np.ndarray, key: np.ndarray, order: int, now: np.int64) -> None:
+def sort_anew(jobs: Jobs, s: State, rules: Rules, listed: np.ndarray, key: np.ndarray, order: int,
+              now: np.int64) -> None:
     """Keys of now; the list is nearly in order."""
     for i in range(s.numbers[N_WAITING]):
-        key[listed[i]] = key_of(jobs, s, order, listed[i], now)
+        key[listed[i]] = key_of(jobs, s, rules, order, listed[i], now)
     for i in range(1, s.numbers[N_WAITING]):
         sift_waiting(s, listed, key, i)
 
@@ -338,6 +349,12 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     if s.numbers[IS_GUARDED] == 1:
         s.by_limit[n], s.limit_end_s[j] = j, begun_s + jobs.limit_s[j]
         sift(s.by_limit, s.limit_end_s, s.turn, n)
+    if s.numbers[IS_COUNTED] == 1:
+        at = n
+        while at > 0 and s.by_turn[at - 1] > j:
+            s.by_turn[at] = s.by_turn[at - 1]
+            at -= 1
+        s.by_turn[at] = j
     s.numbers[N_RUNNING] = n + 1
     s.numbers[N_STARTED] += 1
     s.numbers[FREE] -= jobs.size[j]
@@ -358,6 +375,13 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
                 s.by_limit[to] = j
                 to += 1
         to = 0
+    if s.numbers[IS_COUNTED] == 1:
+        for i in range(s.numbers[N_RUNNING]):
+            j = s.by_turn[i]
+            if s.start_s[j] + jobs.run_s[j] > now:
+                s.by_turn[to] = j
+                to += 1
+        to = 0
     for draw in range(len(s.spare)):
         n_left = 0
         for i in range(s.numbers[N_RUNNING]):
@@ -373,8 +397,6 @@ def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
             s.queue_free[jobs.queue[j]] += jobs.size[j]
             if len(s.host_free) > 0:
                 give_back(s, s.host_free, s.levels, j, jobs.size[j])
-            s.numbers[RAN] += jobs.run_s[j] * jobs.size[j]
-            s.numbers[PLANNED] += jobs.planned_s[j] * jobs.size[j]
             if end < before:
                 s.numbers[IS_FREED] = 1
             continue
@@ -441,9 +463,9 @@ def drawn_run(jobs: Jobs, j: int, draw: int) -> np.int64:
 
 
 @inlined
-def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, chance: float, now: np.int64) -> None:
+def pass_easy(jobs: Jobs, s: State, rules: Rules, listed: np.ndarray, now: np.int64) -> None:
     """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. If it
-    has waited longer than its guard, all run times are the limits. Jobs of a queue that is full are passed over."""
+    is past its guard, all run times are the limits. Jobs of a queue that is full are passed over."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n:
         j = s.primary[at]
@@ -452,13 +474,13 @@ def pass_easy(jobs: Jobs, s: State, listed: np.ndarray, is_backfilling: bool, ch
         elif jobs.size[j] <= s.queue_free[jobs.queue[j]]:
             break
         at += 1
-    if at == n or not is_backfilling:
+    if at == n or rules.backfilling != EASY:
         return
     head = s.primary[at]
     reservation, extra = np.int64(NEVER), numbers[FREE] - jobs.size[head]
-    is_late = now - jobs.submission_s[head] > s.guard_s[head]
+    is_late = is_past(jobs, s, rules, head, now)
     if len(s.spare) > 0 and not is_late:
-        backfill_by_chance(jobs, s, listed, chance, head, now)
+        backfill_by_chance(jobs, s, listed, rules.chance, head, now)
         return
     ends_s, running, fit_s = s.predicted_end_s, s.running, jobs.fit_s
     if is_late:
@@ -607,33 +629,32 @@ def pass_depth(jobs: Jobs, s: State, listed: np.ndarray, depth: int, now: np.int
             start(jobs, s, j, now, now)
 
 
-@inlined
-def guard_of(jobs: Jobs, s: State, rules: Rules, now: np.int64) -> np.int64:
-    """That of a job submitted now: guard_share times the time in which the machine would do what waits and runs; at
-    least guard_s. Run times are the predicted ones, times how much longer than predicted was what has ended, and the
-    machine works as it did while jobs waited."""
-    if rules.guard_share <= 0.0 or rules.guard_s >= NEVER:
-        return np.int64(rules.guard_s)
-    numbers, work = s.numbers, np.int64(0)
-    for i in range(numbers[N_WAITING]):
-        work += jobs.planned_s[s.primary[i]] * jobs.size[s.primary[i]]
-    for i in range(numbers[N_RUNNING]):
-        work += (s.predicted_end_s[s.running[i]] - now) * jobs.size[s.running[i]]
-    longer = numbers[RAN] / numbers[PLANNED] if numbers[PLANNED] > 0 else 1.0
-    n_working = numbers[WORKED] / numbers[WAITED] if numbers[WORKED] > 0 else float(numbers[PROCESSORS])
-    return max(np.int64(rules.guard_s), np.int64(rules.guard_share * (work * longer / n_working)))
-
-
 @inner
 def submit(jobs: Jobs, s: State, rules: Rules, j: int, now: np.int64) -> None:
     last = s.numbers[N_WAITING]
-    s.guard_s[j] = guard_of(jobs, s, rules, now)
-    s.primary[last], s.primary_key[j] = j, key_of(jobs, s, rules.order, j, now)
+    s.overtaken[j] = 0
+    s.primary[last], s.primary_key[j] = j, key_of(jobs, s, rules, rules.order, j, now)
     sift_waiting(s, s.primary, s.primary_key, last)
     if has_second(rules):
-        s.second[last], s.second_key[j] = j, key_of(jobs, s, rules.second_order, j, now)
+        s.second[last], s.second_key[j] = j, key_of(jobs, s, rules, rules.second_order, j, now)
         sift_waiting(s, s.second, s.second_key, last)
     s.numbers[N_WAITING] = last + 1
+
+
+@inlined
+def count_overtaking(jobs: Jobs, s: State, now: np.int64) -> None:
+    """Adds, to each waiting job, what ran since then of jobs that were submitted after it."""
+    numbers, n = s.numbers, s.numbers[N_RUNNING]
+    passed_s = now - numbers[SINCE]
+    numbers[SINCE] = now
+    if numbers[N_WAITING] == 0 or passed_s == 0:
+        return
+    s.later_size[n] = 0
+    for i in range(n - 1, -1, -1):
+        s.later_size[i] = s.later_size[i + 1] + jobs.size[s.by_turn[i]]
+    for i in range(numbers[N_WAITING]):
+        j = s.primary[i]
+        s.overtaken[j] += passed_s * s.later_size[np.searchsorted(s.by_turn[:n], j)]
 
 
 @inlined
@@ -647,9 +668,9 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
     """Until every job has started, or until_s, when nothing is done yet; the next job to be submitted. Those from `at`
     on are still to be. A pass runs at DUE at the latest."""
     n, numbers = len(jobs.submission_s), s.numbers
-    order, second_order, backfilling, depth, guard_s, _, chance = rules
-    is_moving = order in (WFP3, UNICEF) or guard_s < NEVER
-    is_second_moving = second_order in (WFP3, UNICEF) or guard_s < NEVER
+    order, second_order, backfilling, depth = rules[:4]
+    is_moving = order in (WFP3, UNICEF) or numbers[IS_GUARDED] == 1
+    is_second_moving = second_order in (WFP3, UNICEF) or numbers[IS_GUARDED] == 1
     while at < n or numbers[N_WAITING] > 0:
         now = min(numbers[NEXT_END], numbers[DUE])
         if at < n:
@@ -657,10 +678,8 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
         if now >= until_s:
             break
         numbers[DUE] = NEVER
-        if numbers[N_WAITING] > 0:
-            numbers[WAITED] += now - numbers[SINCE]
-            numbers[WORKED] += (numbers[PROCESSORS] - numbers[FREE]) * (now - numbers[SINCE])
-        numbers[SINCE] = now
+        if numbers[IS_COUNTED] == 1:
+            count_overtaking(jobs, s, now)
         is_joined = at < n and jobs.submission_s[at] == now
         if numbers[NEXT_END] <= now or numbers[N_WAITING] > 0 or is_joined:
             end_and_predict(jobs, s, now)
@@ -672,16 +691,16 @@ def serve(jobs: Jobs, s: State, rules: Rules, at: int, until_s: int) -> int:
             continue
         numbers[N_PASSES] += 1
         if is_moving:
-            sort_anew(jobs, s, s.primary, s.primary_key, order, now)
+            sort_anew(jobs, s, rules, s.primary, s.primary_key, order, now)
         if has_second(rules) and is_second_moving:
-            sort_anew(jobs, s, s.second, s.second_key, second_order, now)
+            sort_anew(jobs, s, rules, s.second, s.second_key, second_order, now)
         listed, n_before = s.second if has_second(rules) else s.primary, numbers[N_STARTED]
         if backfilling == CONSERVATIVE:
             pass_conservative(jobs, s, now)
         elif backfilling == DEPTH:
             pass_depth(jobs, s, listed, depth, now)
         else:
-            pass_easy(jobs, s, listed, backfilling == EASY, chance, now)
+            pass_easy(jobs, s, rules, listed, now)
         if numbers[N_STARTED] > n_before:
             numbers[N_WAITING] = drop_started(s, s.primary, n_waiting)
             if has_second(rules):
@@ -704,7 +723,7 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     begun_s: (n,), rising, of the jobs that run, which come first; -1 = waits.
     """
     n, numbers = len(begun_s), s.numbers
-    n_processors, is_guarded = numbers[FREE], numbers[IS_GUARDED]
+    n_processors, is_guarded, is_counted = numbers[FREE], numbers[IS_GUARDED], numbers[IS_COUNTED]
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
                      jobs.last, jobs.uptime_s, jobs.total_s, jobs.rank, jobs.queue, jobs.queue_processors,
@@ -712,7 +731,7 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
         copy(jobs.queue_processors, s.queue_free)
         for k in range(N_NUMBERS):
             numbers[k] = 0
-        numbers[IS_GUARDED], numbers[PROCESSORS], numbers[SINCE] = is_guarded, n_processors, now
+        numbers[IS_GUARDED], numbers[IS_COUNTED], numbers[PROCESSORS] = is_guarded, is_counted, n_processors
         numbers[FREE], numbers[NEXT_END], numbers[DUE] = n_processors, NEVER, now
         for j in range(n):
             s.turn[j], s.start_s[j], s.reserved_s[j], s.reservation_s[j] = j, -1, -1, -1

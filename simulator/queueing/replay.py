@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,10 +40,9 @@ class QueueRules:
     has one, made at its submission, which only moves earlier while predictions hold; `depth:K`: the first K that do
     not fit have one, made anew at each pass, as Slurm's backfill plugin does.
     guard_s: a job that has waited longer comes first, in order of submission, and with EASY run times are the limits
-    while it is at the head; None = no guard. guard_share: 0 or more; a job's guard is at least so much of the time in
-    which the machine would do what ran and waited at its submission, so that a long queue is not served by submission
-    alone. Run times are then predicted ones times how much longer what has ended was, and the machine is as busy as it
-    was while jobs waited.
+    while it is at the head; None = no guard. overtaken_s: so does a job once those submitted after it have had so many
+    seconds of the whole machine since its submission: a long queue is not served by submission alone, and no job waits
+    much longer than if it were.
     chance: above 0, at most 1; with EASY and a source that draws run times, a job is backfilled if in so many of the
     draws it does not delay the head: the head's start is another one in each draw. None, or a source without draws: by
     one predicted run time.
@@ -57,7 +55,7 @@ class QueueRules:
     backfill_order: str = "fcfs"
     backfilling: str = "easy"
     guard_s: int | None = None
-    guard_share: float = 0.0
+    overtaken_s: int | None = None
     chance: float | None = None
 
     def __post_init__(self) -> None:
@@ -67,11 +65,9 @@ class QueueRules:
         if not re.fullmatch("none|easy|conservative|depth:[1-9][0-9]{0,8}", self.backfilling):
             raise ValueError("backfilling must be one of none, easy, conservative, depth:K with K at least 1, got "
                              f"{self.backfilling!r}")
-        if self.guard_s is not None:
-            check_setting(self.guard_s, 0, "guard_s")
-        if not 0.0 <= self.guard_share < math.inf or (self.guard_share > 0.0 and self.guard_s is None):
-            raise ValueError("guard_share must be finite and at least 0, and with guard_s if it is above 0, got "
-                             f"{self.guard_share!r}")
+        for name in ("guard_s", "overtaken_s"):
+            if getattr(self, name) is not None:
+                check_setting(getattr(self, name), 0, name)
         if self.chance is not None and not (self.backfilling == "easy" and 0.0 < self.chance <= 1.0):
             raise ValueError("chance must be above 0 and at most 1, with backfilling easy, got "
                              f"{self.chance!r} with {self.backfilling}")
@@ -253,9 +249,9 @@ def _tell_ends(learner: Learner, ends: list[tuple[int, int]], until_s: int) -> N
 def compiled_rules(rules: QueueRules) -> kernels.Rules:
     """The rules as the loop reads them."""
     kind, _, depth = rules.backfilling.partition(":")
+    guard_s, overtaken_s = (kernels.NEVER if each is None else int(each) for each in (rules.guard_s, rules.overtaken_s))
     return kernels.Rules(ORDERS[rules.order], ORDERS[rules.backfill_order], BACKFILLING[kind], int(depth or 0),
-                         kernels.NEVER if rules.guard_s is None else int(rules.guard_s), float(rules.guard_share),
-                         rules.chance or 0.0)
+                         guard_s, overtaken_s, rules.chance or 0.0)
 
 
 def blank_state(jobs: QueueJobs, rules: QueueRules, n_draws: int = 0) -> kernels.State:
@@ -264,19 +260,20 @@ def blank_state(jobs: QueueJobs, rules: QueueRules, n_draws: int = 0) -> kernels
     n_most = min(n, n_processors)
     numbers = np.zeros(kernels.N_NUMBERS, np.int64)
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
-    numbers[[kernels.IS_GUARDED, kernels.PROCESSORS]] = rules.guard_s is not None, n_processors
+    numbers[kernels.PROCESSORS], numbers[kernels.IS_COUNTED] = n_processors, rules.overtaken_s is not None
+    numbers[kernels.IS_GUARDED] = rules.guard_s is not None or rules.overtaken_s is not None
     has_profile = rules.backfilling not in ("none", "easy")
     t, profile = np.full((10, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
-    listed, running, keys = np.empty((2, n), np.int64), np.empty((2, n_most), np.int64), np.empty((2, n))
+    listed, running, keys = np.empty((2, n), np.int64), np.empty((4, n_most + 1), np.int64), np.empty((2, n))
     whole = jobs.host_processors
     hosts = np.full((4, n_processors // whole + 1 if whole else 0), whole or 0)
     levels = np.zeros((2, (whole or 0) + 1), np.int64)
     levels[:, -1] = hosts.shape[1] - 1
     chains = np.full((2, n if whole else 0), -1)
-    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], t[8], running[0],
-                         running[1], listed[0], listed[1], keys[0], keys[1], profile[0], profile[1], t[9],
-                         _queue_processors(jobs), hosts[0, :-1], levels[0], hosts[1, :-1], levels[1], chains[0],
-                         hosts[2, :-1], chains[1], hosts[3], np.zeros((n, n_draws), np.int64),
+    return kernels.State(t[0], t[1], t[2], t[3], t[4], t[5], np.arange(n), t[6], t[7], running[2],
+                         running[3], t[8], running[0], running[1], listed[0], listed[1], keys[0], keys[1], profile[0],
+                         profile[1], t[9], _queue_processors(jobs), hosts[0, :-1], levels[0], hosts[1, :-1], levels[1],
+                         chains[0], hosts[2, :-1], chains[1], hosts[3], np.zeros((n, n_draws), np.int64),
                          np.zeros((n, n_draws), np.int64), np.zeros((n_draws, n_most), np.int64),
                          np.zeros(n_draws, np.int64), np.zeros(n_draws, np.int64), numbers)
 

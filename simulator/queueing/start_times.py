@@ -96,8 +96,8 @@ def start_times(now: QueueNow, rules: QueueRules, left_s: np.ndarray, plan: Life
     there are cores, each by itself: the number of threads changes no start.
 
     left_s: int64 (n_draws, n), how long each job still runs, from now or from its start; at most its limit counts.
-    plan: what the scheduler plans with, which is not what a job really takes; None = the limits. Order f1 is refused:
-    it counts from the log's first submission.
+    plan: what the scheduler plans with, which is not what a job really takes; None = the limits. Order f1 and
+    overtaken_s are refused: they count from before now.
 
     >>> size, limit_s = np.array([3, 4, 1]), np.array([60, 30, 60])
     >>> now = QueueNow(100, np.array([0, 50, 60]), np.array([90, -1, -1]), size, limit_s, 4)
@@ -106,6 +106,8 @@ def start_times(now: QueueNow, rules: QueueRules, left_s: np.ndarray, plan: Life
     """
     if rules.order == "f1" or rules.backfill_order == "f1":
         raise ValueError("order must not be f1, which counts from the log's first submission, got f1")
+    if rules.overtaken_s is not None:
+        raise ValueError(f"overtaken_s must be None, it counts from each submission on, got {rules.overtaken_s!r}")
     left_s = np.asarray(left_s, np.int64)
     if left_s.ndim != 2 or left_s.shape[1] != len(now.size) or (left_s < 1).any():
         raise ValueError(f"left_s must be at least 1, of shape (n_draws, {len(now.size)}), got {left_s.shape} with "

@@ -123,7 +123,7 @@ def test_what_is_chosen_keeps_the_longest_wait() -> None:
     for seed in range(3):
         rules, name, tried = choose(drawn_part(0.9, seed), unheard)
         own = tried[(tried["order"] == rules.order) & (tried["source"] == name) & (
-            tried["guard_s"].fillna(-1) == (-1 if rules.guard_s is None else rules.guard_s))]
+            tried["overtaken_s"].fillna(-1) == (-1 if rules.overtaken_s is None else rules.overtaken_s))]
         assert (own["max_wait_s"] <= LONGEST_SHARE * tried["max_wait_s"].iloc[0]).any()
 
 

@@ -108,10 +108,10 @@ def check_twin(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> None:
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)),
-       st.sampled_from([(None, 0.0), (0, 0.0), (5, 0.0), (60, 0.0), (5, 1.0)]), st.sampled_from([0.2, 0.5, 0.75, 1.0]),
-       st.integers(0, 99))
+       st.sampled_from([(None, None), (0, None), (5, None), (60, None), (None, 5)]),
+       st.sampled_from([0.2, 0.5, 0.75, 1.0]), st.integers(0, 99))
 def test_backfilling_by_chance_is_its_slow_twin(jobs: QueueJobs, order: str, second: str,
-                                                guard: tuple[int | None, float], chance: float, seed: int) -> None:
+                                                guard: tuple[int | None, int | None], chance: float, seed: int) -> None:
     jobs = replace(jobs, host_processors=None)
     check_twin(jobs, QueueRules(order, second, "easy", *guard, chance), source_of("drawn", jobs, seed))
 
@@ -185,10 +185,10 @@ def test_draws_that_are_all_the_prediction_change_nothing(jobs: QueueJobs, order
 
 @settings(max_examples=400)
 @given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(sorted(ORDERS)), st.sampled_from(BACKFILLINGS),
-       st.sampled_from([(None, 0.0), (0, 0.0), (5, 0.0), (60, 0.0), (0, 0.5), (5, 1.0)]),
+       st.sampled_from([(None, None), (0, None), (5, None), (60, None), (None, 0), (None, 5), (40, 9)]),
        st.sampled_from(["requested", "oracle", "last-two", "made", "two"]), st.integers(0, 99))
 def test_the_compiled_queue_is_its_slow_twin(jobs: QueueJobs, order: str, second: str, backfilling: str,
-                                             guard: tuple[int | None, float], kind: str, seed: int) -> None:
+                                             guard: tuple[int | None, int | None], kind: str, seed: int) -> None:
     check_twin(jobs, possible(jobs, QueueRules(order, second, backfilling, *guard)), source_of(kind, jobs, seed))
 
 
@@ -202,7 +202,7 @@ def test_two_thousand_drawn_queues_are_their_slow_twins() -> None:
                         rng.choice([0, 3, 100], n).tolist(), rng.integers(1, n_processors + 1, n).tolist(),
                         strict=True))
         jobs = in_queues(jobs_of(rows, n_processors, rng.integers(-1, 4, n).tolist()), number % 5)
-        guard = [(None, 0.0), (0, 0.0), (20, 0.0), (5, 0.7)][int(rng.integers(4))]
+        guard = [(None, None), (0, None), (20, None), (None, 0), (None, 10), (60, 30)][int(rng.integers(6))]
         rules = QueueRules(str(rng.choice(orders)), str(rng.choice(orders)), str(rng.choice(BACKFILLINGS)), *guard)
         check_twin(jobs, possible(jobs, rules), source_of(kinds[number // 5 % len(kinds)], jobs, number))
 
@@ -244,12 +244,19 @@ def test_a_job_that_has_waited_longer_than_the_guard_comes_first() -> None:
     assert replay_queue(jobs, guarded, Oracle(jobs)).start_s[1] == 51
 
 
-def test_a_guard_that_is_a_share_of_the_work_before_lets_a_long_queue_be_ordered() -> None:
-    # One processor. At 1 job 1 (100 s) comes behind 50 s of work, at 2 job 2 (10 s) behind 49 + 100. Shortest first,
-    # job 2 is next at 51. With a guard of 40 s job 1, which has waited 50 s, is; with one of all the work before, not.
-    jobs = jobs_of([(0, 51, 0, 1), (1, 100, 0, 1), (1, 10, 0, 1)], 1)
-    for guard, starts in (((None,), [0, 61, 51]), ((40,), [0, 51, 151]), ((40, 1.0), [0, 61, 51])):
-        assert replay_queue(jobs, QueueRules("sjf", "sjf", "easy", *guard), requested(jobs)).start_s.tolist() == starts
+def test_a_job_comes_first_once_later_ones_had_so_much_of_the_machine() -> None:
+    # 2 processors, shortest first. Job 1 (2 wide, 100 s) waits for job 0, which came before it and does not count. Jobs
+    # 2 to 6 overtake it, one after the other, 10 s on both processors each. It may be overtaken by 25 s of the
+    # machine: 20 s are not more, 30 s are.
+    jobs = jobs_of([(0, 51, 0, 2), (1, 100, 0, 2), *((1, 10, 0, 2) for _ in range(5))], 2)
+    for overtaken_s, start_s in ((None, 101), (49, 101), (25, 81), (29, 81), (30, 91), (0, 61)):
+        rules = QueueRules("sjf", "sjf", overtaken_s=overtaken_s)
+        assert replay_queue(jobs, rules, requested(jobs)).start_s[1] == start_s
+    # half of the machine counts half: 2 jobs side by side, then others
+    halves = jobs_of([(0, 51, 0, 2), (1, 100, 0, 2), *((1, 10, 0, 1) for _ in range(9))], 2)
+    assert replay_queue(halves, QueueRules("sjf", "sjf", overtaken_s=9), requested(halves)).start_s[1] == 61
+    # with a guard of 40 s, which does not ask who came when, it is next at 51
+    assert replay_queue(jobs, QueueRules("sjf", "sjf", guard_s=40, overtaken_s=30), requested(jobs)).start_s[1] == 51
 
 
 def test_conservative_reservations_only_move_earlier_while_predictions_hold() -> None:
@@ -284,19 +291,13 @@ def test_a_prediction_never_ends_a_job_and_never_exceeds_the_limit() -> None:
     ({"backfilling": "depth:0"}, "backfilling must be one of none, easy, conservative, depth:K"),
     ({"backfilling": "easy:2"}, "backfilling must be one of"),
     ({"guard_s": -1}, "guard_s must be a whole number, at least 0, got -1"),
+    ({"overtaken_s": 0.5}, "overtaken_s must be a whole number, at least 0, got 0.5"),
     ({"chance": 0.0}, "chance must be above 0 and at most 1, with backfilling easy, got 0.0 with easy"),
     ({"chance": float("nan")}, "chance must be above 0 and at most 1"),
     ({"chance": 0.5, "backfilling": "depth:2"}, "with backfilling easy, got 0.5 with depth:2"),
 ])
 def test_rules_that_do_not_exist_are_refused(rules: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        QueueRules(**rules)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("rules", [{"guard_share": -0.5, "guard_s": 5}, {"guard_share": float("nan"), "guard_s": 5},
-                                   {"guard_share": 1.0}])
-def test_a_share_of_a_guard_needs_a_guard(rules: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="guard_share must be finite and at least 0, and with guard_s"):
         QueueRules(**rules)  # type: ignore[arg-type]
 
 
