@@ -52,10 +52,10 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 388)
-    yield Figure("product lines", n_lines(product), 88_800)
+    yield Figure("product lines", n_lines(product), 88_810)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_621 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_624 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")

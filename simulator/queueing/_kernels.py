@@ -17,8 +17,8 @@ from sojourn.simulator.jit import inlined, inner, kept_kernel
 FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
 NONE, EASY, CONSERVATIVE, DEPTH = range(4)
 NEVER = 2**62
-(FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, PROCESSORS,
- SINCE, IS_GUARDED, IS_COUNTED, N_NUMBERS) = range(15)
+(FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, PROCESSORS, SINCE,
+ IS_GUARDED, IS_COUNTED, N_NUMBERS) = range(15)
 """Places in `State.numbers`. IS_FREED, IS_GROWN: since the last pass a job ended before its predicted end, or a
 prediction fell; a prediction rose. PROCESSORS: of the machine. SINCE: until when `overtaken` is counted. IS_GUARDED:
 whether there is a guard. IS_COUNTED: whether one counts what overtook a job."""
@@ -52,8 +52,7 @@ class State(NamedTuple):
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
     jobs in order of start. overtaken: of a waiting job, processor-seconds that later ones ran since its submission.
     by_limit: with a guard, the running ones in order of (limit_end_s, start). by_turn: of those that run, if that is
-    counted, in order of submission. later_size: processors of those from each on. rank: of a waiting job, -1 = past its
-    guard. queue_free: (n_queues,).
+    counted, in order of submission; later_size: processors from each on. rank: of a waiting job, -1 = past its guard.
 
     Of a machine of hosts, else empty: host_free, (n_hosts,). levels: how many hosts have 0 to all processors free.
     later_free, later_levels: the same at a reservation. first_host, next_host: the whole hosts of a job, as a chain, -1
@@ -364,31 +363,26 @@ def start(jobs: Jobs, s: State, j: int, now: np.int64, begun_s: np.int64) -> Non
     s.numbers[NEXT_END] = min(s.numbers[NEXT_END], begun_s + jobs.run_s[j])
 
 
+@inner
+def drop_ended(jobs: Jobs, s: State, listed: np.ndarray, now: np.int64) -> None:
+    """Of the running jobs in an order."""
+    to = 0
+    for i in range(s.numbers[N_RUNNING]):
+        if s.start_s[listed[i]] + jobs.run_s[listed[i]] > now:
+            listed[to] = listed[i]
+            to += 1
+
+
 @inlined
 def end_and_predict(jobs: Jobs, s: State, now: np.int64) -> None:
     """Jobs whose run is over leave; predictions that change by now are made anew."""
     to, is_moved, next_end = 0, False, np.int64(NEVER)
     if s.numbers[IS_GUARDED] == 1:
-        for i in range(s.numbers[N_RUNNING]):
-            j = s.by_limit[i]
-            if s.start_s[j] + jobs.run_s[j] > now:
-                s.by_limit[to] = j
-                to += 1
-        to = 0
+        drop_ended(jobs, s, s.by_limit, now)
     if s.numbers[IS_COUNTED] == 1:
-        for i in range(s.numbers[N_RUNNING]):
-            j = s.by_turn[i]
-            if s.start_s[j] + jobs.run_s[j] > now:
-                s.by_turn[to] = j
-                to += 1
-        to = 0
+        drop_ended(jobs, s, s.by_turn, now)
     for draw in range(len(s.spare)):
-        n_left = 0
-        for i in range(s.numbers[N_RUNNING]):
-            j = s.drawn_running[draw, i]
-            if s.start_s[j] + jobs.run_s[j] > now:
-                s.drawn_running[draw, n_left] = j
-                n_left += 1
+        drop_ended(jobs, s, s.drawn_running[draw], now)
     for i in range(s.numbers[N_RUNNING]):
         j = s.running[i]
         end, before = s.start_s[j] + jobs.run_s[j], s.predicted_end_s[j]
@@ -542,14 +536,8 @@ def earliest(s: State, size: np.int64, length: np.int64) -> np.int64:
 @inner
 def step_at(s: State, time: np.int64) -> int:
     """The step that begins at a time, which is not before the first; made if there is none."""
-    low, high = 0, s.numbers[N_STEPS]
-    while low < high:
-        middle = (low + high) >> 1
-        if s.time_s[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
     n = s.numbers[N_STEPS]
+    low = np.searchsorted(s.time_s[:n], time)
     if low < n and s.time_s[low] == time:
         return low
     for i in range(n, low, -1):
@@ -644,11 +632,8 @@ def submit(jobs: Jobs, s: State, rules: Rules, j: int, now: np.int64) -> None:
 @inlined
 def count_overtaking(jobs: Jobs, s: State, now: np.int64) -> None:
     """Adds, to each waiting job, what ran since then of jobs that were submitted after it."""
-    numbers, n = s.numbers, s.numbers[N_RUNNING]
-    passed_s = now - numbers[SINCE]
+    numbers, n, passed_s = s.numbers, s.numbers[N_RUNNING], now - s.numbers[SINCE]
     numbers[SINCE] = now
-    if numbers[N_WAITING] == 0 or passed_s == 0:
-        return
     s.later_size[n] = 0
     for i in range(n - 1, -1, -1):
         s.later_size[i] = s.later_size[i + 1] + jobs.size[s.by_turn[i]]
