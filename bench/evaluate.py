@@ -44,10 +44,14 @@ from sojourn.models.measures import (
     outliving_weights,
 )
 from sojourn.simulator import Workload
+from sojourn.simulator.loop import ranking
+from sojourn.simulator.measures.stranding import inflated
 
 N_DRAWS = 400
 LEAST_RUN_S = 10
 """Runs below this count as so long in a bounded slowdown (Feitelson 2001)."""
+N_MOMENTS = 8
+"""Times at which stranding is measured."""
 MISS = 2.0 / 0.2
 """What a start outside its 80 % interval costs, for each second outside (Gneiting and Raftery 2007, interval score)."""
 Reweighed = Callable[[np.ndarray | None], float]
@@ -91,11 +95,13 @@ MEASURES: Mapping[str, Mapping[str, Measure]] = MappingProxyType({
     "place": MappingProxyType({
         "empty_pct": Measure("empty hosts, %", "higher", 2),
         "above_bound_pct": Measure("hosts in use above the bound, %", "lower", 2),
+        "stranded_pct": Measure("stranded, %", "lower", 2),
         "rejected_pct": Measure("rejected, %", "lower", 2),
     }),
     "end": MappingProxyType({
         "empty_pct": Measure("empty hosts, %", "higher", 2),
         "above_bound_pct": Measure("hosts in use above the bound, %", "lower", 2),
+        "stranded_pct": Measure("stranded, %", "lower", 2),
         "rejected_pct": Measure("rejected, %", "lower", 2),
         "decision_p50_us": Measure("decision, p50, us", "lower", 0, is_ranked=False),
         "decision_p99_us": Measure("decision, p99, us", "lower", 0, is_ranked=False),
@@ -336,10 +342,30 @@ def _place(task: Task, hosts: Placements) -> dict[str, Reweighed]:
         span_s = float(workload.trace.horizon_s - workload.warmup_s) * len(workload.hosts)
         is_late = placed_s >= workload.warmup_s
         found.append((span_s - used_s, span_s, float((fewest * length_s).sum()), float((is_late & ~is_placed).sum()),
-                      float(is_late.sum())))
-    empty_s, span_s, bound_s, rejected, n_late = 100.0 * np.array(found).T
+                      float(is_late.sum()), stranded_share(workload, host, int(task.rules["seed"]))))
+    empty_s, span_s, bound_s, rejected, n_late, stranded = 100.0 * np.array(found).T
     return {"empty_pct": _ratio(empty_s, span_s / 100.0), "rejected_pct": _ratio(rejected, n_late / 100.0),
-            "above_bound_pct": _ratio(span_s - empty_s - bound_s, bound_s / 100.0)}
+            "above_bound_pct": _ratio(span_s - empty_s - bound_s, bound_s / 100.0),
+            "stranded_pct": _ratio(stranded, np.ones(len(stranded)))}
+
+
+def stranded_share(workload: Workload, host: np.ndarray, seed: int) -> float:
+    """The share of the binding resource, 0..1, that no request could use (LAVA, section 2.3), a mean over moments.
+
+    At N_MOMENTS times, evenly from the warm-up to the horizon, the hosts are filled with requests that had arrived,
+    drawn again and again in an order of the seed, by best fit, until none fits; what is free then is stranded.
+    """
+    shapes, shape_of = np.unique(workload.need, axis=0, return_inverse=True)
+    order, total, found = ranking(workload.capacity, workload.need), workload.capacity.sum(axis=0), []
+    for time_s in np.linspace(workload.warmup_s, workload.trace.horizon_s - 1, N_MOMENTS).astype(np.int64).tolist():
+        runs = (host >= 0) & (workload.placed_s <= time_s) & (time_s < workload.departure_s)
+        free, n_running = workload.capacity.copy(), np.bincount(host[runs], minlength=len(workload.capacity))
+        np.subtract.at(free, host[runs], workload.need[runs])
+        arrived = shape_of.reshape(-1)[workload.placed_s <= time_s]
+        drawn = np.random.default_rng([seed, time_s]).permutation(arrived[shapes[arrived].any(axis=1)])
+        left = inflated(workload.capacity, free, n_running, order, shapes, drawn)[1]
+        found.append(float(left[0]) / float(total[0]))  # the first resource is the binding one
+    return float(np.mean(found))
 
 
 def _in_use_s(host: np.ndarray, placed_s: np.ndarray, end_s: np.ndarray, workload: Workload) -> float:

@@ -22,7 +22,7 @@ from bench.submission import Starts
 from bench.tasks import AGES_S, HORIZONS_S, UPTIMES_S, Fold, Task
 from sojourn.features import Trace
 from sojourn.features.creation import FeatureRows, backoff_keys, build_rows, default_encoder
-from sojourn.features.split import known_at, split_by_time
+from sojourn.features.split import Examples, known_at, split_by_time
 from sojourn.flows.placement.predictors import (
     Learning,
     LiveRunTimes,
@@ -31,6 +31,7 @@ from sojourn.flows.placement.predictors import (
     parse_predictor,
 )
 from sojourn.models import LIFETIME_MODELS, FitSettings
+from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import EventLog
 from sojourn.serving.inputs import Encoder
 from sojourn.simulator import LifetimeSource, Oracle, Workload, simulate
@@ -115,6 +116,25 @@ _ROWS = _Rows()
 
 
 @dataclass(frozen=True, slots=True)
+class Boost:
+    """SurvivalBoost of the package `hazardous`, which is no dependency of this project: `studies/survival_boost.py`."""
+
+    title: str
+    n_rows: int = 5_000
+    n_iterations: int = 50
+    authors: str = "Sojourn"
+
+    def predict(self, question: PredictQuestion) -> np.ndarray:
+        """As `Predict`."""
+        from studies.survival_boost import boosted, curves  # it needs a further package
+
+        _, rows = _ROWS.of(question.trace)
+        split = split_by_time(rows, 0.3, VALID_SHARE, test_from_s=question.fold.cut_s)
+        model, axis = boosted(split.past, self.n_rows, 0, n_iter=self.n_iterations, ipcw_strategy="kaplan-meier")
+        return _answers(question, rows, lambda asked: curves(model, axis, asked))
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """A lifetime family of `sojourn.models`, fitted anew for each fold. beside: families that it combines."""
 
@@ -131,12 +151,17 @@ class Family:
         for name in (*self.beside, self.family):
             model = LIFETIME_MODELS[name]().fit(split.train, split.valid, split.past, settings)
             settings = replace(settings, fitted={**settings.fitted, name: model})
-        ids = question.trace.requests["request_id"].astype(str).to_numpy()[rows.idx_request]
-        place = {name: at for at, name in enumerate(ids.tolist())}
-        asked = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
-        table = model.curve_table(asked.take(np.array([place[name] for name in question.fold.request_ids], np.int64)))
-        return np.stack([np.stack([table.survival(float(horizon_s), float(age_s)) for horizon_s in HORIZONS_S], axis=1)
-                         for age_s in AGES_S], axis=1)
+        return _answers(question, rows, model.curve_table)
+
+
+def _answers(question: PredictQuestion, rows: FeatureRows, curve_table: Callable[[Examples], CurveTable]) -> np.ndarray:
+    """What the curves of the fold's requests say, as `Predict`."""
+    ids = question.trace.requests["request_id"].astype(str).to_numpy()[rows.idx_request]
+    place = {name: at for at, name in enumerate(ids.tolist())}
+    asked = known_at(rows, np.ones(len(rows), bool), None, is_late_entry=False)
+    table = curve_table(asked.take(np.array([place[name] for name in question.fold.request_ids], np.int64)))
+    return np.stack([np.stack([table.survival(float(horizon_s), float(age_s)) for horizon_s in HORIZONS_S], axis=1)
+                     for age_s in AGES_S], axis=1)
 
 
 Source = Callable[[QueueQuestion, Path], RunTimes]
@@ -231,6 +256,7 @@ PREDICTORS: Mapping[str, Predict] = MappingProxyType({
     "rsf": Family("random survival forest", "rsf"),
     "gbsa": Family("gradient-boosted survival analysis", "gbsa"),
     "forest-leaves": Family("a random forest's leaves as curves (Meinshausen 2006)", "forest-leaves"),
+    "survival-boost": Boost("SurvivalBoost (Alberge et al. 2025)"),
     "gbdt-once": Family("boosted trees, one answer at creation", "gbdt-once"),
     "gbdt-uptime": Family("boosted trees on uptimes (LAVA's predictor)", "gbdt-uptime"),
     "hazard": Family("boosted hazards of intervals", "hazard"),
@@ -251,13 +277,16 @@ QUEUES: Mapping[str, Queue] = MappingProxyType({
 PLACERS: Mapping[str, Place] = MappingProxyType({
     "best-fit": Placing("best fit", "best-fit"),
     "first-fit": Placing("first fit", "first-fit"),
+    "first-in-use": Placing("first fit in hosts in use", "first-in-use"),
     "waste-min": Placing("least waste", "waste-min"),
     "fgd": Placing("fragmentation gradient descent (Weng et al. 2023)", "fgd"),
     "la-binary": Placing("LA-Binary (Barbalho et al. 2023)", "la-binary"),
     "la": Placing("LA, hosts by the exit of their requests (Barbalho et al. 2023)", "la"),
     "nilas": Placing("NILAS (Sheng et al. 2025)", "nilas"),
     "lava": Placing("LAVA (Sheng et al. 2025)", "lava"),
+    "dvla": Placing("DVLA's placement by renewed tags (DAPP)", "dapp"),
     "joint-fit": Placing("joint fit of exit and room", "joint-fit"),
+    "joint-exact": Placing("joint fit by the distribution of the host's exit", "joint-exact"),
 })  # fmt: skip
 METHODS: Mapping[str, Predict | Queue | Place | EndToEnd] = MappingProxyType(
     {**PREDICTORS, **QUEUES, **PLACERS, **END_TO_END})

@@ -76,9 +76,9 @@ NONE = ((float("nan"), float("nan")),) * 4
 LATER_SHARE = 0.5
 ETA_RULES, ALIKE = (QueueRules(), QueueRules(backfill_order="sjf")), (0.0, 0.5, 0.9, 0.99)
 N_RECENT, MINUTE_S = 100, 60
-DAY_S = 86_400
+BOUND_S = 6 * 3_600
 RULES = (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"),
-         QueueRules("wfp3", "saf", guard_s=2 * DAY_S), QueueRules("fcfs", "sjf", "depth:100"),
+         QueueRules("wfp3", "saf", overtaken_s=BOUND_S), QueueRules("fcfs", "sjf", "depth:100"),
          QueueRules(backfilling="conservative"))
 SHOWN = ("source", "mean_slowdown", "slowdown_ratio", "slowdown_ratio_low", "slowdown_ratio_high", "mean_wait_s",
          "p95_wait_s", "max_wait_s", "utilisation_pct", "broken_pct")
@@ -188,7 +188,9 @@ def arranged(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> N
             own = shuffled(jobs, seed)
             sources |= {"requested": requested(own), "oracle": Oracle(own)}
             first: dict[str, float] = {}
-            for rules in (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf")):
+            for rules in (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"),
+                          QueueRules("wfp3", "saf", overtaken_s=BOUND_S),
+                          QueueRules("sjf", "sjf", overtaken_s=BOUND_S)):
                 for name in ("requested", "last-two", f"{asked.family} median", "oracle"):
                     figures = queue_measures(replay_queue(own, rules, sources[name]), WEEK_S)
                     first = first or figures
@@ -200,7 +202,9 @@ def arranged(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> N
               "hours of waiting saved (higher = better), longest wait over EASY's (lower = better)")
         for (rules, name), values in found.items():
             columns = [interval(column) for column in np.array(values).T]
-            print(f"{rules.order:5}{rules.backfill_order:5}{name:16}" + "".join(f"{text:>26}" for text in columns),
+            bound = "" if rules.overtaken_s is None else "bound"
+            print(f"{rules.order:5}{rules.backfill_order:5}{bound:6}{name:16}"
+                  + "".join(f"{text:>26}" for text in columns),
                   flush=True)
 
 

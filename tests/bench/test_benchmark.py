@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("tasks")
     (made / "tiny.swf").write_text(HEAD + SWF)
     digest = hashlib.sha256((HEAD + SWF).encode()).hexdigest()
-    words = 'version = 1\n[source]\nwhere = "made"\nlicence = "none"\n'
+    words = 'version = 2\n[source]\nwhere = "made"\nlicence = "none"\n'
     (made / "predict-tiny-lite.toml").write_text(
         f'track = "predict"\n{words}reader = "synthetic"\nn_requests = 1500\nseed = 3\ndays = 20\n'
         f'sha256 = "{table_digest(synthesize(1500, seed=3, days=20.0))}"\n'
@@ -173,9 +173,9 @@ def first_fits(task: Task) -> dict[tuple[float, int], np.ndarray]:
 
 @pytest.mark.parametrize(("change", "words"), [
     (lambda rows: rows.pop(), r"must have a row for each load,arrangement,request_id of the task \([\d,]+\), got none"),
-    (cell(2, 0, "0.8"), r"row 3: load,arrangement,request_id must be one that the task asks of, got 0.8,0,"),
+    (cell(2, 0, "0.8"), r"row 3: load,arrangement,request_id must be one that the task asks of, got 0.8,1,"),
     (cell(2, 3, "99"), r"row 3: host must be a whole number from -1 \(rejected\) to below the number of hosts, got 99"),
-    (cell(2, 3, "-1"), r"row 3: host must not be -1 \(rejected\) if a host has room, got -1 with room on host 0"),
+    (cell(2, 3, "-1"), r"row 3: host must not be -1 \(rejected\) if a host has room, got -1 with room on host 3"),
     (lambda rows: [row.__setitem__(3, "0") for row in rows[1:]],
      r"row \d+: host must have room for the request, got host 0, which has too little at second \d+"),
 ])
@@ -286,7 +286,7 @@ def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, t
         (tmp_path / "results" / name).mkdir(parents=True)
         config: dict[str, Any] = {
             "method": name, "title": "x", "authors": "x", "division": "closed", "knows_future": False,
-            "code": f"bench.methods:METHODS.{name}", "version": 1, "tasks": ["end-tiny-lite"], "checks": {}}
+            "code": f"bench.methods:METHODS.{name}", "version": 2, "tasks": ["end-tiny-lite"], "checks": {}}
         (tmp_path / "results" / name / "config.json").write_text(json.dumps(config))
         decided = {key: Decided(host, np.full(len(host), 8.0)) for key, host in first_fits(end).items()}
         path = tmp_path / "results" / name / "end-tiny-lite.csv.gz"
@@ -313,7 +313,7 @@ def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, t
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("version", 2, "version must be 1, got 2"), ("method", "y", "method must be the name of its folder, x, got 'y'"),
+    ("version", 1, "version must be 2, got 1"), ("method", "y", "method must be the name of its folder, x, got 'y'"),
     ("division", "middle", "division must be one of closed, open, got 'middle'"),
     ("tasks", ["queue-none"], "each of tasks must have a file TASK.csv.gz in the folder, got 'queue-none'"),
     ("knows_future", 1, "knows_future must be a bool, got 1"), ("brier", 0.1, "must have the keys method, title"),
