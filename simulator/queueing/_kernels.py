@@ -537,7 +537,7 @@ def earliest(s: State, size: np.int64, length: np.int64) -> np.int64:
 def step_at(s: State, time: np.int64) -> int:
     """The step that begins at a time, which is not before the first; made if there is none."""
     n = s.numbers[N_STEPS]
-    low = np.searchsorted(s.time_s[:n], time)
+    low = int(np.searchsorted(s.time_s[:n], time))
     if low < n and s.time_s[low] == time:
         return low
     for i in range(n, low, -1):
