@@ -74,7 +74,7 @@ def test_raw_scores_have_the_bits_of_the_slow_twin_and_of_onnx_runtime(forests: 
 
 @pytest.mark.slow
 @EVERY_KIND
-def test_rows_by_the_hundred_thousand_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path, kind: str) -> None:
+def test_rows_by_the_million_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(7)
     drawn = random_forest(rng, kind, n_trees=60, depth=8)
     pairs = {"drawn": made_bundle(drawn, kind), "learnt": load_bundle(made.folders[kind])}
@@ -82,7 +82,7 @@ def test_rows_by_the_hundred_thousand_have_the_bits_of_onnx_runtime(made: Made, 
     for name, bundle in pairs.items():
         forest = drawn if name == "drawn" else CurveBuilder(bundle.schema, bundle.model, is_compiled=False).forest
         runtime = OnnxForest(bundle.model, forest.n_features)
-        for _ in range(3):
+        for _ in range(10):
             rows = random_rows(rng, forest, 100_000)
             assert models.scores(name, rows).tobytes() == runtime.scores(rows).tobytes()
 
