@@ -1,4 +1,8 @@
-"""Compiled loop over a trace's rows in the order of decision: features of the owner's ended requests."""
+"""Compiled replay of a trace through the owner history, one history key at a time, with the floats of `HistoryState`.
+
+Keys do not read each other, so each walks the same list of events. Not covered: withdrawals, and full
+tables that remove an owner; `creation.history_features` checks for both.
+"""
 
 from __future__ import annotations
 
@@ -6,71 +10,172 @@ import math
 
 import numpy as np
 
+from sojourn.serving.inputs import (
+    LONGER_LOG10,
+    UNKNOWN,
+    HistoryRows,
+    fill_category_features,
+    fill_limit_features,
+    fill_owner_features,
+)
 from sojourn.serving.kernel import kernel
+
+END, QUERY, ADMISSION = 0, 1, 2
+_HOUR_LOG10, _DAY_LOG10, _WEEK_LOG10 = LONGER_LOG10
+_UNKNOWN = HistoryRows().values[UNKNOWN].copy()
 
 
 @kernel
-def fill_habits(codes, decided_s, end_s, is_event, by_end, log_lifetime, window, instant_log10, counts_log1p,
-                longer_log10, habits):
-    """Write `OwnerState.ended_part` at each row to habits, float64 (n, 9).
+def order_events(decided_s, end_s, by_end, query_s, is_own, kinds, places):
+    """Write kinds and places of all events in the order of `creation.replayed_rows`; returns how many.
 
-    codes: int64 (n,) from 0, -1 = none. by_end: ended rows, in the order of their ends.
-    counts_log1p: float64 (window + 1,). longer_log10: of the three shares. The order of ends is
-    that of `creation.replayed_rows`.
+    end_s: int64 (n,), the largest int64 = not observed. by_end: int64, rows with an observed end in the order of ends.
+    query_s: rising, of queries in between (place = its index); is_own: one query of each row before its admission
+    (place = the row). Within a second: ends, queries in between, admissions.
     """
-    n = len(codes)
-    n_codes = codes.max() + 1 if n else 0
-    recent = np.empty((n_codes, window))
-    n_ended = np.zeros(n_codes, np.int64)
-    is_done = np.zeros(n, np.bool_)
-    longer = np.empty(3, np.int64)
-    position = 0
+    n = len(decided_s)
+    is_running = np.zeros(n, np.bool_)
+    n_ended = n_asked = n_events = 0
     for row in range(n + 1):
-        while row < n and position < len(by_end) and end_s[by_end[position]] <= decided_s[row]:
-            row_ended = by_end[position]
-            position += 1
-            if row_ended < row and not is_done[row_ended]:
-                is_done[row_ended] = True
-                if codes[row_ended] >= 0:
-                    recent[codes[row_ended], n_ended[codes[row_ended]] % window] = log_lifetime[row_ended]
-                    n_ended[codes[row_ended]] += 1
-        if row == n:
-            break
-        code = codes[row]
-        n_known = min(n_ended[code], window) if code >= 0 else 0
-        habits[row] = np.nan
-        habits[row, 0] = 0.0
-        if n_known > 0:
-            first = n_ended[code] - n_known
-            n_rest = 0
-            total, last = 0.0, 0.0
-            for idx in range(first, first + n_known):
+        while True:
+            may_end = n_ended < len(by_end) and (row == n or end_s[by_end[n_ended]] <= decided_s[row])
+            may_ask = n_asked < len(query_s) and (row == n or query_s[n_asked] <= decided_s[row])
+            if may_end and not (may_ask and query_s[n_asked] < end_s[by_end[n_ended]]):
+                ended = by_end[n_ended]
+                n_ended += 1
+                if is_running[ended]:
+                    is_running[ended] = False
+                    kinds[n_events], places[n_events] = END, ended
+                    n_events += 1
+            elif may_ask:
+                kinds[n_events], places[n_events] = QUERY, n_asked
+                n_asked += 1
+                n_events += 1
+            else:
+                break
+        if row < n:
+            if is_own:
+                kinds[n_events], places[n_events] = QUERY, row
+                n_events += 1
+            kinds[n_events], places[n_events] = ADMISSION, row
+            n_events += 1
+            if end_s[row] <= decided_s[row]:  # ended within the second of its decision
+                kinds[n_events], places[n_events] = END, row
+                n_events += 1
+            else:
+                is_running[row] = True
+    return n_events
+
+
+@kernel
+def fill_owners(codes, n_codes, kinds, places, query_row, query_s, decided_s, log_lifetime, window, batch_gap_s,
+                instant_log10, counts_log1p, features, at):
+    """Write an owner key's features of each query to features[:, at:at + 15].
+
+    codes: int64 (n,) of each row, below n_codes; n_codes = a missing key. counts_log1p: float64 (n + 1,), of counts.
+    """
+    rows = np.empty((n_codes + 1, len(_UNKNOWN)))
+    rows[:] = _UNKNOWN
+    recent = np.empty((n_codes, window))
+    n_ended, n_running = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
+    sum_s, last_s, batch = (np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64))
+    first, latest = np.full(n_codes, -1, np.int64), np.full(n_codes, -1, np.int64)  # of a list of admissions
+    following = np.full(len(codes), -1, np.int64)
+    is_running = np.zeros(len(codes), np.bool_)
+    for event in range(len(kinds)):
+        kind, place = kinds[event], places[event]
+        if kind == QUERY:
+            fill_owner_features(rows[codes[query_row[place]]], query_s[place], batch_gap_s, features[place], at)
+            continue
+        code = codes[place]
+        if code == n_codes:
+            continue
+        row = rows[code]
+        if kind == ADMISSION:
+            now_s = decided_s[place]
+            if batch[code] == 0 or now_s - last_s[code] > batch_gap_s:
+                batch[code] = 0
+            batch[code] += 1
+            last_s[code] = now_s
+            sum_s[code] += now_s
+            n_running[code] += 1
+            is_running[place] = True
+            if first[code] < 0:
+                first[code] = place
+            else:
+                following[latest[code]] = place
+            latest[code] = place
+        else:
+            is_running[place] = False
+            sum_s[code] -= decided_s[place]
+            n_running[code] -= 1
+            recent[code, n_ended[code] % window] = log_lifetime[place]
+            n_ended[code] += 1
+            while first[code] >= 0 and not is_running[first[code]]:
+                first[code] = following[first[code]]
+            n_known = min(n_ended[code], window)
+            begin = n_ended[code] - n_known
+            n = n_1h = n_1d = n_7d = 0
+            total, last, before = 0.0, 0.0, 0.0
+            for idx in range(begin, begin + n_known):
                 value = recent[code, idx % window]
                 if value > instant_log10:
-                    n_rest += 1
+                    n += 1
                     total += value
-                    last = value
-            habits[row, 4] = (n_known - n_rest) / n_known
-            if n_rest > 0:
-                mean, squares, longest = total / n_rest, 0.0, -1.0
-                longer[:] = 0
-                for idx in range(first, first + n_known):
+                    before, last = last, value
+            row[6:] = _UNKNOWN[6:]
+            if instant_log10 >= 0.0:
+                row[10] = (n_known - n) / n_known
+            if n > 0:
+                mean, squares, longest = total / n, 0.0, -1.0
+                for idx in range(begin, begin + n_known):
                     value = recent[code, idx % window]
                     if value > instant_log10:
                         deviation = value - mean
                         squares += deviation * deviation
                         longest = max(longest, value)
-                        for at in range(3):
-                            longer[at] += value >= longer_log10[at]
-                habits[row, 0] = counts_log1p[n_rest]
-                habits[row, 1] = mean
-                habits[row, 2] = math.sqrt(squares / n_rest)
-                habits[row, 3] = last
-                habits[row, 5] = longest
-                for at in range(3):
-                    habits[row, 6 + at] = longer[at] / n_rest
-        if is_event[row] and end_s[row] <= decided_s[row]:  # ended within the second of its decision
-            is_done[row] = True
-            if code >= 0:
-                recent[code, n_ended[code] % window] = log_lifetime[row]
-                n_ended[code] += 1
+                        n_1h += value >= _HOUR_LOG10
+                        n_1d += value >= _DAY_LOG10
+                        n_7d += value >= _WEEK_LOG10
+                row[6] = counts_log1p[n]
+                row[7] = mean
+                row[8] = math.sqrt(squares / n)
+                row[9] = last
+                if instant_log10 < 0.0:
+                    row[10] = last if n == 1 else (last + before) / 2.0
+                row[11] = longest
+                row[12], row[13], row[14] = n_1h / n, n_1d / n, n_7d / n
+        row[0] = counts_log1p[min(n_ended[code] + n_running[code], window)]
+        row[1] = counts_log1p[n_running[code]]
+        row[2] = decided_s[first[code]] if n_running[code] else np.nan
+        row[3] = sum_s[code] / n_running[code] if n_running[code] else np.nan
+        row[4] = last_s[code]
+        row[5] = counts_log1p[batch[code]]
+
+
+@kernel
+def fill_categories(codes, n_codes, kinds, places, query_row, log_lifetime, memory, prior_strength, window, features,
+                    at):
+    """Write a category key's two features of each query to features[:, at:]; codes as in `fill_owners`."""
+    moments = np.zeros((n_codes + 1, 2))
+    n_all, mean_all = 0.0, 0.0
+    for event in range(len(kinds)):
+        kind, place = kinds[event], places[event]
+        if kind == QUERY:
+            fill_category_features(moments[codes[query_row[place]]], mean_all if n_all > 0.0 else np.nan,
+                                   prior_strength, window, features[place], at)
+        elif kind == END:
+            value, code = log_lifetime[place], codes[place]
+            n_all += 1.0
+            mean_all += (value - mean_all) / min(n_all, memory)
+            if code < n_codes:
+                moments[code, 0] += 1.0
+                moments[code, 1] += (value - moments[code, 1]) / min(moments[code, 0], memory)
+
+
+@kernel
+def fill_limits(features, limit_place, is_owner, n_owner, n_category, start):
+    """Write the limit features, the last ones of each row, from the others."""
+    at = features.shape[1] - 2 * is_owner.sum()
+    for idx in range(len(features)):
+        fill_limit_features(features[idx, limit_place], is_owner, n_owner, n_category, start, features[idx], at)

@@ -6,6 +6,7 @@ or at fixed ages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,10 @@ import pandas as pd
 
 from sojourn.features.trace import SEEN_FROM, Trace
 from sojourn.serving.inputs import (
+    CATEGORY_FEATURES,
+    CLOCK_FEATURES,
+    DAY_S,
+    OWNER_FEATURES,
     UNIX_PHASE_S,
     Encoder,
     HistoryDefinition,
@@ -25,6 +30,11 @@ from sojourn.serving.inputs import (
 )
 
 _PROGRESS_EVERY = 4_096
+COMPILED_FROM = 5_000
+"""From so many rows on the replay is compiled: numba takes longer than plain Python for fewer."""
+NEVER_S = int(np.iinfo(np.int64).max)
+_EXACT_BELOW = 2**53
+"""Sums of times below are exact as float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +138,23 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
     end_s = trace.end_s()[idx_request]
     is_event, is_lost = trace.is_event()[idx_request], trace.is_lost()[idx_request]
     parsed = list(parsed_requests(trace.requests.iloc[idx_request], encoder))
-    history = HistoryState(encoder.history) if state is None else state
+    keys = tuple(key_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
+    end = np.where(is_event | is_lost, end_s, NEVER_S)
+    rows = None
+    is_empty = state is None or (not len(state) and not state.moments[0])
+    if len(parsed) >= COMPILED_FROM and is_empty and not is_lost.any():
+        numbers = np.array([row.numbers for row in parsed], np.float64).reshape(len(parsed), encoder.n_numbers)
+        rows = history_features(encoder, numbers, keys, decided_s, end, end_s - arrival_s)
+    if rows is None or state is not None:
+        def report(idx: int) -> None:
+            if progress is not None and idx % _PROGRESS_EVERY == 0:
+                progress(idx, len(parsed))
 
-    def report(idx: int) -> None:
-        if progress is not None and idx % _PROGRESS_EVERY == 0:
-            progress(idx, len(parsed))
-
-    rows = replayed_rows(encoder, history, parsed, decided_s.tolist(), arrival_s.tolist(),
-                         np.where(is_event | is_lost, end_s, np.iinfo(np.int64).max).tolist(), report,
-                         frozenset(np.flatnonzero(is_lost).tolist()))
+        rows = replayed_rows(encoder, HistoryState(encoder.history) if state is None else state, parsed,
+                             decided_s.tolist(), arrival_s.tolist(), end.tolist(), report,
+                             frozenset(np.flatnonzero(is_lost).tolist()), rows)
     if progress is not None:
         progress(len(parsed), len(parsed))
-    keys = tuple(key_codes([row.keys[idx] for row in parsed]) for idx in range(len(encoder.history.keys)))
     return FeatureRows(
         rows, encoder.feature_names(), keys, tuple(key.name for key in encoder.history.keys), decided_s,
         arrival_s, end_s - arrival_s, is_event, idx_request, begin_s=trace.begin_s,
@@ -161,17 +176,71 @@ def _as_objects(column: pd.Series) -> list[object]:
     return values.where(column.notna(), None).tolist()
 
 
+def history_features(encoder: Encoder, numbers: np.ndarray, codes: Sequence[np.ndarray], decided_s: np.ndarray,
+                     end_s: np.ndarray, lifetime_s: np.ndarray,
+                     queries: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray | None:
+    """The features of `replayed_rows` to the bit, from an empty history, compiled: float64 (m, n_features).
+
+    numbers: float64 (n, n_numbers), of the requests in the order of decision. codes: of each history key, see
+    `FeatureRows.keys`. end_s: int64 (n,), the largest int64 = not observed; no request may leave observation.
+    queries: row and time, int64 (m,) each, times rising; default: each row at its decision. None if
+    there are more owners or categories than the history keeps, or times too large.
+    """
+    from sojourn.features import _kernels
+
+    n, history = len(decided_s), encoder.history
+    dense = [_dense_codes(each) for each in codes]
+    if any(n_codes > history.n_keys_max for _, n_codes in dense):
+        return None
+    if n and n * max(abs(int(decided_s[0])), abs(int(decided_s[-1]))) >= _EXACT_BELOW:
+        return None
+    rows, times_s = (np.arange(n), decided_s) if queries is None else queries
+    ended = np.flatnonzero(end_s < NEVER_S)
+    by_end = ended[np.argsort(end_s[ended], kind="stable")]
+    kinds, places = np.empty(n + len(ended) + len(rows), np.int8), np.empty(n + len(ended) + len(rows), np.int64)
+    n_events = _kernels.order_events(decided_s, end_s, by_end, times_s[:0] if queries is None else times_s,
+                                     queries is None, kinds, places)
+    kinds, places = kinds[:n_events], places[:n_events]
+    log_lifetime = np.array([math.log10(max(each_s, 1)) for each_s in lifetime_s.tolist()], np.float64)
+    counts_log1p = np.array([math.log1p(count) for count in range(max(n, history.window) + 1)])
+    features = np.empty((len(rows), len(encoder.feature_names())))
+    at = encoder.n_numbers + len(CLOCK_FEATURES)
+    features[:, :encoder.n_numbers] = numbers[rows]
+    second = times_s + encoder.phase_s
+    features[:, at - 2], features[:, at - 1] = second % DAY_S / 3_600.0, second // DAY_S % 7
+    for key, (each, n_codes) in zip(history.keys, dense, strict=True):
+        if key.kind == "owner":
+            _kernels.fill_owners(each, n_codes, kinds, places, rows, times_s, decided_s, log_lifetime, history.window,
+                                 history.batch_gap_s, history.instant_log10, counts_log1p, features, at)
+        else:
+            _kernels.fill_categories(each, n_codes, kinds, places, rows, log_lifetime, history.category_memory,
+                                     float(history.prior_strength), history.window, features, at)
+        at += len(key.feature_names())
+    if encoder.limit_place >= 0:
+        _kernels.fill_limits(features, encoder.limit_place, np.array([key.kind == "owner" for key in history.keys]),
+                             len(OWNER_FEATURES), len(CATEGORY_FEATURES), encoder.n_numbers + len(CLOCK_FEATURES))
+    return features
+
+
+def _dense_codes(codes: np.ndarray) -> tuple[np.ndarray, int]:
+    """Codes from 0 in place of 56-bit ones, their number where the key is missing; and that number."""
+    distinct, dense = np.unique(codes, return_inverse=True)
+    n_missing = int(len(distinct) > 0 and distinct[0] < 0)
+    n_codes = len(distinct) - n_missing
+    return np.where(codes < 0, n_codes, dense - n_missing).astype(np.int64), n_codes
+
+
 def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed], decided: list[int],
                   arrival: list[int], end: list[int], before: Callable[[int], None],
-                  lost: frozenset[int] = frozenset()) -> np.ndarray:
+                  lost: frozenset[int] = frozenset(), known: np.ndarray | None = None) -> np.ndarray:
     """The features of requests in the order of decision, float64 (n, n_features); updates the history.
 
     decided, arrival, end: whole seconds (n,); an unobserved end is the largest int64. before(idx)
     is called before each request. lost: requests whose `end` is not an end, but the time at which
-    they left observation.
+    they left observation. known: the features, if they are known already.
     """
     n = len(parsed)
-    rows = np.empty((n, len(encoder.feature_names())))
+    rows = np.empty((n, len(encoder.feature_names()))) if known is None else known
     by_end = np.argsort(np.array(end, np.int64), kind="stable").tolist()
     admissions: list[Receipt | None] = [None] * n
     position = 0
@@ -181,11 +250,12 @@ def replayed_rows(encoder: Encoder, history: HistoryState, parsed: list[Parsed],
             strike_off(history, admissions, by_end[position], arrival, end, lost)
             position += 1
         before(idx)
-        rows[idx] = encoder.encode(parsed[idx], now_s, history)
+        if known is None:
+            rows[idx] = encoder.encode(parsed[idx], now_s, history)
         admissions[idx] = history.admit(parsed[idx].keys, now_s)
         if end[idx] <= now_s:  # ended within the second of its decision: later requests see it
             strike_off(history, admissions, idx, arrival, end, lost)
-    while position < n and end[by_end[position]] < np.iinfo(np.int64).max:
+    while position < n and end[by_end[position]] < NEVER_S:
         strike_off(history, admissions, by_end[position], arrival, end, lost)
         position += 1
     return rows

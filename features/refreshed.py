@@ -9,20 +9,27 @@ other rows and the ends, without a second replay of the trace.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
-from sojourn.features._kernels import fill_habits
-from sojourn.features.creation import FeatureRows, parsed_requests, strike_off
+from sojourn.features.creation import (
+    COMPILED_FROM,
+    NEVER_S,
+    FeatureRows,
+    history_features,
+    parsed_requests,
+    strike_off,
+)
 from sojourn.features.split import Examples
 from sojourn.features.trace import Trace
-from sojourn.serving.inputs import CLOCK_FEATURES, LONGER_LOG10, OWNER_FEATURES, Encoder, HistoryState, Receipt
+from sojourn.serving.inputs import CLOCK_FEATURES, OWNER_FEATURES, Encoder, HistoryState, Receipt
 
 REFRESH_AGES_S = (600, 3_600, 21_600, 86_400)
 """Ages at which a running request may be predicted anew: 10 min, 1 h, 6 h, 1 d."""
-_NEVER_S = np.iinfo(np.int64).max
+_FIRST_HABIT = OWNER_FEATURES.index("ended")
+"""From here on an owner's features are of its ended requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +79,29 @@ def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,
     predictions, then new requests: no later data is known, and no arrivals of the same second.
     """
     n = len(rows)
-    parsed = list(parsed_requests(trace.requests.iloc[rows.idx_request], encoder))
     is_lost = trace.is_lost()[rows.idx_request]
     seen_to_s = rows.arrival_s + rows.lifetime_s
-    end = np.where(rows.is_event | is_lost, seen_to_s, _NEVER_S)
+    end = np.where(rows.is_event | is_lost, seen_to_s, NEVER_S)
     queries = np.concatenate([np.column_stack([rows.arrival_s + age_s, np.arange(n), np.full(n, age_s)])
                               for age_s in ages_s])
     queries = queries[(queries[:, 0] < seen_to_s[queries[:, 1]]) & (queries[:, 0] > rows.decided_s[queries[:, 1]])]
     queries = queries[np.argsort(queries[:, 0], kind="stable")]
-    features = np.empty((len(queries), len(encoder.feature_names())))
+    order = np.lexsort((queries[:, 1], queries[:, 2]))
+    features = None
+    if len(queries) >= COMPILED_FROM and not is_lost.any():
+        features = history_features(encoder, rows.features[:, :encoder.n_numbers], rows.keys, rows.decided_s, end,
+                                    rows.lifetime_s, (queries[:, 1].copy(), queries[:, 0].copy()))
+    if features is None:
+        features = _replayed(trace, encoder, rows, queries, end, is_lost)
+    return RefreshedRows(features[order], queries[order, 1], queries[order, 2])
 
+
+def _replayed(trace: Trace, encoder: Encoder, rows: FeatureRows, queries: np.ndarray, end: np.ndarray,
+              is_lost: np.ndarray) -> np.ndarray:
+    """The features of `refreshed_rows` by time, in plain Python."""
+    n = len(rows)
+    parsed = list(parsed_requests(trace.requests.iloc[rows.idx_request], encoder))
+    features = np.empty((len(queries), len(encoder.feature_names())))
     history = HistoryState(encoder.history)
     admissions: list[Receipt | None] = [None] * n
     lost = frozenset(np.flatnonzero(is_lost).tolist())
@@ -90,10 +110,10 @@ def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,
     query_s, query_row = queries[:, 0].tolist(), queries[:, 1].tolist()
     n_ended = n_asked = 0
     for idx in range(n + 1):
-        now_s = decided_s[idx] if idx < n else _NEVER_S - 1
+        now_s = decided_s[idx] if idx < n else NEVER_S - 1
         while True:
-            next_end_s = end_s[by_end[n_ended]] if n_ended < n else _NEVER_S
-            next_asked_s = query_s[n_asked] if n_asked < len(query_s) else _NEVER_S
+            next_end_s = end_s[by_end[n_ended]] if n_ended < n else NEVER_S
+            next_asked_s = query_s[n_asked] if n_asked < len(query_s) else NEVER_S
             if next_end_s <= now_s and next_end_s <= next_asked_s:
                 strike_off(history, admissions, by_end[n_ended], arrival_s, end_s, lost)
                 n_ended += 1
@@ -106,11 +126,7 @@ def refreshed_rows(trace: Trace, encoder: Encoder, rows: FeatureRows,
             admissions[idx] = history.admit(parsed[idx].keys, now_s)
             if end_s[idx] <= now_s:  # ended within the second of its own decision
                 strike_off(history, admissions, idx, arrival_s, end_s, lost)
-    order = np.lexsort((queries[:, 1], queries[:, 2]))
-    return RefreshedRows(features[order], queries[order, 1], queries[order, 2])
-
-
-_N_HABITS = 9
+    return features
 
 
 def with_instants_apart(encoder: Encoder, instant_s: int) -> Encoder:
@@ -127,32 +143,24 @@ def apart_rows(rows: FeatureRows, encoder: Encoder) -> FeatureRows:
     history = encoder.history
     if history.instant_s is None:
         raise ValueError("instant_s of the encoder's history must be a number of seconds, got None")
-    end_s = rows.arrival_s + rows.lifetime_s
-    ended_rows = np.flatnonzero(rows.is_event)
-    by_end = ended_rows[np.argsort(end_s[ended_rows], kind="stable")]
-    log_lifetime = np.array([math.log10(max(lifetime_s, 1)) for lifetime_s in rows.lifetime_s.tolist()])
-    counts_log1p = np.array([math.log1p(count) for count in range(history.window + 1)])
-    features, at = rows.features.copy(), encoder.n_numbers + len(CLOCK_FEATURES)
     for key, codes in zip(history.keys, rows.keys, strict=True):
+        n_owners = len(np.unique(codes[codes >= 0]))
+        if key.kind == "owner" and n_owners > history.n_keys_max:
+            raise ValueError(f"owners of {key.name!r} must be at most {history.n_keys_max:,}, got {n_owners:,}")
+    is_owner = [key.kind == "owner" for key in history.keys]
+    owners = replace(encoder, history=replace(history, keys=tuple(compress(history.keys, is_owner))))
+    end_s = np.where(rows.is_event, rows.arrival_s + rows.lifetime_s, NEVER_S)
+    of_owners = history_features(owners, rows.features[:, :encoder.n_numbers], list(compress(rows.keys, is_owner)),
+                                 rows.decided_s, end_s, rows.lifetime_s)
+    if of_owners is None:
+        raise ValueError("sums of times must be below 2**53 s")
+    at = of_at = encoder.n_numbers + len(CLOCK_FEATURES)
+    features = rows.features.copy()
+    for key in history.keys:
+        size = len(key.feature_names())
         if key.kind == "owner":
-            distinct, dense = np.unique(codes, return_inverse=True)
-            n_missing = int(len(distinct) > 0 and distinct[0] < 0)
-            if len(distinct) - n_missing > history.n_keys_max:
-                raise ValueError(f"owners of {key.name!r} must be at most {history.n_keys_max:,}, got "
-                                 f"{len(distinct) - n_missing:,}")
-            habits = np.empty((len(rows), _N_HABITS))
-            fill_habits(dense.astype(np.int64) - n_missing, rows.decided_s, end_s, rows.is_event, by_end, log_lifetime,
-                        history.window, history.instant_log10, counts_log1p, np.array(LONGER_LOG10), habits)
-            first = at + len(OWNER_FEATURES) - _N_HABITS
-            features[:, first:first + _N_HABITS] = habits
-        at += len(key.feature_names())
-    _fill_limits(features, encoder)
+            features[:, at + _FIRST_HABIT:at + size] = of_owners[:, of_at + _FIRST_HABIT:of_at + size]
+            of_at += size
+        at += size
+    features[:, at:] = of_owners[:, of_at:]  # those of limits
     return replace(rows, features=features, names=encoder.feature_names())
-
-
-def _fill_limits(features: np.ndarray, encoder: Encoder) -> None:
-    """Set the limit features, the last ones, from the others."""
-    for idx in range(len(features)) if encoder.limit_place >= 0 else ():
-        row = features[idx].tolist()
-        encoder.fill_limits(row)
-        features[idx] = row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -73,7 +74,7 @@ def test_raw_scores_have_the_bits_of_the_slow_twin_and_of_onnx_runtime(forests: 
 
 @pytest.mark.slow
 @EVERY_KIND
-def test_rows_by_the_hundred_thousand_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path, kind: str) -> None:
+def test_rows_by_the_million_have_the_bits_of_onnx_runtime(made: Made, tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(7)
     drawn = random_forest(rng, kind, n_trees=60, depth=8)
     pairs = {"drawn": made_bundle(drawn, kind), "learnt": load_bundle(made.folders[kind])}
@@ -81,7 +82,7 @@ def test_rows_by_the_hundred_thousand_have_the_bits_of_onnx_runtime(made: Made, 
     for name, bundle in pairs.items():
         forest = drawn if name == "drawn" else CurveBuilder(bundle.schema, bundle.model, is_compiled=False).forest
         runtime = OnnxForest(bundle.model, forest.n_features)
-        for _ in range(3):
+        for _ in range(10):
             rows = random_rows(rng, forest, 100_000)
             assert models.scores(name, rows).tobytes() == runtime.scores(rows).tobytes()
 
@@ -235,6 +236,15 @@ def test_the_code_is_cpp_too(made: Made, tmp_path: Path, kind: str, options: tup
     subprocess.run([str(tmp_path / "main")], check=True)
 
 
+def _answers_of_the_docs(bundle: Bundle) -> str:
+    """What the examples of the docs print, from Python."""
+    names = bundle.schema.encoder.feature_names()
+    features = [{"cpu_cores": 2.0, "mem_gib": 8.0, "hour": 9.5, "weekday": 0.0}.get(name, math.nan) for name in names]
+    curve = CurveBuilder(bundle.schema, bundle.model).curve(features)
+    return "".join(f"after {uptime_s:.0f} s: {curve.remaining(uptime_s):.0f} s left on average, 1 in 10 stays longer "
+                   f"than {curve.quantile(0.9, uptime_s):.0f} s\n" for uptime_s in (0.0, 3_600.0, 86_400.0))
+
+
 def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
     example, *_ = re.findall(r"^```c\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "main.c").write_text(example)
@@ -242,12 +252,26 @@ def test_the_example_of_the_docs_runs_and_prints_what_python_answers(made: Made,
     c_source(bundle).write(tmp_path)
     program = compiled(tmp_path / "main", tmp_path / "main.c")
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
-    names = bundle.schema.encoder.feature_names()
-    features = [{"cpu_cores": 2.0, "mem_gib": 8.0, "hour": 9.5, "weekday": 0.0}.get(name, math.nan) for name in names]
-    curve = CurveBuilder(bundle.schema, bundle.model).curve(features)
-    asked = (0.0, 3_600.0, 86_400.0)
-    assert printed == "".join(f"after {uptime_s:.0f} s: {curve.remaining(uptime_s):.0f} s left on average, 1 in 10 "
-                              f"stays longer than {curve.quantile(0.9, uptime_s):.0f} s\n" for uptime_s in asked)
+    assert printed == _answers_of_the_docs(bundle)
+
+
+def test_the_go_example_of_the_docs_runs_and_prints_what_python_answers(made: Made, tmp_path: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no Go compiler (go) is installed")
+    (example,) = re.findall(r"^```go\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "main.go").write_text(example)
+    (package / "go.mod").write_text("module example\n")
+    (package / "model.c").write_text('#define SOJOURN_LIFETIME_IMPLEMENTATION\n#include "sojourn_lifetime.h"\n')
+    bundle = load_bundle(made.folders["hazard"])
+    c_source(bundle).write(package)
+    environment = os.environ | {"GOCACHE": str(tmp_path / "cache"), "GOPATH": str(tmp_path / "path"),
+                                "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    subprocess.run([go, "build", "-o", "main", "."], cwd=package, env=environment, check=True)
+    printed = subprocess.run([str(package / "main")], capture_output=True, text=True, check=True).stdout
+    assert printed == _answers_of_the_docs(bundle)
 
 
 @EVERY_KIND
