@@ -26,7 +26,7 @@ from sojourn.features import Trace
 from sojourn.features.creation import decision_times
 from sojourn.features.readers import read_trace
 from sojourn.features.synthetic import synthesize
-from sojourn.flows.placement.workloads import known_by, later_workload_of, replica
+from sojourn.flows.placement.workloads import known_by, later_workload_of, positions_of, replica
 from sojourn.inflated import text_of, toml_of
 from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, Workload
 from sojourn.simulator.queueing import QueueJobs, queue_jobs
@@ -203,9 +203,12 @@ class Task:
         _check_digest(str(path), hashlib.sha256(text.encode()).hexdigest(), self.rules["curves_sha256"])
         table = pd.read_csv(StringIO(text), dtype={"request_id": str})
         totals_s = table.drop(columns="request_id").to_numpy(np.int64)
-        n, m = totals_s.shape
-        ids = pd.Index(table["request_id"]).astype(workload.trace.requests["request_id"].dtype)
-        return Held(ids, Curves(np.arange(n + 1) * m, np.tile(UPTIMES_S, n), totals_s.reshape(-1)))
+        ids = workload.trace.requests["request_id"]
+        at = positions_of(ids, table["request_id"])  # a part of a job that spans hosts has the job's curve
+        if (at < 0).any():
+            raise ValueError(f"{path} must have a row for each request, got none for {ids[at < 0].iloc[0]}")
+        n, m = len(at), totals_s.shape[1]
+        return Held(pd.Index(ids), Curves(np.arange(n + 1) * m, np.tile(UPTIMES_S, n), totals_s[at].reshape(-1)))
 
 
 def table_digest(trace: Trace) -> str:
