@@ -258,7 +258,7 @@ PREDICTORS: Mapping[str, Predict] = MappingProxyType({
     "rsf": Family("random survival forest", "rsf"),
     "gbsa": Family("gradient-boosted survival analysis", "gbsa"),
     "forest-leaves": Family("a random forest's leaves as curves (Meinshausen 2006)", "forest-leaves"),
-    "survival-boost": Boost("SurvivalBoost (Alberge et al. 2025)"),
+    "survival-boost": Boost("SurvivalBoost on 2,000 rows (Alberge et al. 2025)"),
     "gbdt-once": Family("boosted trees, one answer at creation", "gbdt-once"),
     "gbdt-uptime": Family("boosted trees on uptimes (LAVA's predictor)", "gbdt-uptime"),
     "hazard": Family("boosted hazards of intervals", "hazard"),

@@ -228,14 +228,14 @@ def _first_fault(order: np.ndarray, host: np.ndarray, need: np.ndarray, free: np
             for d in range(n_resources):
                 free[where, d] -= need[row, d]
                 if free[where, d] < 0:
-                    return row, where
+                    return int(row), int(where)
         elif at >= n:
             for other in range(len(free)):
                 has_room = True
                 for d in range(n_resources):
                     has_room = has_room and free[other, d] >= need[row, d]
                 if has_room:
-                    return row, other
+                    return int(row), int(other)
     return -1, -1
 
 
