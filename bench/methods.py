@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bench.end_to_end import END_TO_END, EndToEnd
 from bench.submission import Starts
