@@ -134,8 +134,9 @@ def evaluate(task: Task, path: Path) -> dict[str, Score]:
 
 
 def entries(folder: Path = RESULTS) -> list[Entry]:
-    """All entries of a folder of results, by name."""
-    return [read_entry(each) for each in sorted(folder.iterdir()) if each.is_dir()]
+    """All entries of a folder of results that have been run, by name."""
+    found = [read_entry(each, is_new=True) for each in sorted(folder.iterdir()) if each.is_dir()]
+    return [entry for entry in found if entry.tasks]
 
 
 # --- predict: rows are requests; each has a curve at each age
