@@ -257,8 +257,8 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path, monkeypatch: 
     assert "nilas" in first.stdout
     assert "recall:0.8" in first.stdout
     again = CliRunner().invoke(app, arguments)
-    # 2 seeds of best-fit, first-fit and nilas, the oracle's beside it
-    assert "8 of 8 cells were finished before" in again.stdout
+    # 2 seeds of the three rivals and nilas, the oracle's beside it
+    assert "10 of 10 cells were finished before" in again.stdout
     client = MlflowClient(f"sqlite:///{store / 'mlflow.db'}")
     runs = client.search_runs([each.experiment_id for each in client.search_experiments()], "tags.kind = 'cells'")
     child = next(run for run in runs if run.data.params["predictor"] == "recall:0.8")
