@@ -52,7 +52,7 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 388)
-    yield Figure("product lines", n_lines(product), 89_000)
+    yield Figure("product lines", n_lines(product), 89_010)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 20_624 if part == "flows" else None)

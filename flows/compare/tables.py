@@ -22,7 +22,7 @@ from sojourn.flows.placement.workloads import TraceSpec, t_half_width
 from sojourn.flows.reports.comparison_report import ComparisonDocument
 from sojourn.flows.reports.section import Section
 from sojourn.flows.tracking.tracker import COMPARISON, NOTE, SYSTEM, Tracker, run_name, whole_trace
-from sojourn.simulator.experiments import BASELINE, RIVALS
+from sojourn.simulator.experiments import BASELINE, RIVALS, best_rival
 from sojourn.simulator.measures import gap_closed_pct
 from sojourn.simulator.page import gains_figure
 
@@ -68,8 +68,7 @@ def _rival_of(replays: pd.DataFrame) -> str:
         return BASELINE
     seeds = by_policy["empty_hosts_pct"][BASELINE].dropna().index
     empty, rejected = (by_policy[name].loc[seeds].mean(skipna=False) for name in ("empty_hosts_pct", "rejected_pct"))
-    fair = [name for name in RIVALS if name in empty and rejected[name] <= rejected[BASELINE]]
-    return max(fair, key=lambda name: float(empty[name]), default=BASELINE)
+    return best_rival(empty, rejected)
 
 
 def _add_moves(table: pd.DataFrame, cells: Sequence[Cell]) -> None:

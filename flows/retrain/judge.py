@@ -48,7 +48,7 @@ from sojourn.serving.bundle import Bundle, load_bundle
 from sojourn.serving.errors import BundleError
 from sojourn.simulator import KNOWN_POLICIES, LifetimeSource, OneShot, Oracle, Workload
 from sojourn.simulator.engine import missing_ahead
-from sojourn.simulator.experiments import BASELINE, RIVALS, Pairing
+from sojourn.simulator.experiments import RIVALS, Pairing
 
 LOOKUP = "km"
 """The lookup table that a team would use without a model; a first version must be better."""
@@ -148,7 +148,7 @@ def _simulate(settings: PlacementSettings, workload: Workload, features: Feature
     def pairings(moved: Workload) -> list[Pairing]:
         oracle = Oracle(moved)
         return [
-            *((policy, "", None) for policy in RIVALS if policy != BASELINE),
+            *((policy, "", None) for policy in RIVALS),
             ("la-binary", f"{candidate}, one-shot", first_answer),
             ("nilas", f"{candidate}, one-shot", first_answer),
             *(("nilas", label, source) for label, source in sources.items()),

@@ -19,7 +19,7 @@ from sojourn.flows.retrain.gates import Difference
 from sojourn.flows.retrain.verdict import Promotion, print_gates, print_places
 from sojourn.models.lifetime import ALWAYS_TRAINED
 from sojourn.models.measures import AGES_S, time_label
-from sojourn.simulator.experiments import BASELINE, RIVALS, pairing_label
+from sojourn.simulator.experiments import BASELINE, best_rival, pairing_label
 from sojourn.simulator.measures import interval_text, number_text, signed_text
 
 _NUMBERS = {
@@ -142,12 +142,9 @@ def in_words(against_lookup: Difference | None, simulation: Replicated | None, f
 
 
 def _best_gain(simulation: Replicated, family: str) -> tuple[str, float, float, float, str]:
-    """The best deployable policy, its gain over the rival, pp, and its interval; and the rival: of the policies without
-    predictions that reject no more than best-fit, the one with most empty hosts."""
-    table = simulation.table
-    gains, rejected_pct = table["gain_pp"], table["rejected_pct"]
-    rival = max((name for name in RIVALS if name in table.index and rejected_pct[name] <= rejected_pct[BASELINE]),
-                key=lambda name: float(gains[name]))
+    """The best deployable policy, its gain over the rival (`best_rival`), pp, and its interval; and the rival."""
+    gains = simulation.table["gain_pp"]
+    rival = best_rival(gains, simulation.table["rejected_pct"])
     best = max(DEPLOYABLE, key=lambda policy: float(gains[pairing_label(policy, family)]))
     return best, *simulation.difference(pairing_label(best, family), rival), rival
 

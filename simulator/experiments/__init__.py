@@ -9,6 +9,7 @@ from sojourn.simulator.experiments.comparison import (
     RIVALS,
     Comparison,
     Pairing,
+    best_rival,
     caveats,
     compare,
     evidence_of,
@@ -20,6 +21,6 @@ from sojourn.simulator.experiments.comparison import (
 )
 
 __all__ = [
-    "BASELINE", "MORE_REJECTED", "RIVALS", "Comparison", "Pairing", "caveats", "compare", "evidence_of",
-    "is_rejecting_more", "knows_the_future", "over_rival", "pairing_label", "rejection_words",
+    "BASELINE", "MORE_REJECTED", "RIVALS", "Comparison", "Pairing", "best_rival", "caveats", "compare",
+    "evidence_of", "is_rejecting_more", "knows_the_future", "over_rival", "pairing_label", "rejection_words",
 ]  # fmt: skip

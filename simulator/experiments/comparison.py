@@ -147,6 +147,18 @@ def is_rejecting_more(rows: pd.DataFrame) -> pd.Series:
     return rows["rejected_pct"].astype(float) > of_baseline
 
 
+def best_rival(empty: pd.Series, rejected: pd.Series) -> str:
+    """Of RIVALS, the one with most empty hosts that rejects no more than best-fit, which must be there.
+
+    empty, rejected: by policy, as means over the same replays; gains over best-fit do for empty hosts, too.
+
+    >>> best_rival(pd.Series([20.0, 25.0, 23.0], RIVALS), pd.Series([0.1, 0.2, 0.1], RIVALS))
+    'first-in-use'
+    """
+    fair = [name for name in RIVALS if name in empty and rejected[name] <= rejected[BASELINE]]
+    return max(fair, key=lambda name: float(empty[name]), default=BASELINE)
+
+
 def over_rival(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     """The rival, and the rows with their gains over it in place of those over best-fit: what lifetimes bring.
 
