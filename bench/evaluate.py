@@ -44,8 +44,7 @@ from sojourn.models.measures import (
     outliving_weights,
 )
 from sojourn.simulator import Workload
-from sojourn.simulator.loop import ranking
-from sojourn.simulator.measures.stranding import inflated
+from sojourn.simulator.measures.stranding import left_when_filled
 
 N_DRAWS = 400
 LEAST_RUN_S = 10
@@ -356,17 +355,13 @@ def stranded_share(workload: Workload, host: np.ndarray, seed: int) -> float:
     At N_MOMENTS times, evenly from the warm-up to the horizon, the hosts are filled with requests that had arrived,
     drawn again and again in an order of the seed, by best fit, until none fits; what is free then is stranded.
     """
-    shapes, shape_of = np.unique(workload.need, axis=0, return_inverse=True)
-    order, total, found = ranking(workload.capacity, workload.need), workload.capacity.sum(axis=0), []
+    moments = []
     for time_s in np.linspace(workload.warmup_s, workload.trace.horizon_s - 1, N_MOMENTS).astype(np.int64).tolist():
         runs = (host >= 0) & (workload.placed_s <= time_s) & (time_s < workload.departure_s)
         free, n_running = workload.capacity.copy(), np.bincount(host[runs], minlength=len(workload.capacity))
         np.subtract.at(free, host[runs], workload.need[runs])
-        arrived = shape_of.reshape(-1)[workload.placed_s <= time_s]
-        drawn = np.random.default_rng([seed, time_s]).permutation(arrived[shapes[arrived].any(axis=1)])
-        left = inflated(workload.capacity, free, n_running, order, shapes, drawn)[1]
-        found.append(float(left[0]) / float(total[0]))  # the first resource is the binding one
-    return float(np.mean(found))
+        moments.append((time_s, free, n_running, [seed, time_s]))
+    return float(left_when_filled(workload, moments)[:, 1, 0].mean())  # the first resource is the binding one
 
 
 def _in_use_s(host: np.ndarray, placed_s: np.ndarray, end_s: np.ndarray, workload: Workload) -> float:

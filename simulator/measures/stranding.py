@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,18 +68,30 @@ def stranding(workload: Workload, result: Result, *, seed: int = 0, n_moments: i
     last = len(samples.time_s) - 1
     first = min(int(np.searchsorted(samples.time_s, workload.warmup_s)), last)
     idx_samples = np.unique(np.linspace(first, last, n_moments).round().astype(np.int64))
-    order = ranking(workload.capacity, workload.need)
-    shapes, shape_of = np.unique(workload.need, axis=0, return_inverse=True)
-    total = workload.capacity.sum(axis=0)
-    left = np.zeros((len(idx_samples), 2, workload.capacity.shape[1]))
-    for k, moment in enumerate(idx_samples.tolist()):
-        rng = np.random.default_rng([seed, moment])
-        arrived = shape_of.reshape(-1)[workload.placed_s <= samples.time_s[moment]]
-        drawn = rng.permutation(arrived[shapes[arrived].any(axis=1)])  # a request without needs always fits
-        left[k] = 100 * shares(inflated(workload.capacity, samples.free[moment], samples.n_running[moment], order,
-                                        shapes, drawn), total)
+    left = left_when_filled(workload, [
+        (int(samples.time_s[moment]), samples.free[moment], samples.n_running[moment], [seed, moment])
+        for moment in idx_samples.tolist()])
     left[:, :, ~workload.need.any(axis=0)] = np.nan  # no request needs it, so it is not stranded
-    return Stranding(samples.time_s[idx_samples], left[:, 0], left[:, 1], workload.resources)
+    return Stranding(samples.time_s[idx_samples], 100 * left[:, 0], 100 * left[:, 1], workload.resources)
+
+
+def left_when_filled(workload: Workload,
+                     moments: Sequence[tuple[int, np.ndarray, np.ndarray, Sequence[int]]]) -> np.ndarray:
+    """Free shares of the cluster after inflation, at the first misfit and when nothing fits, float64 (k, 2,
+    n_resources).
+
+    moments: of each the time, the free amounts int64 (n_hosts, n_resources), the running requests of each host, and the
+    seed of the order in which the requests that had arrived by then are drawn.
+    """
+    order, total = ranking(workload.capacity, workload.need), workload.capacity.sum(axis=0)
+    shapes, shape_of = np.unique(workload.need, axis=0, return_inverse=True)
+    left = np.zeros((len(moments), 2, workload.capacity.shape[1]))
+    for k, (time_s, free, n_running, seed) in enumerate(moments):
+        arrived = shape_of.reshape(-1)[workload.placed_s <= time_s]
+        drawn = np.random.default_rng(seed).permutation(
+            arrived[shapes[arrived].any(axis=1)])  # a request without needs always fits
+        left[k] = shares(inflated(workload.capacity, free, n_running, order, shapes, drawn), total)
+    return left
 
 
 STRANDING = Measure(lambda workload, result: stranding(workload, result).columns(), {
