@@ -52,7 +52,7 @@ class State(NamedTuple):
     pass that gave it. turn: by which ties are broken, the index of a waiting job, the place of a start. started: the
     jobs in order of start. overtaken: of a waiting job, processor-seconds that later ones ran since its submission.
     by_limit: with a guard, the running ones in order of (limit_end_s, start). by_turn: of those that run, if that is
-    counted, in order of submission; later_size: processors from each on. rank: of a waiting job, -1 = past its guard.
+    counted, in order of submission; later_size: processors from each on. rank: -1 = late. queue_free: (n_queues,).
 
     Of a machine of hosts, else empty: host_free, (n_hosts,). levels: how many hosts have 0 to all processors free.
     later_free, later_levels: the same at a reservation. first_host, next_host: the whole hosts of a job, as a chain, -1
@@ -101,9 +101,8 @@ class State(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s, overtaken_s:
-    NEVER = none. chance: of the draws in which the head must not be delayed; 0 = by one
-    predicted run time."""
+    """order, second_order: of the queue, of backfilling. depth: jobs with a reservation. guard_s, overtaken_s: NEVER =
+    none. chance: of the draws in which the head must not be delayed; 0 = by one predicted run time."""
 
     order: int
     second_order: int
@@ -634,6 +633,8 @@ def count_overtaking(jobs: Jobs, s: State, now: np.int64) -> None:
     """Adds, to each waiting job, what ran since then of jobs that were submitted after it."""
     numbers, n, passed_s = s.numbers, s.numbers[N_RUNNING], now - s.numbers[SINCE]
     numbers[SINCE] = now
+    if numbers[N_WAITING] == 0:
+        return
     s.later_size[n] = 0
     for i in range(n - 1, -1, -1):
         s.later_size[i] = s.later_size[i + 1] + jobs.size[s.by_turn[i]]
@@ -708,7 +709,7 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
     begun_s: (n,), rising, of the jobs that run, which come first; -1 = waits.
     """
     n, numbers = len(begun_s), s.numbers
-    n_processors, is_guarded, is_counted = numbers[FREE], numbers[IS_GUARDED], numbers[IS_COUNTED]
+    n_processors, is_guarded = numbers[FREE], numbers[IS_GUARDED]
     for draw in range(len(run_s)):
         drawn = Jobs(jobs.submission_s, run_s[draw], jobs.limit_s, jobs.size, jobs.planned_s, jobs.fit_s, jobs.first,
                      jobs.last, jobs.uptime_s, jobs.total_s, jobs.rank, jobs.queue, jobs.queue_processors,
@@ -716,7 +717,7 @@ def replay_draws(jobs: Jobs, s: State, rules: Rules, begun_s: np.ndarray, now: n
         copy(jobs.queue_processors, s.queue_free)
         for k in range(N_NUMBERS):
             numbers[k] = 0
-        numbers[IS_GUARDED], numbers[IS_COUNTED], numbers[PROCESSORS] = is_guarded, is_counted, n_processors
+        numbers[IS_GUARDED] = is_guarded
         numbers[FREE], numbers[NEXT_END], numbers[DUE] = n_processors, NEVER, now
         for j in range(n):
             s.turn[j], s.start_s[j], s.reserved_s[j], s.reservation_s[j] = j, -1, -1, -1

@@ -297,8 +297,11 @@ def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, t
         write_system(read_entry(path.parent), "end-tiny-lite", system())
     found = evaluate(end, path)
     assert found["decision_p99_us"].value == 8.0 and found["decision_p99_us"].interval == (8.0, 8.0)
+    (tmp_path / "results" / "not-run").mkdir()  # its config.json is written before it is run: it stops no board
+    begun = config | {"method": "not-run", "tasks": []}
+    (tmp_path / "results" / "not-run" / "config.json").write_text(json.dumps(begun))
     text = build([end], tmp_path / "results")
-    assert f"{system()['cores']} cores" in text["md"]
+    assert f"{system()['cores']} cores" in text["md"] and "not-run" not in text["md"]
     rows = pd.read_csv(StringIO(text["csv"]))
     is_timed = rows["measure"].str.startswith("decision_")
     assert rows["rank"][is_timed].isna().all() and rows["rank"][~is_timed].notna().all()

@@ -104,3 +104,5 @@ def test_draws_and_order_are_checked() -> None:
         start_times(now, QueueRules(), np.array([[0, 1, 1]]))
     with pytest.raises(ValueError, match="order must not be f1"):
         start_times(now, QueueRules("f1"), np.ones((1, 3)))
+    with pytest.raises(ValueError, match="overtaken_s must be None, it counts from each submission on, got 5"):
+        start_times(now, QueueRules(overtaken_s=5), np.ones((1, 3)))
