@@ -22,7 +22,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bench.evaluate import MEASURES, Measure, Score, entries, evaluate
+from bench.evaluate import MEASURES, Measure, Score, checked_scores, entries
 from bench.submission import RESULTS, Entry, file_digest, read_system
 from bench.tasks import BENCH, VERSION, Task, load_task, task_names
 from sojourn.models.measures import interval
@@ -155,7 +155,7 @@ def build(tasks: Sequence[Task], folder: Path) -> dict[str, str]:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for task in tasks:
-        scores = {name: evaluate(task, entry.file(task.name)) for name, entry in of.items() if task.name in entry.tasks}
+        scores = {name: checked_scores(entry, task) for name, entry in of.items() if task.name in entry.tasks}
         if not scores:
             continue
         found = ranked(task, scores, of)

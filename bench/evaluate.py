@@ -1,13 +1,13 @@
 """Scores of submissions: the only scorer. Every figure is computed from a submission's rows and the task's trace.
 
-    python -m bench.evaluate [TASK ...] [--results FOLDER]
+    python -m bench.evaluate [TASK ...] [--method NAME] [--results FOLDER]
 
 Prints a line for each task, entry and measure. `board` makes the ranks and pages of the same scores.
 
-Intervals come from draws with replacement: of owners in a predict task, since requests of one owner are not
-independent, and of blocks of time (weeks, or what the task says) in a queue task, and of
-loads and arrangements in a place or end task. The draws are those of the task's
-seed, the same for every entry, so that differences and ranks are paired.
+Intervals come from draws with replacement: of owners in a predict task, since requests of one owner are not independent;
+of blocks of time (weeks, or what the task says) in a queue task; and of arrangements in a place or end task, each with
+all its loads, which the task fixes. The draws are those of the task's seed, the same for every entry, so that
+differences and ranks are paired.
 """
 
 from __future__ import annotations
@@ -122,19 +122,33 @@ class Score:
         return interval(self.draws)
 
 
-def evaluate(task: Task, path: Path) -> dict[str, Score]:
+def evaluate(task: Task, path: Path, n_draws: int = N_DRAWS) -> dict[str, Score]:
     """The scores of a submission's file, by measure; ValueError if it breaks a rule."""
     prepared = (_predict(task, read_curves(path, task)) if task.track == "predict" else
                 _queue(task, path) if task.track == "queue" else
                 _place(task, read_placements(path, task)) if task.track == "place" else _end(task, path))
-    weights = list(_draws(task))
+    weights = list(_draws(task, n_draws))
     return {name: Score(prepared[name](None), np.array([prepared[name](weight) for weight in weights]))
-            if name in prepared else Score(float("nan"), np.full(N_DRAWS, np.nan)) for name in MEASURES[task.track]}
+            if name in prepared else Score(float("nan"), np.full(n_draws, np.nan)) for name in MEASURES[task.track]}
 
 
-def entries(folder: Path = RESULTS) -> list[Entry]:
-    """All entries of a folder of results that have been run, by name."""
-    found = [read_entry(each, is_new=True) for each in sorted(folder.iterdir()) if each.is_dir()]
+def checked_scores(entry: Entry, task: Task, path: Path | None = None, n_draws: int = N_DRAWS) -> dict[str, Score]:
+    """Of an entry's file of a task; ValueError also if it has no error at all and does not say that it knows the
+    future. path: another file than that of its folder."""
+    path = path or entry.file(task.name)
+    scores = evaluate(task, path, n_draws)
+    if not entry.knows_future and "brier" in scores and scores["brier"].value == 0.0:
+        raise ValueError(f"{path}: the Brier score of an entry with knows_future = false must be above 0, got 0.0: "
+                         "each curve is a step at the true end")
+    return scores
+
+
+def entries(folder: Path = RESULTS, method: str | None = None) -> list[Entry]:
+    """All entries of a folder of results that have been run, by name; only those of a method, if one is named."""
+    if not folder.is_dir() or (method and not (folder / method).is_dir()):
+        raise ValueError(f"{folder} must be a folder with a folder of results for {method or 'each method'}, got none")
+    found = [read_entry(each, is_new=True) for each in sorted(folder.iterdir())
+             if each.is_dir() and method in (None, each.name)]
     return [entry for entry in found if entry.tasks]
 
 
@@ -377,37 +391,41 @@ def _in_use_s(host: np.ndarray, placed_s: np.ndarray, end_s: np.ndarray, workloa
     return float(total)
 
 
-def _draws(task: Task) -> Iterator[np.ndarray]:
+def _draws(task: Task, n_draws: int) -> Iterator[np.ndarray]:
     """How often each row of a task counts in each draw."""
-    if task.track == "predict":
-        unit = _truth(task).owner
-    else:
-        n = len(task.workloads) if task.track in ("place", "end") else int(_counted_blocks(task)[1].max()) + 1
-        unit = np.arange(n)
-    return iter(OwnerDraws(unit, N_DRAWS, seed=int(task.rules["seed"])))
+    unit = (_truth(task).owner if task.track == "predict" else
+            np.array([arrangement for _, arrangement in task.workloads]) if task.track in ("place", "end") else
+            np.arange(int(_counted_blocks(task)[1].max()) + 1))
+    return iter(OwnerDraws(unit, n_draws, seed=int(task.rules["seed"])))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the scores; 1 if a submission is refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="*", help="default: all lite tasks")
+    parser.add_argument("--method", help="only this one; default: all of the folder")
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args(arguments)
     n_refused = 0
-    for name in asked.task or [name for name in task_names() if name.endswith("-lite")]:
-        task = load_task(name)
-        for entry in entries(asked.results):
-            if name not in entry.tasks:
+    try:
+        found = entries(asked.results, asked.method)
+        tasks = [load_task(name) for name in asked.task or [name for name in task_names() if name.endswith("-lite")]]
+    except ValueError as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return 1
+    for task in tasks:
+        for entry in found:
+            if task.name not in entry.tasks:
                 continue
             try:
-                scores = evaluate(task, entry.file(name))
+                scores = checked_scores(entry, task)
             except ValueError as error:
                 n_refused += 1
                 print(f"refused: {error}", file=sys.stderr)
                 continue
             for measure, score in scores.items():
                 low, high = score.interval
-                print(f"{name:28}{entry.method:20}{measure:16}{score.value:12.4f}  {low:12.4f} to {high:.4f}")
+                print(f"{task.name:28}{entry.method:20}{measure:16}{score.value:12.4f}  {low:12.4f} to {high:.4f}")
     return int(n_refused > 0)
 
 

@@ -7,9 +7,11 @@ track place `place(question)`, of the track end `begin(question)` (see `end_to_e
 from __future__ import annotations
 
 import tempfile
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -35,11 +37,21 @@ from sojourn.models import LIFETIME_MODELS, FitSettings
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.lifetime import EventLog
 from sojourn.serving.inputs import Encoder
-from sojourn.simulator import LifetimeSource, Oracle, Workload, simulate
-from sojourn.simulator.queueing import LastTwo, QueueJobs, QueueRules, RunTimes, Schedule, replay_queue, requested
+from sojourn.simulator import Cluster, LifetimeSource, Oracle, Policy, Request, Workload, kernel, simulate
+from sojourn.simulator.policies.policy import opens_host
+from sojourn.simulator.queueing import (
+    LastTwo,
+    LearningSource,
+    QueueJobs,
+    QueueRules,
+    RunTimes,
+    Schedule,
+    replay_queue,
+    requested,
+)
 
 VALID_SHARE = 0.15
-DAY_S = 86_400
+DAY_S, HOUR_S = 86_400, 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +199,68 @@ class Backfilling:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """A placement policy of `sojourn.simulator`."""
+class ShortestFirst:
+    """Whatever fits is started, shortest predicted first; nothing is reserved for a job that does not fit."""
 
     title: str
-    policy: str
+    source: Source
+    authors: str = "Sojourn"
+
+    def schedule(self, question: QueueQuestion) -> Starts:
+        """As `Queue`; at one second jobs end, others are submitted, and then some start."""
+        jobs, free = question.jobs, question.jobs.n_processors
+        start_s, at = np.zeros(len(jobs), np.int64), 0
+        waiting: list[tuple[int, int]] = []  # predicted run time and row, sorted
+        running: list[tuple[int, int]] = []  # a heap of ends and rows
+        with tempfile.TemporaryDirectory() as folder:
+            source = self.source(question, Path(folder))
+            if not isinstance(source, LearningSource):
+                raise ValueError(f"source must learn, got {type(source).__name__}")
+            learner = source.begin(jobs)
+            while at < len(jobs) or waiting:
+                now_s = min([*jobs.submission_s[at:at + 1].tolist(), *(end_s for end_s, _ in running[:1])])
+                while running and running[0][0] <= now_s:
+                    end_s, row = heappop(running)
+                    free += int(jobs.size[row])
+                    learner.ended(row, end_s)
+                while at < len(jobs) and jobs.submission_s[at] == now_s:
+                    insort(waiting, (learner.submitted(at, now_s)[1][0], at))
+                    at += 1
+                left = []
+                for predicted_s, row in waiting:
+                    if jobs.size[row] > free:
+                        left.append((predicted_s, row))
+                        continue
+                    free -= int(jobs.size[row])
+                    start_s[row] = now_s
+                    learner.started(row, now_s)
+                    heappush(running, (now_s + int(jobs.run_s[row]), row))
+                waiting = left
+        return Starts(start_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """A placement policy of `sojourn.simulator`, or one made of its parts."""
+
+    title: str
+    policy: str | Policy
     authors: str = "Sojourn"
 
     def place(self, question: PlaceQuestion) -> np.ndarray:
         """As `Place`."""
         return simulate(question.workload, self.policy, question.curves).host
+
+
+@kernel
+def over_an_hour(cluster: Cluster, host: int, request: Request, now: int) -> float:
+    """By how many seconds the request moves the host's exit; 0 up to an hour."""
+    longer_s = request.exit_s - cluster.exit_s[host]
+    return float(longer_s) if cluster.n_running[host] > 0 and longer_s > HOUR_S else 0.0
+
+
+HOUR_FIT = Policy("hour-fit", (opens_host, over_an_hour), predictions="current", are_empty_hosts_alike=True,
+                  about="the first host in use whose exit is moved by at most an hour, else the one moved least")
 
 
 def fixed_totals(task: Task) -> tuple[pd.Index, np.ndarray]:
@@ -273,6 +337,7 @@ QUEUES: Mapping[str, Queue] = MappingProxyType({
     "wfp3": Backfilling("WFP3 with smallest-area backfilling", QueueRules("wfp3", "saf"), _requested),
     "easy-plus-plus": Backfilling("EASY++ (Tsafrir et al. 2007)", QueueRules(backfill_order="sjf"), _last_two),
     "easy-hazard": Backfilling("EASY, short jobs first by hazard medians", QueueRules(backfill_order="sjf"), _hazard),
+    "sjf": ShortestFirst("shortest first by hazard medians, no reservation", _hazard),
     "easy-oracle": Backfilling("EASY, short jobs first by true run times", QueueRules(backfill_order="sjf"), _oracle,
                                knows_future=True),
 })  # fmt: skip
@@ -280,6 +345,7 @@ PLACERS: Mapping[str, Place] = MappingProxyType({
     "best-fit": Placing("best fit", "best-fit"),
     "first-fit": Placing("first fit", "first-fit"),
     "first-in-use": Placing("first fit in hosts in use", "first-in-use"),
+    "hour-fit": Placing("first host in use whose exit moves by at most an hour", HOUR_FIT),
     "waste-min": Placing("least waste", "waste-min"),
     "fgd": Placing("fragmentation gradient descent (Weng et al. 2023)", "fgd"),
     "la-binary": Placing("LA-Binary (Barbalho et al. 2023)", "la-binary"),

@@ -8,101 +8,100 @@ tasks: all lite ones of the tracks that the method has. Each file is checked as 
 
 "curves" makes the fixed curves of new place tasks.
 
-The search for leaks: at a moment that is drawn within each test window the future is replaced by a made one, the method
-runs again, and whatever it answered up to that moment must be the same. config.json then has the sha256 of the file. A
-method can only be cleared of what the search sees: it finds mistakes, not malice, which reading the code may find.
+The search for leaks runs in a process of its own, with an object of its own: so nothing that the first run kept is there.
+At three moments of each test window (the first that is asked of, one soon after, one drawn) the future is replaced by a
+made one, the method runs again, and whatever it answered up to that moment must be the same. Nor may it open the task's
+files. config.json then has the sha256 of the file. A method can only be cleared of what the search sees: it finds
+mistakes, not malice, which reading the code may find.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import shutil
+import os
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bench.end_to_end import question_of, replayed, system
+from bench.end_to_end import Decided, question_of, replayed, system
+from bench.evaluate import checked_scores
 from bench.methods import METHODS, PlaceQuestion, PredictQuestion, QueueQuestion, fixed_totals
 from bench.submission import (
     RESULTS,
     Entry,
     Starts,
     file_digest,
-    read_curves,
+    read_decisions,
     read_entry,
     read_placements,
     read_starts,
     write_curves,
+    write_decisions,
     write_entry,
     write_placements,
     write_starts,
     write_system,
     write_totals,
 )
-from bench.tasks import AGES_S, HORIZONS_S, Fold, Task, load_task, made_future, task_names
+from bench.tasks import AGES_S, HORIZONS_S, TASKS, Fold, Task, load_task, made_future, task_names
 from sojourn.features import Trace
 from sojourn.features.creation import decision_times
 from sojourn.simulator import Workload
 
 CODE = "bench.methods:METHODS"
 TOLERANCE = 1e-9
+SOON = 0.02
+"""The share of a window's answers after which its second moment of the search is."""
+METHOD_OF_TRACK = {"predict": "predict", "queue": "schedule", "place": "place", "end": "begin"}
 
 
 class LeakFound(ValueError):
     """An answer changed with what happened after it."""
 
 
+class MethodFailed(ValueError):
+    """The entry's own code raised; its error is the cause."""
+
+
 def method_of(code: str) -> Any:
     """The object that a MODULE:OBJECT names; an OBJECT may go on with .NAME, of an attribute or a key."""
     module, _, name = code.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split(".") if name else ():
-        found = found[part] if hasattr(found, "keys") else getattr(found, part)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split(".") if name else ():
+            found = found[part] if hasattr(found, "keys") else getattr(found, part)
+    except Exception as error:
+        raise MethodFailed(f"code must be MODULE:OBJECT that Python can import here, got {code!r}: "
+                           f"{type(error).__name__}: {error}") from error
     return found
 
 
 def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
-    """Write the entry's file of a task; the entry with the task, and with its check. ValueError or LeakFound: no file.
+    """Write the entry's file of a task; the entry with the task, and with its check.
+
+    ValueError, MethodFailed or LeakFound: what it answered is in TASK.refused.csv.gz, if it could be written.
     """
     method, path = method_of(entry.code), entry.file(task.name)
-    with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder) / path.name
-        if task.track == "predict":
-            survival = [asked(method, task.trace, fold) for fold in task.folds]
-            write_curves(fresh, task, np.concatenate(survival))
-            read_curves(fresh, task)
-            for k, fold in enumerate(task.folds if is_checked else ()):
-                find_leak(method, task, fold, survival[k], seed=k)
-        elif task.track == "place":
-            asked_of = {key: PlaceQuestion(workload, task.curves(workload)) for key, workload in task.workloads.items()}
-            hosts = {key: np.asarray(method.place(each), np.int64) for key, each in asked_of.items()}
-            write_placements(fresh, task, hosts)
-            read_placements(fresh, task)
-            for key in list(hosts)[:3] if is_checked else ():
-                find_place_leak(method, asked_of[key], hosts[key])
-        elif task.track == "end":  # it hears of nothing before it happens: there is no leak to search for
-            decided = {key: replayed(method.begin(question_of(task, workload)), workload, task.cut_s)
-                       for key, workload in task.workloads.items()}
-            write_placements(fresh, task, {key: each.host for key, each in decided.items()},
-                             {key: each.each_us for key, each in decided.items()})
-            read_placements(fresh, task)
-        else:
-            question = QueueQuestion(task.jobs, task.before, task.known, task.cut_s)
-            starts = method.schedule(question)
-            write_starts(fresh, task, starts)
-            read_starts(fresh, task)
-            if is_checked:
-                find_queue_leak(method, question, starts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(fresh, path)
+    fresh = path.with_name(f"{task.name}.refused.csv.gz")
+    answers = answers_of(method, task)
+    write_answers(fresh, task, answers)
+    if task.track == "predict":
+        checked_scores(entry, task, fresh, n_draws=0)
+    else:
+        {"queue": read_starts, "place": read_placements, "end": read_decisions}[task.track](fresh, task)
+    if is_checked and task.track != "end":  # an end method hears of nothing before it happens
+        search(entry.code, task, answers)
+    fresh.replace(path)
     if task.track == "end":
         write_system(entry, task.name, system())
     checks = {name: digest for name, digest in entry.checks.items() if name != task.name}
@@ -111,13 +110,126 @@ def run(entry: Entry, task: Task, is_checked: bool = True) -> Entry:
     return replace(entry, tasks=tuple(sorted({*entry.tasks, task.name})), checks=checks)
 
 
+def answers_of(method: Any, task: Task) -> Any:
+    """Of each fold the curves, of each load and arrangement the hosts or `Decided`, or the starts."""
+    if task.track == "predict":
+        return [asked(method, task.trace, fold) for fold in task.folds]
+    if task.track == "queue":
+        return scheduled(method, _queue_question(task))
+    if task.track == "place":
+        return {key: placed(method, question) for key, question in _place_questions(task).items()}
+    return {key: _own(lambda workload: replayed(method.begin(question_of(task, workload)), workload, task.cut_s),
+                      workload) for key, workload in task.workloads.items()}
+
+
+def write_answers(path: Path, task: Task, answers: Any) -> None:
+    """The file of a task."""
+    if task.track == "predict":
+        write_curves(path, task, np.concatenate(answers))
+    elif task.track == "queue":
+        write_starts(path, task, answers)
+    elif task.track == "place":
+        write_placements(path, task, answers)
+    else:
+        decided: Mapping[tuple[float, int], Decided] = answers
+        write_decisions(path, task, {key: each.host for key, each in decided.items()},
+                        {key: each.each_us for key, each in decided.items()})
+
+
+def _own(call: Any, question: Any) -> Any:
+    """What the entry's own code answers; MethodFailed if it raises."""
+    try:
+        return call(question)
+    except LeakFound:
+        raise
+    except Exception as error:
+        raise MethodFailed(f"the entry's own code must answer, got {type(error).__name__}: {error}") from error
+
+
+def _numbers(found: Any, what: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    try:
+        values = np.asarray(found, dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} must be numbers, got {error}") from None
+    if values.shape != shape:
+        raise ValueError(f"{what} must have the shape {shape}, got {values.shape}")
+    return values
+
+
 def asked(method: Any, trace: Trace, fold: Fold) -> np.ndarray:
     """A method's curves, float64 (n_requests, n_ages, n_horizons), in [0, 1] and not rising but for rounding."""
-    survival = np.asarray(method.predict(PredictQuestion(trace, fold)), np.float64)
-    wanted = (len(fold.request_ids), len(AGES_S), len(HORIZONS_S))
-    if survival.shape != wanted:
-        raise ValueError(f"predict must give survival of shape {wanted}, got {survival.shape}")
+    survival = _numbers(_own(method.predict, PredictQuestion(trace, fold)), "what predict gives",
+                        (len(fold.request_ids), len(AGES_S), len(HORIZONS_S)), np.float64)
+    bad = np.argwhere(~((survival >= -TOLERANCE) & (survival <= 1.0 + TOLERANCE)))
+    if len(bad):
+        row, age, horizon = bad[0].tolist()
+        raise ValueError(f"what predict gives must be from 0 to 1, got {survival[row, age, horizon]} for request "
+                         f"{fold.request_ids[row]} at age {AGES_S[age]} s after {HORIZONS_S[horizon]} s more")
     return survival
+
+
+def scheduled(method: Any, question: QueueQuestion) -> Starts:
+    """A method's starts, int64 (n,), and intervals, int64 (n, 2), if it states them."""
+    found, n = _own(method.schedule, question), len(question.jobs)
+    if not isinstance(found, Starts):
+        raise ValueError(f"what schedule gives must be Starts, got {type(found).__name__}")
+    return Starts(_numbers(found.start_s, "start_s of schedule", (n,), np.int64),
+                  None if found.eta_s is None else _numbers(found.eta_s, "eta_s of schedule", (n, 2), np.int64))
+
+
+def placed(method: Any, question: PlaceQuestion) -> np.ndarray:
+    """A method's hosts, int64 (n,)."""
+    return _numbers(_own(method.place, question), "what place gives", (len(question.workload.trace),), np.int64)
+
+
+def _queue_question(task: Task) -> QueueQuestion:
+    return QueueQuestion(task.jobs, task.before, task.known, task.cut_s)
+
+
+def _place_questions(task: Task) -> dict[tuple[float, int], PlaceQuestion]:
+    return {key: PlaceQuestion(workload, task.curves(workload)) for key, workload in task.workloads.items()}
+
+
+def search(code: str, task: Task, answers: Any) -> None:
+    """LeakFound if a method whose object is made anew, in a new process, answers otherwise once the future is made up,
+    or opens the task's files there."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(_searched, code, replace(task), answers).result()
+
+
+def _searched(code: str, task: Task, answers: Any) -> None:
+    question: Any = (_queue_question(task) if task.track == "queue" else
+                     _place_questions(task) if task.track == "place" else task.folds)
+    opened = watch_files(task)
+    method = method_of(code)
+    try:
+        if task.track == "predict":
+            for k, fold in enumerate(question):
+                find_leak(method, task, fold, answers[k], seed=k)
+        elif task.track == "queue":
+            find_queue_leak(method, question, answers)
+        else:
+            for key in list(question)[::int(task.rules["n_arrangements"]) + 1]:  # another arrangement of each load
+                find_place_leak(method, question[key], answers[key])
+    finally:
+        if opened:  # whatever it made of the error
+            raise LeakFound(opened[0])
+
+
+def watch_files(task: Task) -> list[str]:
+    """From now on LeakFound, in this process, if a task or the task's trace is opened by Python; what was said of it.
+    """
+    names, said = {Path(file["path"]).name for file in task.source.get("files", ())}, list[str]()
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = Path(os.fsdecode(arguments[0]))
+            if path.name in names or (path.suffix == ".toml" and path.absolute().parent == TASKS):
+                said.append(f"a method must read nothing of the task but its question, got one that opens {path.name}")
+                raise LeakFound(said[-1])
+
+    sys.addaudithook(look)
+    return said
 
 
 def find_leak(method: Any, task: Task, fold: Fold, survival: np.ndarray, seed: int) -> None:
@@ -126,23 +238,25 @@ def find_leak(method: Any, task: Task, fold: Fold, survival: np.ndarray, seed: i
     place = task.ids.get_indexer(fold.request_ids)
     decided_s, start_s = decision_times(trace)[place], trace.start_s()[place]
     moments_s = np.stack([decided_s if age_s == 0 else start_s + age_s for age_s in AGES_S], axis=1)
-    share = np.random.default_rng([int(task.rules["seed"]), seed]).uniform(0.25, 0.75)
-    at_s = int(np.quantile(decided_s, share, method="lower"))
-    again = asked(method, made_future(trace, at_s, seed), fold)
-    differs = (np.abs(again - survival) > TOLERANCE).any(axis=2) & (moments_s <= at_s)
-    if differs.any():
-        row, column = (int(k) for k in np.argwhere(differs)[0])
-        raise LeakFound(f"{task.name}: an answer must not change with what happens later, got another one for request "
-                        f"{fold.request_ids[row]} at age {AGES_S[column]} s if all after second {at_s} is made up "
-                        f"({int(differs.sum()):,} answers of {int((moments_s <= at_s).sum()):,})")
+    drawn = np.random.default_rng([int(task.rules["seed"]), seed]).uniform(0.25, 0.75)
+    for share in (0.0, SOON, drawn):
+        at_s = int(np.quantile(decided_s, share, method="lower"))
+        again = asked(method, made_future(trace, at_s, seed), fold)
+        differs = (np.abs(again - survival) > TOLERANCE).any(axis=2) & (moments_s <= at_s)
+        if differs.any():
+            row, column = (int(k) for k in np.argwhere(differs)[0])
+            raise LeakFound(f"{task.name}: an answer must not change with what happens later, got another one for "
+                            f"request {fold.request_ids[row]} at age {AGES_S[column]} s if all after second {at_s} is "
+                            f"made up ({int(differs.sum()):,} answers of {int((moments_s <= at_s).sum()):,})")
 
 
 def find_queue_leak(method: Any, question: QueueQuestion, starts: Starts, seed: int = 0) -> None:
     """LeakFound if other run times after a moment, or other later jobs, change a start or an interval of before it."""
     jobs = question.jobs
-    for share in (0.25, 0.6):
+    drawn = np.random.default_rng([len(jobs), seed]).uniform((0.1, 0.4), (0.4, 0.8)).tolist()
+    for share in (SOON, *drawn):
         at_s = int(jobs.submission_s[int(len(jobs) * share)])
-        again = method.schedule(made_question(question, starts.start_s, at_s, seed))
+        again = scheduled(method, made_question(question, starts.start_s, at_s, seed))
         differs = np.minimum(starts.start_s, at_s + 1) != np.minimum(again.start_s, at_s + 1)
         if starts.eta_s is not None and again.eta_s is not None:
             differs |= (jobs.submission_s <= at_s) & (starts.eta_s != again.eta_s).any(axis=1)
@@ -174,29 +288,31 @@ def made_question(question: QueueQuestion, start_s: np.ndarray, at_s: int, seed:
 def find_place_leak(method: Any, question: PlaceQuestion, host: np.ndarray, seed: int = 0) -> None:
     """LeakFound if other ends after a moment change the host of a request that arrived before it. Curves stay."""
     workload = question.workload
-    for share in (0.3, 0.6, 0.9):
+    for share in (SOON, *np.random.default_rng([len(host), seed]).uniform((0.1, 0.5), (0.5, 0.9)).tolist()):
         at_s = int(workload.placed_s[int(share * len(host))])
-        again = method.place(replace(question, workload=made_ends(workload, at_s, seed)))
-        differs = (np.asarray(again) != host) & (workload.placed_s <= at_s)
+        again = placed(method, replace(question, workload=made_ends(workload, at_s, seed)))
+        differs = (again != host) & (workload.placed_s <= at_s)
         if differs.any():
             name = workload.trace.requests["request_id"].iloc[int(np.argmax(differs))]
             raise LeakFound(f"an answer must not change with what happens later, got another host for request {name} "
                             f"if all ends after second {at_s} are made up ({int(differs.sum()):,} requests)")
 
 
-def made_ends(workload: Workload, at_s: int, seed: int, n_tries: int = 50) -> Workload:
-    """The workload with other ends after `at_s`, and the same binding resource: a task gives it to every policy."""
+def made_ends(workload: Workload, at_s: int, seed: int) -> Workload:
+    """The workload with other ends after `at_s`. The order of the resources stays: a task gives it to every policy."""
     rng = np.random.default_rng(seed)
-    for _ in range(n_tries):
-        left_s = np.maximum(workload.placed_s, at_s) - workload.start_s + rng.permutation(workload.total_s)
-        total_s = np.where(workload.departure_s > at_s, left_s, workload.total_s)
-        end_s = pd.Series(workload.start_s + total_s, workload.trace.requests.index, dtype="Int64")
-        departure = end_s.mask(end_s > workload.trace.horizon_s)
-        trace = replace(workload.trace, requests=workload.trace.requests.assign(departure_s=departure))
-        made = replace(workload, trace=trace, total_s=total_s)
-        if made.resources == workload.resources:
-            return made
-    raise ValueError(f"a made future must keep the binding resource {workload.resources[0]}, got {n_tries} that do not")
+    left_s = np.maximum(workload.placed_s, at_s) - workload.start_s + rng.permutation(workload.total_s)
+    total_s = np.where(workload.departure_s > at_s, left_s, workload.total_s)
+    end_s = pd.Series(workload.start_s + total_s, workload.trace.requests.index, dtype="Int64")
+    departure = end_s.mask(end_s > workload.trace.horizon_s)
+    trace = replace(workload.trace, requests=workload.trace.requests.assign(departure_s=departure))
+    made = replace(workload, trace=trace, total_s=total_s)
+    order = [made.resources.index(name) for name in workload.resources]
+    kept = {"resources": workload.resources, "need": workload.need, "capacity": workload.capacity,
+            "demand": replace(made.demand, amount=made.demand.amount[:, order])}
+    for name, value in kept.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def new_entry(folder: Path) -> Entry:
@@ -223,26 +339,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{task.curves_file}: curves_sha256 = {file_digest(task.curves_file)}")
         return 0
     folder = options.results / options.method
-    entry = read_entry(folder, is_new=True) if (folder / "config.json").is_file() else new_entry(folder)
-    method = method_of(entry.code)
-    tracks = [track for track, name in (("predict", "predict"), ("queue", "schedule"), ("place", "place"),
-                                     ("end", "begin"))
-              if hasattr(method, name)]
+    try:
+        entry = read_entry(folder, is_new=True) if (folder / "config.json").is_file() else new_entry(folder)
+        method = method_of(entry.code)
+    except ValueError as error:
+        print(_refusal(options.method, error), file=sys.stderr)
+        return 1
+    tracks = [track for track, name in METHOD_OF_TRACK.items() if hasattr(method, name)]
     names = options.task or [name for name in task_names() if name.endswith("-lite")
                              and name.partition("-")[0] in tracks]
     n_refused = 0
     for name in names:
         began = time.process_time()
         try:
-            entry = run(entry, load_task(name), not options.no_check and not entry.knows_future)
+            task = load_task(name)
+            if task.track not in tracks:
+                raise ValueError(f"a method of this track must have {METHOD_OF_TRACK[task.track]}, got none")
+            entry = run(entry, task, not options.no_check and not entry.knows_future)
         except ValueError as error:
             n_refused += 1
-            print(f"refused: {error}", file=sys.stderr)
+            print(_refusal(f"{entry.method}, {name}", error), file=sys.stderr)
             continue
         write_entry(entry)
         print(f"{entry.method:16}{name:28}{time.process_time() - began:7.1f} s of CPU  "
               f"{'no leak found' if name in entry.checks else 'not searched for leaks'}", flush=True)
     return int(n_refused > 0)
+
+
+def _refusal(what: str, error: ValueError) -> str:
+    """One line; of an error in the entry's code its traceback besides."""
+    line = f"refused: {what}: {error}"
+    if not isinstance(error, MethodFailed):
+        return line
+    return f"{line}\nThis is the traceback of the entry's code:\n{''.join(traceback.format_exception(error.__cause__))}"
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ from sojourn.simulator.queueing import QueueJobs
 
 RESULTS = BENCH / "results"
 PREDICT_COLUMNS = ("request_id", "age_s", *(f"s_{horizon_s}" for horizon_s in HORIZONS_S))
-PLACE_COLUMNS = ("load", "arrangement", "request_id", "host")
-END_COLUMNS = (*PLACE_COLUMNS, "decision_us")
+END_COLUMNS = ("load", "arrangement", "request_id", "host", "decision_us")
 QUEUE_COLUMNS = ("job_id", "start_s", "eta_low_s", "eta_high_s")
 SYSTEM = "system.json"
 DIVISIONS = ("closed", "open")
@@ -80,7 +79,8 @@ def read_entry(folder: Path, is_new: bool = False) -> Entry:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be JSON, got {error}") from None
     if not isinstance(config, dict) or set(config) != set(_CONFIG):
-        raise ValueError(f"{path} must have the keys {', '.join(_CONFIG)}, got {', '.join(config) or config!r}")
+        got = ", ".join(config) or "none" if isinstance(config, dict) else f"a {type(config).__name__}"
+        raise ValueError(f"{path} must have the keys {', '.join(_CONFIG)}, got {got}")
     for key, kind in _CONFIG.items():
         if type(config[key]) is not kind:
             raise ValueError(f"{path}: {key} must be a {kind.__name__}, got {config[key]!r}")
@@ -168,48 +168,74 @@ Placements = Mapping[tuple[float, int], np.ndarray]
 """For each load and arrangement the host of each request, int64 (n,), from 0; -1 = rejected."""
 
 
+def place_columns(task: Task) -> tuple[str, ...]:
+    """The columns of a place task's file: `request_id`, and `host_LOAD_ARRANGEMENT` for each.
+
+    The loads of one arrangement stand side by side: many hosts are then equal, and the file is smaller.
+    """
+    return ("request_id", *(f"host_{load}_{arrangement}" for load, arrangement in _by_arrangement(task)))
+
+
+def _by_arrangement(task: Task) -> list[tuple[float, int]]:
+    return sorted(task.workloads, key=lambda key: key[1])
+
+
 def read_placements(path: Path, task: Task) -> Placements:
-    """The hosts of a place or end task's file; refused if a host was too full, or had room for a rejected request."""
-    return _placed(path, task)[0]
+    """The hosts of a place task's file; refused if a host was too full, or had room for a rejected request."""
+    columns, keys = place_columns(task), _by_arrangement(task)
+    table = _read(path, columns)
+    ids = _ids(task.workloads[keys[0]])
+    rows = pd.Series(_places(path, [row[0] for row in table], ids.tolist(), "request_id"), ids)
+    values = _hosts(path, _numbers(path, table, columns, 1), columns[1:],
+                    np.array([len(task.workloads[key].hosts) for key in keys]))
+    hosts = {}
+    for at, key in enumerate(keys):
+        own = rows.loc[_ids(task.workloads[key])].to_numpy()
+        hosts[key] = values[own, at]
+        _check_room(f"{path}, {columns[1 + at]}", task.workloads[key], hosts[key], own + 2)
+    return {key: hosts[key] for key in task.workloads}
 
 
 def read_decisions(path: Path, task: Task) -> tuple[Placements, Mapping[tuple[float, int], np.ndarray]]:
     """Of an end task's file the hosts, as `read_placements`, and of each decision its time in us, float64 (n,)."""
-    return _placed(path, task)
-
-
-def _placed(path: Path, task: Task) -> tuple[Placements, Mapping[tuple[float, int], np.ndarray]]:
-    columns = END_COLUMNS if task.track == "end" else PLACE_COLUMNS
-    table = _read(path, columns)
-    wanted = [f"{load},{seed},{name}" for (load, seed), workload in task.workloads.items()
-              for name in workload.trace.requests["request_id"]]
+    table = _read(path, END_COLUMNS)
+    wanted = [f"{load},{arrangement},{name}" for (load, arrangement), workload in task.workloads.items()
+              for name in _ids(workload)]
     place = _places(path, [",".join(row[:3]) for row in table], wanted, "load,arrangement,request_id")
-    values = _numbers(path, table, columns, 3)
+    values = _numbers(path, table, END_COLUMNS, 3)
     n_hosts = np.array([len(task.workloads[float(row[0]), int(row[1])].hosts) for row in table])[:, None]
-    host = values[:, :1]
-    _refuse(path, ~((host >= -1) & (host < n_hosts) & (np.floor(host) == host)), host, PLACE_COLUMNS[3:],
-            "a whole number from -1 (rejected) to below the number of hosts")
-    _refuse(path, ~(values[:, 1:] >= 0.0), values[:, 1:], columns[4:], "at least 0")
+    host = _hosts(path, values[:, :1], END_COLUMNS[3:], n_hosts)[:, 0]
+    _refuse(path, ~(values[:, 1:] >= 0.0), values[:, 1:], END_COLUMNS[4:], "at least 0")
     hosts, times_us, begin = {}, {}, 0
     for key, workload in task.workloads.items():
         rows = place[begin:begin + len(workload.trace)]
         begin += len(rows)
-        hosts[key], times_us[key] = values[rows, 0].astype(np.int64), values[rows, 1:].reshape(-1)
-        _check_room(path, workload, hosts[key], rows + 2)
+        hosts[key], times_us[key] = host[rows], values[rows, 1]
+        _check_room(str(path), workload, hosts[key], rows + 2)
     return hosts, times_us
 
 
-def _check_room(path: Path, workload: Workload, host: np.ndarray, line: np.ndarray) -> None:
+def _ids(workload: Workload) -> pd.Index:
+    return pd.Index(workload.trace.requests["request_id"].astype(str))
+
+
+def _hosts(path: Path, values: np.ndarray, columns: Sequence[str], n_hosts: np.ndarray) -> np.ndarray:
+    _refuse(path, ~((values >= -1) & (values < n_hosts) & (np.floor(values) == values)), values, columns,
+            "a whole number from -1 (rejected) to below the number of hosts")
+    return values.astype(np.int64)
+
+
+def _check_room(what: str, workload: Workload, host: np.ndarray, line: np.ndarray) -> None:
     """At one second requests end before others arrive, and those arrive in the order of the trace."""
     n = len(host)
     time_s = np.concatenate([workload.departure_s, workload.placed_s])
     order = np.lexsort((np.arange(2 * n), np.repeat((0, 1), n), time_s))
     row, room = _first_fault(order, host, np.ascontiguousarray(workload.need), workload.capacity.copy())
     if row >= 0 and host[row] < 0:
-        raise ValueError(f"{path}, row {line[row]}: host must not be -1 (rejected) if a host has room, got -1 "
+        raise ValueError(f"{what}, row {line[row]}: host must not be -1 (rejected) if a host has room, got -1 "
                          f"with room on host {room} at second {workload.placed_s[row]}")
     if row >= 0:
-        raise ValueError(f"{path}, row {line[row]}: host must have room for the request, got host {host[row]}, "
+        raise ValueError(f"{what}, row {line[row]}: host must have room for the request, got host {host[row]}, "
                          f"which has too little at second {workload.placed_s[row]}")
 
 
@@ -239,20 +265,19 @@ def _first_fault(order: np.ndarray, host: np.ndarray, need: np.ndarray, free: np
     return -1, -1
 
 
-def write_placements(path: Path, task: Task, hosts: Placements,
-                     times_us: Mapping[tuple[float, int], np.ndarray] | None = None) -> None:
-    """A place task's file; with the time of each decision, rounded to a tenth, that of an end task."""
-    def cells(key: tuple[float, int]) -> Iterable[Sequence[Any]]:
-        placed = hosts[key].tolist()
-        if times_us is None:
-            return [(host,) for host in placed]
-        return zip(placed, np.round(times_us[key], 1).tolist(), strict=True)
+def write_placements(path: Path, task: Task, hosts: Placements) -> None:
+    """A place task's file, in the order of the ids: equal hosts give equal bytes."""
+    keys = _by_arrangement(task)
+    by_id = [pd.Series(hosts[key], _ids(task.workloads[key])).sort_index() for key in keys]
+    _write(path, place_columns(task), ([name, *row] for name, row in zip(
+        by_id[0].index, np.stack([each.to_numpy() for each in by_id], axis=1).tolist(), strict=True)))
 
-    rows = [[*key, name, *each] for key, workload in task.workloads.items()
-            for name, each in zip(workload.trace.requests["request_id"], cells(key), strict=True)]
-    if times_us is None:
-        rows.sort(key=lambda row: str(row[2]))  # a request's rows together: the file is a third as large
-    _write(path, PLACE_COLUMNS if times_us is None else END_COLUMNS, rows)
+
+def write_decisions(path: Path, task: Task, hosts: Placements,
+                    times_us: Mapping[tuple[float, int], np.ndarray]) -> None:
+    """An end task's file, with the time of each decision, rounded to a tenth."""
+    _write(path, END_COLUMNS, ([*key, *row] for key, workload in task.workloads.items() for row in zip(
+        _ids(workload), hosts[key].tolist(), np.round(times_us[key], 1).tolist(), strict=True)))
 
 
 def write_system(entry: Entry, task: str, system: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ from sojourn.inflated import text_of, toml_of
 from sojourn.simulator import Curves, Held, LifetimeSource, Oracle, Workload
 from sojourn.simulator.queueing import QueueJobs, queue_jobs
 
-VERSION = 2
+VERSION = 3
 BENCH = Path(__file__).resolve().parent
 TASKS = BENCH / "tasks"
 DATA = "SOJOURN_BENCH_DATA"
