@@ -4,9 +4,9 @@
 
 Prints a line for each task, entry and measure. `board` makes the ranks and pages of the same scores.
 
-Intervals come from draws with replacement: of owners in a predict task, since requests of one owner are not independent;
-of blocks of time (weeks, or what the task says) in a queue task; and of arrangements in a place or end task, each with
-all its loads, which the task fixes. The draws are those of the task's seed, the same for every entry, so that
+Intervals come from draws with replacement: of owners in a predict task, since requests of one owner are not
+independent; of blocks of time (weeks, or what the task says) in a queue task; of arrangements in a place or end task,
+each with all its loads, which the task fixes. The draws are those of the task's seed, the same for every entry, so that
 differences and ranks are paired.
 """
 

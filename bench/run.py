@@ -8,7 +8,7 @@ tasks: all lite ones of the tracks that the method has. Each file is checked as 
 
 "curves" makes the fixed curves of new place tasks.
 
-The search for leaks runs in a process of its own, with an object of its own: so nothing that the first run kept is there.
+The search for leaks runs in a process of its own, with an object of its own, so that nothing of the first run is there.
 At three moments of each test window (the first that is asked of, one soon after, one drawn) the future is replaced by a
 made one, the method runs again, and whatever it answered up to that moment must be the same. Nor may it open the task's
 files. config.json then has the sha256 of the file. A method can only be cleared of what the search sees: it finds
@@ -148,7 +148,7 @@ def _own(call: Any, question: Any) -> Any:
 
 def _numbers(found: Any, what: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
     try:
-        values = np.asarray(found, dtype)
+        values: np.ndarray = np.asarray(found, dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must be numbers, got {error}") from None
     if values.shape != shape:
@@ -371,7 +371,8 @@ def _refusal(what: str, error: ValueError) -> str:
     line = f"refused: {what}: {error}"
     if not isinstance(error, MethodFailed):
         return line
-    return f"{line}\nThis is the traceback of the entry's code:\n{''.join(traceback.format_exception(error.__cause__))}"
+    own = "".join(traceback.format_exception(error.__cause__)).rstrip()
+    return f"{line}\nThis is the traceback of the entry's code:\n{own}"
 
 
 if __name__ == "__main__":

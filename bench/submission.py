@@ -190,7 +190,7 @@ def read_placements(path: Path, task: Task) -> Placements:
                     np.array([len(task.workloads[key].hosts) for key in keys]))
     hosts = {}
     for at, key in enumerate(keys):
-        own = rows.loc[_ids(task.workloads[key])].to_numpy()
+        own: np.ndarray = np.asarray(rows.loc[_ids(task.workloads[key])], np.int64)
         hosts[key] = values[own, at]
         _check_room(f"{path}, {columns[1 + at]}", task.workloads[key], hosts[key], own + 2)
     return {key: hosts[key] for key in task.workloads}

@@ -1,16 +1,14 @@
-"""The public benchmark: what it refuses, its scores by hand, the search for leaks, and the committed board."""
+"""The public benchmark: what it refuses, its scores by hand, and the committed board."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +16,9 @@ import pytest
 
 from bench import tasks
 from bench.board import BOARD, build, ranks_of
-from bench.board import main as board_main
 from bench.end_to_end import END_TO_END, Decided, EndQuestion, Plain, question_of, replayed, system
-from bench.evaluate import MEASURES, Measure, Score, between, entries, evaluate
-from bench.evaluate import main as evaluate_main
-from bench.methods import METHODS, PlaceQuestion, Placing, PredictQuestion, Queue, QueueQuestion
-from bench.run import LeakFound, find_leak, find_place_leak, find_queue_leak
-from bench.run import main as run_main
+from bench.evaluate import MEASURES, Measure, Score, between, evaluate
+from bench.methods import HOUR_FIT
 from bench.submission import (
     RESULTS,
     Starts,
@@ -33,67 +27,21 @@ from bench.submission import (
     read_placements,
     read_starts,
     write_curves,
+    write_decisions,
     write_placements,
     write_starts,
     write_system,
 )
-from bench.tasks import AGES_S, BENCH, DATA, HORIZONS_S, Task, load_task, made_future, table_digest, task_names
-from sojourn.features import Trace
-from sojourn.features.synthetic import synthesize
+from bench.tasks import (
+    AGES_S,
+    DATA,
+    HORIZONS_S,
+    VERSION,
+    Task,
+    load_task,
+    task_names,
+)
 from sojourn.simulator import Oracle, simulate
-
-SWF = "".join(f"{job:5} {70 * job} -1 {run_s} {size} -1 -1 {size} {limit_s} -1 1 {user} 1 -1 -1 -1 -1 -1\n"
-              for job, (run_s, limit_s, size, user) in enumerate(
-                  [(300, 600, 2, 1), (50, 900, 1, 2), (200, 900, 3, 1), (90, 200, 1, 3)] * 30, 1))
-HEAD = "; UnixStartTime: 749458803\n; MaxProcs: 4\n"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small task of each track, in a folder with the log that one of them names."""
-    made = tmp_path_factory.mktemp("tasks")
-    (made / "tiny.swf").write_text(HEAD + SWF)
-    digest = hashlib.sha256((HEAD + SWF).encode()).hexdigest()
-    words = 'version = 2\n[source]\nwhere = "made"\nlicence = "none"\n'
-    (made / "predict-tiny-lite.toml").write_text(
-        f'track = "predict"\n{words}reader = "synthetic"\nn_requests = 1500\nseed = 3\ndays = 20\n'
-        f'sha256 = "{table_digest(synthesize(1500, seed=3, days=20.0))}"\n'
-        "[predict]\ntest_shares = [0.6, 0.8]\nn_requests = 60\nlong_s = 3600\nseed = 5\n")
-    (made / "place-tiny-lite.toml").write_text(
-        f'track = "place"\n{words}reader = "synthetic"\nn_requests = 1500\nseed = 3\ndays = 20\n'
-        f'sha256 = "{table_digest(synthesize(1500, seed=3, days=20.0))}"\n[place]\ntest_share = 0.7\n'
-        'curves = "oracle"\nloads = [0.7, 0.9]\nn_arrangements = 2\ncpu_cores = 16\nmem_gib = 64\nseed = 5\n')
-    (made / "end-tiny-lite.toml").write_text(
-        (made / "place-tiny-lite.toml").read_text().replace('"place"', '"end"').replace("[place]", "[end]")
-        .replace('curves = "oracle"\n', ""))
-    (made / "queue-tiny-lite.toml").write_text(
-        f'track = "queue"\n{words}reader = "swf"\nfiles = [{{ path = "tiny.swf", sha256 = "{digest}" }}]\n'
-        "[queue]\ntest_share = 0.5\nwarmup_s = 600\nblock_s = 1200\nseed = 5\n")
-    return made
-
-
-@pytest.fixture(scope="module")
-def predict(folder: Path) -> Task:
-    return load_task("predict-tiny-lite", folder)
-
-
-@pytest.fixture(scope="module")
-def queue(folder: Path) -> Task:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(DATA, str(folder))
-        task = load_task("queue-tiny-lite", folder)
-        assert len(task.jobs) == 60 and len(task.before) > 50
-        return task
-
-
-@pytest.fixture(scope="module")
-def place(folder: Path) -> Task:
-    return load_task("place-tiny-lite", folder)
-
-
-@pytest.fixture(scope="module")
-def end(folder: Path) -> Task:
-    return load_task("end-tiny-lite", folder)
 
 
 def exponential(task: Task, mean_s: float = 3_000.0) -> np.ndarray:
@@ -172,12 +120,13 @@ def first_fits(task: Task) -> dict[tuple[float, int], np.ndarray]:
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (lambda rows: rows.pop(), r"must have a row for each load,arrangement,request_id of the task \([\d,]+\), got none"),
-    (cell(2, 0, "0.8"), r"row 3: load,arrangement,request_id must be one that the task asks of, got 0.8,1,"),
-    (cell(2, 3, "99"), r"row 3: host must be a whole number from -1 \(rejected\) to below the number of hosts, got 99"),
-    (cell(2, 3, "-1"), r"row 3: host must not be -1 \(rejected\) if a host has room, got -1 with room on host 3"),
-    (lambda rows: [row.__setitem__(3, "0") for row in rows[1:]],
-     r"row \d+: host must have room for the request, got host 0, which has too little at second \d+"),
+    (lambda rows: rows.pop(), r"must have a row for each request_id of the task \([\d,]+\), got none"),
+    (cell(2, 0, "x"), r"row 3: request_id must be one that the task asks of, got x"),
+    (lambda rows: rows[0].reverse(), r"row 1: columns must be request_id,host_0.7_0,host_0.9_0,host_0.7_1,host_0.9_1"),
+    (cell(2, 4, "99"), r"row 3: host_0.9_1 must be a whole number from -1 \(rejected\) to below the number of hosts"),
+    (cell(2, 2, "-1"), r"host_0.9_0, row 3: host must not be -1 \(rejected\) if a host has room, got -1 with room on"),
+    (lambda rows: [row.__setitem__(1, "0") for row in rows[1:]],
+     r"host_0.7_0, row \d+: host must have room for the request, got host 0, which has too little at second \d+"),
 ])
 def test_placements_are_refused_by_file_row_rule_and_value(place: Task, tmp_path: Path, change: Any,
                                                            words: str) -> None:
@@ -204,23 +153,51 @@ def test_the_placement_scores_are_those_of_the_simulator(place: Task, tmp_path: 
         100 * rejected / sum(result.metrics.n_requests for result in results))
 
 
-@dataclass(frozen=True)
-class OwnOracle:
-    """NILAS by the true ends of the workload that it gets, instead of the task's curves."""
+def test_a_full_pool_may_reject_and_the_file_says_so(place: Task, tmp_path: Path) -> None:
+    """Two hosts for the later part: most are rejected, and no other file with one rejection more is valid."""
+    task, path = replace(place), tmp_path / "x.csv.gz"
+    few = {key: replace(each, hosts=each.hosts.iloc[:2]) for key, each in place.workloads.items()}
+    task.__dict__.update(trace=place.trace, workloads=few)
+    hosts = {key: simulate(each, "first-fit").host for key, each in few.items()}
+    assert (hosts[0.7, 0] < 0).sum() > 20
+    write_placements(path, task, hosts)
+    assert all((found == hosts[key]).all() for key, found in read_placements(path, task).items())
+    placed = np.flatnonzero(hosts[0.9, 1] >= 0)
+    for at in placed[[0, 7, -1]].tolist():
+        more = hosts | {(0.9, 1): np.where(np.arange(len(few[0.9, 1].need)) == at, -1, hosts[0.9, 1])}
+        write_placements(path, task, more)
+        with pytest.raises(ValueError, match=r"host_0.9_1, row \d+: host must not be -1 .* with room on host"):
+            read_placements(path, task)
 
-    def place(self, question: PlaceQuestion) -> np.ndarray:
-        return simulate(question.workload, "nilas", Oracle(question.workload)).host
+
+def test_an_arrangement_is_drawn_with_all_its_loads(place: Task, tmp_path: Path) -> None:
+    task, path = replace(place), tmp_path / "x.csv.gz"
+    of_one = {key: each for key, each in place.workloads.items() if key[1] == 0}
+    task.__dict__.update(trace=place.trace, workloads=of_one)
+    write_placements(path, task, {key: simulate(each, "first-fit").host for key, each in of_one.items()})
+    for score in evaluate(task, path).values():
+        assert score.draws.min() == score.draws.max() == score.value  # one arrangement: nothing else can be drawn
 
 
-def test_the_search_for_leaks_in_a_placement(place: Task) -> None:
+def test_the_hour_fit_extends_a_host_by_an_hour_or_the_least(place: Task) -> None:
     workload = place.workloads[0.9, 1]
-    question = PlaceQuestion(workload, place.curves(workload))
-    for policy in ("nilas", "best-fit"):
-        method: Any = Placing("", policy)  # reads the task's curves, which stay
-        find_place_leak(method, question, method.place(question))
-    peeking = OwnOracle()
-    with pytest.raises(LeakFound, match="another host for request"):
-        find_place_leak(peeking, question, peeking.place(question))
+    host, end_s, free = simulate(workload, HOUR_FIT, Oracle(workload)).host, workload.departure_s, workload.capacity
+    n_long = 0
+    for row, now_s in enumerate(workload.placed_s.tolist()):
+        runs = (host[:row] >= 0) & (end_s[:row] > now_s)
+        left = free.copy()
+        np.subtract.at(left, host[:row][runs], workload.need[:row][runs])
+        exit_s = np.full(len(free), -1)
+        np.maximum.at(exit_s, host[:row][runs], end_s[:row][runs])
+        fitting = (left >= workload.need[row]).all(axis=1)
+        longer_s = end_s[row] - exit_s
+        in_use = np.flatnonzero(fitting & (exit_s >= 0))
+        within = in_use[longer_s[in_use] <= 3_600]
+        n_long += len(in_use) > 0 and len(within) == 0
+        wanted = (within[0] if len(within) else in_use[np.argmin(longer_s[in_use])] if len(in_use) else
+                  np.argmax(fitting) if fitting.any() else -1)
+        assert host[row] == wanted
+    assert n_long > 5
 
 
 @pytest.mark.parametrize("name", ["best-fit", "first-fit"])
@@ -286,12 +263,12 @@ def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, t
         (tmp_path / "results" / name).mkdir(parents=True)
         config: dict[str, Any] = {
             "method": name, "title": "x", "authors": "x", "division": "closed", "knows_future": False,
-            "code": f"bench.methods:METHODS.{name}", "version": 2, "tasks": ["end-tiny-lite"], "checks": {}}
+            "code": f"bench.methods:METHODS.{name}", "version": VERSION, "tasks": ["end-tiny-lite"], "checks": {}}
         (tmp_path / "results" / name / "config.json").write_text(json.dumps(config))
         decided = {key: Decided(host, np.full(len(host), 8.0)) for key, host in first_fits(end).items()}
         path = tmp_path / "results" / name / "end-tiny-lite.csv.gz"
-        write_placements(path, end, {key: each.host for key, each in decided.items()},
-                         {key: each.each_us for key, each in decided.items()})
+        write_decisions(path, end, {key: each.host for key, each in decided.items()},
+                        {key: each.each_us for key, each in decided.items()})
         with pytest.raises(ValueError, match=r"system.json must say for end-tiny-lite file_sha256, processor, cores"):
             evaluate(end, path)
         write_system(read_entry(path.parent), "end-tiny-lite", system())
@@ -316,7 +293,7 @@ def test_times_of_decisions_are_of_a_named_machine_and_have_no_rank(end: Task, t
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("version", 1, "version must be 2, got 1"), ("method", "y", "method must be the name of its folder, x, got 'y'"),
+    ("version", 2, "version must be 3, got 2"), ("method", "y", "method must be the name of its folder, x, got 'y'"),
     ("division", "middle", "division must be one of closed, open, got 'middle'"),
     ("tasks", ["queue-none"], "each of tasks must have a file TASK.csv.gz in the folder, got 'queue-none'"),
     ("knows_future", 1, "knows_future must be a bool, got 1"), ("brier", 0.1, "must have the keys method, title"),
@@ -335,7 +312,7 @@ def test_an_entry_that_states_something_else_is_refused(tmp_path: Path, key: str
 
 def test_a_task_whose_trace_has_other_bytes_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                                        tmp_path: Path) -> None:
-    (tmp_path / "tiny.swf").write_text(HEAD + SWF[:-100])
+    (tmp_path / "tiny.swf").write_text((folder / "tiny.swf").read_text()[:-100])
     monkeypatch.setenv(DATA, str(tmp_path))
     with pytest.raises(ValueError, match=r"tiny.swf: sha256 must be [0-9a-f]{64}, got"):
         _ = load_task("queue-tiny-lite", folder).trace
@@ -445,122 +422,6 @@ def test_a_random_entry_is_ranked_below_kaplan_meier(tmp_path: Path) -> None:
         assert ranks["km"][0] == 1 and all(ranks[each][0] > 1 for each in scores if each != "km")
     assert ranks_of({each: score["brier"] for each, score in scores.items()},
                     MEASURES["predict"]["brier"])["km"] == (1, 1, 1)
-
-
-@dataclass(frozen=True)
-class Peeking:
-    """A predictor that adds to km what it should not know."""
-
-    kind: str
-
-    def predict(self, question: PredictQuestion) -> np.ndarray:
-        trace, fold = question.trace, question.fold
-        ids = trace.requests["request_id"].astype(str)
-        place = pd.Index(ids).get_indexer(fold.request_ids)
-        if self.kind == "own end":  # each request's lifetime
-            mean_s = trace.lifetime_s()[place].astype(np.float64) + 1.0
-        elif self.kind == "labels of the test window":
-            is_late = (trace.start_s() >= fold.cut_s) & (trace.start_s() < fold.until_s)
-            mean_s = np.full(len(place), trace.lifetime_s()[is_late].mean())
-        elif self.kind == "what is asked of later":
-            mean_s = np.full(len(place), float(trace.requests["cpu_cores"].iloc[place[-1]]) + trace.horizon_s % 7)
-        else:
-            past = trace.is_event() & (trace.end_s() <= fold.cut_s)
-            mean_s = np.full(len(place), trace.lifetime_s()[past].mean())
-        curves = np.exp(-np.array(HORIZONS_S)[None] / mean_s[:, None])
-        return np.repeat(curves[:, None], len(AGES_S), axis=1)
-
-
-@pytest.mark.parametrize("kind", ["own end", "labels of the test window", "what is asked of later", "nothing"])
-def test_the_search_for_leaks_in_a_predictor(predict: Task, kind: str) -> None:
-    method, fold = Peeking(kind), predict.folds[0]
-    survival = method.predict(PredictQuestion(predict.trace, fold))
-    if kind == "nothing":
-        find_leak(method, predict, fold, survival, 0)
-        return
-    with pytest.raises(LeakFound, match="predict-tiny-lite: an answer must not change with what happens later"):
-        find_leak(method, predict, fold, survival, 0)
-
-
-def test_the_future_is_made_up_and_the_past_is_not(predict: Task) -> None:
-    trace, at_s = predict.trace, predict.folds[1].cut_s
-    made = made_future(trace, at_s, 1)
-    assert made.requests["request_id"].tolist() == trace.requests["request_id"].tolist()
-    is_past = trace.is_event() & (trace.end_s() <= at_s)
-    assert (made.end_s()[is_past] == trace.end_s()[is_past]).all() and (made.end_s()[~is_past] > at_s).all()
-    is_begun = trace.start_s() <= at_s
-    assert (made.start_s()[is_begun] == trace.start_s()[is_begun]).all()
-    assert (made.start_s()[~is_begun] > at_s).all() and (made.lifetime_s() != trace.lifetime_s())[~is_past].mean() > 0.9
-    columns = ["subscription", "cpu_cores"]
-    pd.testing.assert_frame_equal(made.requests.loc[is_begun, columns], trace.requests.loc[is_begun, columns])
-
-
-@pytest.mark.parametrize(("name", "is_leaking"), [("easy-plus-plus", False), ("easy", False), ("easy-oracle", True)])
-def test_the_search_for_leaks_in_a_queue(queue: Task, name: str, is_leaking: bool) -> None:
-    question = QueueQuestion(queue.jobs, queue.before, queue.known, queue.cut_s)
-    method: Any = METHODS[name]
-    starts = method.schedule(question)
-    if not is_leaking:
-        find_queue_leak(method, question, starts)
-        return
-    with pytest.raises(LeakFound, match="another start or interval for job"):
-        find_queue_leak(method, question, starts)
-
-
-@dataclass(frozen=True)
-class ByLaterUsers:
-    """First come, first served, but it waits for as long as the table of requests has a certain user at its end."""
-
-    def schedule(self, question: QueueQuestion) -> Starts:
-        starts = cast(Queue, METHODS["fcfs"]).schedule(question)
-        users = question.known.requests["user"].astype(str).iloc[-20:]
-        return Starts(starts.start_s + 3_600 * int("".join(users)[-15:]) % 1_009)
-
-
-def test_a_queue_policy_that_reads_who_comes_later_is_found(queue: Task) -> None:
-    question = QueueQuestion(queue.jobs, queue.before, queue.known, queue.cut_s)
-    method = ByLaterUsers()
-    with pytest.raises(LeakFound, match="another start or interval for job"):
-        find_queue_leak(method, question, method.schedule(question))
-
-
-def test_what_a_queue_policy_gets_ends_at_the_cut(queue: Task) -> None:
-    known, later = queue.known, queue.known.requests["submit_s"] >= queue.cut_s
-    assert known.requests["departure_s"][later].isna().all() and later.sum() == 60
-    assert (known.end_s()[known.is_event()] <= queue.cut_s).all()
-    assert (known.requests["arrival_s"][later] == known.requests["submit_s"][later]).all()
-    assert (np.asarray(queue.before.recorded_end_s) <= queue.cut_s).all()
-    assert isinstance(known, Trace) and "status" not in known.requests
-
-
-def test_an_outsider_runs_a_method_and_sees_it_on_the_board(
-        folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the code and the config.json of the README."""
-    readme = (BENCH / "README.md").read_text()
-    (code,), (config,) = (re.findall(rf"```{kind}\n(.*?)```", readme, re.S) for kind in ("python", "json"))
-    (tmp_path / "my_method.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(DATA, str(folder))
-    monkeypatch.setattr(tasks, "TASKS", folder)
-    results, board = tmp_path / "results", tmp_path / "board"
-    (results / "my-method").mkdir(parents=True)
-    (results / "my-method" / "config.json").write_text(config)
-    assert run_main(["my-method", "--results", str(results)]) == 0
-    assert run_main(["fcfs", "--no-check", "--results", str(results)]) == 0
-    assert run_main(["fcfs", "queue-none", "--results", str(results)]) == 1
-    assert "predict-tiny-lite               0." in (printed := capsys.readouterr().out) and "no leak found" in printed
-    assert [entry.is_checked(entry.tasks[0]) for entry in entries(results)] == [False, True]
-    assert evaluate_main(["predict-tiny-lite", "--results", str(results)]) == 0
-    assert "my-method           brier" in capsys.readouterr().out
-    assert board_main(["--results", str(results), "--out", str(board)]) == 0
-    assert "| my-method | 1 |" in (board / "lite.md").read_text()
-    assert "<td>fcfs</td>" in (board / "lite.html").read_text()
-    path = results / "my-method" / "predict-tiny-lite.csv.gz"
-    changed(path, cell(1, 2, "0.6"))
-    assert not read_entry(results / "my-method").is_checked("predict-tiny-lite")  # the file is no longer the run's
-    changed(path, cell(1, 2, "2"))
-    assert board_main(["--results", str(results), "--out", str(board)]) == 1
-    assert "row 2: s_10 must be from 0 to 1, got 2.0" in capsys.readouterr().err
 
 
 @pytest.mark.slow
