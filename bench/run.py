@@ -25,6 +25,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -194,7 +195,10 @@ def search(code: str, task: Task, answers: Any) -> None:
     """LeakFound if a method whose object is made anew, in a new process, answers otherwise once the future is made up,
     or opens the task's files there."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        pool.submit(_searched, code, replace(task), answers).result()
+        try:
+            pool.submit(_searched, code, replace(task), answers).result()
+        except BrokenProcessPool as error:
+            raise ValueError(f"the process of the search for leaks must answer, got {error}") from None
 
 
 def _searched(code: str, task: Task, answers: Any) -> None:
@@ -245,7 +249,7 @@ def find_leak(method: Any, task: Task, fold: Fold, survival: np.ndarray, seed: i
         differs = (np.abs(again - survival) > TOLERANCE).any(axis=2) & (moments_s <= at_s)
         if differs.any():
             row, column = (int(k) for k in np.argwhere(differs)[0])
-            raise LeakFound(f"{task.name}: an answer must not change with what happens later, got another one for "
+            raise LeakFound("an answer must not change with what happens later, got another one for "
                             f"request {fold.request_ids[row]} at age {AGES_S[column]} s if all after second {at_s} is "
                             f"made up ({int(differs.sum()):,} answers of {int((moments_s <= at_s).sum()):,})")
 
