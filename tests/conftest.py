@@ -18,7 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from found_examples import example_lines
-from sojourn.kept_kernels import environment, keep
+from sojourn.kept_kernels import cache_folder, environment, keep
 from sojourn.simulator.jit import is_kernel
 
 FOUND = "hypothesis find"
@@ -36,6 +36,8 @@ settings.load_profile("fixed")
 
 
 def pytest_configure() -> None:
+    if (folder := cache_folder()) is not None and folder.name == "sojourn":  # for programs with a HOME of their own, too
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(folder.parent))
     if settings.get_current_profile_name() == "fixed":
         # Hypothesis also draws constants of the modules that are loaded, which depends on the tests that ran before.
         nothing = Constants()

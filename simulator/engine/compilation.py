@@ -6,19 +6,24 @@ compiled as one. `policy_sources` gives what the hash covers: numba would not no
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import hashlib
 import inspect
 import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 
 from sojourn.kept_kernels import environment, is_kept, keep
 from sojourn.simulator.cluster import Cluster
@@ -114,10 +119,51 @@ def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tupl
     if key is not None:
         keep(compiled, module.replay, key)
     try:
-        compiled(*call)  # compiles the only signature that there is
+        with _callees_linked_only():
+            compiled(*call)  # compiles the only signature that there is
     except Exception as error:  # numba's own, or another that it raises of code that it did not expect
         raise compile_failure(policy, error) from None
     return Loop(compiled, time.perf_counter() - started)
+
+
+class _Linked(JITCodeLibrary):
+    """The code of a function. One that Python can't call becomes machine code within its callers only.
+
+    numba also optimizes and assembles it by itself, which no one uses: that is a third of a loop's compilation.
+    """
+
+    def _has_entry(self) -> bool:
+        names = [function.name for function in self.get_defined_functions()]  # none: machine code from the disk
+        return not names or any(name.startswith(("_ZN7cpython", "cfunc.")) for name in names)
+
+    def _optimize_final_module(self) -> None:
+        if self._has_entry():
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        if self._has_entry():
+            super()._finalize_final_module()
+        else:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+
+@contextlib.contextmanager
+def _callees_linked_only() -> Iterator[None]:
+    """What is compiled within is held in `_Linked`."""
+    codegen: Any = cpu_target.target_context.codegen()
+
+    def set_env(name: str, env: Any) -> None:
+        address = codegen._engine.get_global_value_address(name)  # noqa: SLF001
+        if address:  # 0: it is in no machine code; kernels don't read it
+            ctypes.c_void_p.from_address(address).value = id(env)
+
+    with global_compiler_lock:
+        codegen._library_class, codegen.set_env = _Linked, set_env  # noqa: SLF001  # numba has no option for it
+        try:
+            yield
+        finally:
+            del codegen._library_class, codegen.set_env  # noqa: SLF001  # those of its class are used again
 
 
 def _executed(text: str, key: str | None, names: dict[str, Any]) -> Any:
