@@ -36,7 +36,8 @@ settings.load_profile("fixed")
 
 
 def pytest_configure() -> None:
-    if (folder := cache_folder()) is not None and folder.name == "sojourn":  # for programs with a HOME of their own, too
+    folder = cache_folder()
+    if folder is not None and folder.name == "sojourn":  # programs with a home of their own need not compile again
         os.environ.setdefault("NUMBA_CACHE_DIR", str(folder.parent))
     if settings.get_current_profile_name() == "fixed":
         # Hypothesis also draws constants of the modules that are loaded, which depends on the tests that ran before.

@@ -119,7 +119,7 @@ def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tupl
     if key is not None:
         keep(compiled, module.replay, key)
     try:
-        with _callees_linked_only():
+        with callees_linked_only():
             compiled(*call)  # compiles the only signature that there is
     except Exception as error:  # numba's own, or another that it raises of code that it did not expect
         raise compile_failure(policy, error) from None
@@ -149,7 +149,7 @@ class _Linked(JITCodeLibrary):
 
 
 @contextlib.contextmanager
-def _callees_linked_only() -> Iterator[None]:
+def callees_linked_only() -> Iterator[None]:
     """What is compiled within is held in `_Linked`."""
     codegen: Any = cpu_target.target_context.codegen()
 
