@@ -10,7 +10,7 @@ files and 661 lines; the core in C of exported models and of the extension, and 
 3,620 lines, of which 8 files and 3,266 lines are C; the loops of a day (help without imports, the kept answer of a
 second run, fits at once) by 2 files and 400 lines; the clock in a log, and what a door refuses at its start, by 18;
 the rival without lifetimes beside every gain, and pieces for migrations, by 110 lines; a lighter first run by 22; loops
-that compile in three quarters of the time by 41.
+that compile in up to a quarter less time by 41.
 """
 
 from __future__ import annotations

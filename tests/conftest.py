@@ -22,8 +22,9 @@ from sojourn.kept_kernels import cache_folder, environment, keep
 from sojourn.simulator.jit import is_kernel
 
 FOUND = "hypothesis find"
-LONGEST = ("test_bad_traces.py", "test_engine_twin.py", "test_faults.py", "test_full_twin.py", "test_remote_server.py",
-           "test_schedule.py", "test_team_pages.py", "test_work_pool.py")
+LONGEST = ("test_bad_traces.py", "test_contributing.py", "test_engine_twin.py", "test_faults.py", "test_full_twin.py",
+           "test_inflation.py", "test_pool_twin.py", "test_remote_server.py", "test_schedule.py", "test_team_pages.py",
+           "test_work_pool.py")
 """Files of slow tests that begin first: the last one that a process takes is a short one."""
 FUZZ_UNTIL = "FUZZ_UNTIL_S"
 """The second of the epoch after which no test of the fuzz begins."""
