@@ -140,7 +140,8 @@ def callees_linked_only() -> Iterator[None]:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target
 
-    codegen: Any = cpu_target.target_context.codegen()
+    target: Any = cpu_target
+    codegen = target.target_context.codegen()
 
     def set_env(name: str, env: Any) -> None:
         address = codegen._engine.get_global_value_address(name)  # noqa: SLF001

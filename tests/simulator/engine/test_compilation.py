@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from sojourn.simulator.engine.composition import plain_function
 from sojourn.simulator.jit import inner, kernel
 from sojourn.source_closure import installed
 from studies.policies import STUDY_POLICIES
+
+TARGET: Any = cpu_target
 
 CODE = """
 import sys
@@ -67,7 +70,7 @@ def test_a_callee_has_no_machine_code_of_its_own_and_serves_every_caller() -> No
     with callees_linked_only():
         assert twice_more(3) == 5
     assert less_than_more(3) == 2
-    codegen = cpu_target.target_context.codegen()
+    codegen = TARGET.target_context.codegen()
     form = next(iter(more.overloads.values()))  # type: ignore[attr-defined]
     assert not codegen._engine.is_symbol_defined(form.fndesc.mangled_name)
     assert codegen._library_class is JITCodeLibrary
@@ -83,7 +86,7 @@ def test_a_release_of_numba_that_was_not_tried_compiles_in_its_own_way(monkeypat
         return more(x) + 1
 
     monkeypatch.setattr(compilation, "TRIED_NUMBA", (0, 61))
-    codegen = cpu_target.target_context.codegen()
+    codegen = TARGET.target_context.codegen()
     with callees_linked_only():
         assert codegen._library_class is JITCodeLibrary
         assert once_more(3) == 5
