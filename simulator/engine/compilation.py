@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import hashlib
 import inspect
 import sys
@@ -116,11 +117,22 @@ def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tupl
     if key is not None:
         keep(compiled, module.replay, key)
     try:
-        with callees_linked_only():
+        with _few_collections(), callees_linked_only():
             compiled(*call)  # compiles the only signature that there is
     except Exception as error:  # numba's own, or another that it raises of code that it did not expect
         raise compile_failure(policy, error) from None
     return Loop(compiled, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """Python looks for cycles of garbage less often, which else is up to an eighth of a loop's compilation."""
+    often = gc.get_threshold()
+    gc.set_threshold(100_000, 10, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*often)
 
 
 TRIED_NUMBA = (0, 68)
