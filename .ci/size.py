@@ -9,7 +9,8 @@ run, costs of evictions and Karpenter's `Balanced`) by 10 files and 2,640 lines;
 files and 661 lines; the core in C of exported models and of the extension, and the owner history in C, by 10 files and
 3,620 lines, of which 8 files and 3,266 lines are C; the loops of a day (help without imports, the kept answer of a
 second run, fits at once) by 2 files and 400 lines; the clock in a log, and what a door refuses at its start, by 18;
-the rival without lifetimes beside every gain, and pieces for migrations, by 110 lines; a lighter first run by 22.
+the rival without lifetimes beside every gain, and pieces for migrations, by 110 lines; a lighter first run by 22; loops
+that compile in up to a quarter less time by 72; exits of hosts that read only what may have changed by 36.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def figures() -> Iterator[Figure]:
     of = {part: files(part) for part in PARTS}
     product = [path for paths in of.values() for path in paths] + sorted((ROOT / "src/sojourn").glob("*.py"))
     yield Figure("product files", len(product), 388)
-    yield Figure("product lines", n_lines(product), 89_010)
+    yield Figure("product lines", n_lines(product), 89_120)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
         yield Figure(f"{part} lines", n_lines(paths), 20_624 if part == "flows" else None)

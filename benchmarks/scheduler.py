@@ -63,24 +63,30 @@ def choose(free_cores: np.ndarray, free_gib: np.ndarray, exits_s: np.ndarray, co
 
 
 def choose_compiled(free_cores: Any, free_gib: Any, exits_s: Any, cores: Any, gib: Any, exit_s: Any) -> Any:
-    """The same, as loops for numba, which go over all hosts without branches that are hard to guess."""
-    extension_s = np.empty(len(exits_s))
-    least_s = np.inf
+    """The same, as loops for numba that the compiler turns into operations on 8 hosts at once.
+
+    It does so for the greatest of whole numbers, not of floats; positive floats have the order of their bits.
+    """
+    bits, latest = exits_s.view(np.int64), 0
     for host in range(len(exits_s)):
         fits = (free_cores[host] >= cores) & (free_gib[host] >= gib)
-        extension_s[host] = exit_s - exits_s[host] if fits else np.inf
-        least_s = min(least_s, extension_s[host])
-    if least_s == np.inf:
+        latest = max(latest, bits[host] if fits else 0)
+    if latest == 0:
         return -1
+    least_s = exit_s - np.int64(latest).view(np.float64)
     bound_s = np.inf
     for idx in range(len(BUCKET_S) - 1, 0, -1):
         if least_s < BUCKET_S[idx]:
             bound_s = BUCKET_S[idx]
-    chosen, fewest = -1, HOST_CORES + 1
+    most = np.int32(HOST_CORES + 1)
+    fewest = most
     for host in range(len(exits_s)):
-        if free_cores[host] < fewest and extension_s[host] < bound_s:
-            chosen, fewest = host, free_cores[host]
-    return chosen
+        fits = (free_cores[host] >= cores) & (free_gib[host] >= gib) & (exit_s - exits_s[host] < bound_s)
+        fewest = min(fewest, free_cores[host] if fits else most)
+    for host in range(len(exits_s)):
+        if free_cores[host] == fewest and free_gib[host] >= gib and exit_s - exits_s[host] < bound_s:
+            return host
+    return -1
 
 
 def sum_of_lookups(curves: Any, slots: Any, uptimes_s: Any) -> Any:

@@ -18,12 +18,13 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from found_examples import example_lines
-from sojourn.kept_kernels import environment, keep
+from sojourn.kept_kernels import cache_folder, environment, keep
 from sojourn.simulator.jit import is_kernel
 
 FOUND = "hypothesis find"
-LONGEST = ("test_bad_traces.py", "test_engine_twin.py", "test_faults.py", "test_full_twin.py", "test_remote_server.py",
-           "test_schedule.py", "test_team_pages.py", "test_work_pool.py")
+LONGEST = ("test_bad_traces.py", "test_contributing.py", "test_engine_twin.py", "test_faults.py", "test_full_twin.py",
+           "test_inflation.py", "test_pool_twin.py", "test_remote_server.py", "test_schedule.py", "test_team_pages.py",
+           "test_work_pool.py")
 """Files of slow tests that begin first: the last one that a process takes is a short one."""
 FUZZ_UNTIL = "FUZZ_UNTIL_S"
 """The second of the epoch after which no test of the fuzz begins."""
@@ -36,6 +37,9 @@ settings.load_profile("fixed")
 
 
 def pytest_configure() -> None:
+    folder = cache_folder()
+    if folder is not None and folder.name == "sojourn":  # programs with a home of their own need not compile again
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(folder.parent))
     if settings.get_current_profile_name() == "fixed":
         # Hypothesis also draws constants of the modules that are loaded, which depends on the tests that ran before.
         nothing = Constants()

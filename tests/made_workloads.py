@@ -131,6 +131,16 @@ def full_cases(draw: Any, are_hosts_alike: bool | None = None) -> tuple[Any, ...
     return (workload, curves, per_request, *draw(upkeeps(workload)), draw(st.booleans()))
 
 
+def with_all(case: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The case, in which requests wait if nothing else would make its loop the full one.
+
+    A test of full loops would compile a plain one beside each, for a third of its time, and those have their own tests.
+    """
+    workload, curves, per_request, upkeep, migration, is_queueing = case
+    is_plain = not upkeep and workload.constraints == sim.Constraints()
+    return workload, curves, per_request, upkeep, migration, is_queueing or is_plain
+
+
 def twin_of(workload: sim.Workload, per_request: list[Any], curves: sim.Curves | None = None) -> Replay:
     """The slow twin of a replay without host events."""
     overhang = None

@@ -18,6 +18,7 @@ from sojourn.serving.curves.curve import (
 from sojourn.serving.curves.curve_arrays import (
     N_BLOCK,
     CurveArrays,
+    Hosts,
     hazard_quantile,
     hazard_survival,
     next_change_at,
@@ -58,7 +59,7 @@ from sojourn.serving.curves.uptime_kind import N_STEPS_MAX
 __all__ = [
     "AGE_STARTS_S", "BAND_STARTS", "CLASS_BOUNDS_S", "HALF_S", "IS_COMPILED", "KERNELS", "KINDS", "KIND_OF_CODE",
     "LONGEST_S", "N_AGES", "N_BANDS", "N_BLOCK", "N_HAZARD", "N_RESIDUALS", "N_STEPS_MAX", "Axis", "Curve",
-    "CurveArrays", "CurveKind", "HazardCurve", "LifetimeCurve", "LimitCurve", "LookupTable", "ModelNumbers",
+    "CurveArrays", "CurveKind", "HazardCurve", "Hosts", "LifetimeCurve", "LimitCurve", "LookupTable", "ModelNumbers",
     "PointCurve", "Shared", "checked_seconds", "checked_share", "curve_steps", "fill_hazard", "fill_limit_axis",
     "fill_recalibrated", "hazard_at", "hazard_quantile", "hazard_remaining", "hazard_survival", "held_totals",
     "interval_hazard", "kind_of", "lifetime_class", "mean_seconds", "next_change_at", "once_quantile",

@@ -20,6 +20,7 @@ from sojourn.serving.curves.curve_arrays import (
     N_INTERVAL,
     N_STEP,
     POINT,
+    Hosts,
     hazard_mean,
     n_at_most,
     n_below,
@@ -115,9 +116,13 @@ def next_change_rows(curves, slots, uptimes_s):
     return answers
 
 
+# An array costs 0.1 us to pass, and twice that in a named tuple, so the tuples are made here.
 @kernel
-def host_exits(hosts, now_s):
+def host_exits(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+               n_changes, now_s):
     """Latest exit of each host at `now_s`, float64 (n_hosts,); due hosts are updated first."""
+    hosts = Hosts(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+                  n_changes)
     for block in range(len(hosts.soon_s)):
         if hosts.soon_s[block] > now_s:
             continue
@@ -133,75 +138,96 @@ def host_exits(hosts, now_s):
 
 @kernel
 def refresh_host(hosts, host, now_s):
-    """Set a non-empty host's exit, its last-leaving request, and its next due time."""
-    rows = hosts.members[host, : hosts.n_members[host]]
-    exit_s, last = -np.inf, -1
-    for row in rows:
-        row_exit_s = held_exit(hosts, row, now_s)
-        if row_exit_s > exit_s:
-            exit_s, last = row_exit_s, row
+    """Set a non-empty host's exit, its last-leaving request, and its next due time.
+
+    As long as the exit does not fall, only members whose `rises_s` has come are looked at: the others' numbers lie in
+    memory that no recent decision has read.
+    """
+    rows, rises_s = hosts.members[host, : hosts.n_members[host]], hosts.rises_s[host]
+    exit_s, last = hosts.exit_s[host], hosts.last[host]
+    is_lower = hosts.due_s[host] == -np.inf
+    for idx in range(len(rows)):
+        if rows[idx] == last and rises_s[idx] <= now_s:
+            is_lower |= held_exit(hosts, last, now_s) < exit_s
+    if is_lower:
+        exit_s, last = -np.inf, -1
+    for idx in range(len(rows)):
+        if is_lower or rises_s[idx] <= now_s:
+            row_exit_s = held_exit(hosts, rows[idx], now_s)
+            if row_exit_s > exit_s:
+                exit_s, last = row_exit_s, rows[idx]
     due_s = np.inf
-    for row in rows:
-        due_s = min(due_s, rises_at(hosts, row, -np.inf if row == last else exit_s, now_s))
+    for idx in range(len(rows)):
+        if is_lower or rises_s[idx] <= now_s:
+            rises_s[idx] = rises_at(hosts, rows[idx], -np.inf if rows[idx] == last else exit_s, now_s)
+        due_s = min(due_s, rises_s[idx])
     hosts.exit_s[host], hosts.last[host], hosts.due_s[host] = exit_s, last, due_s
 
 
 @kernel
-def place_hazard(hosts, host, row, arrival_s, model, numbers, bounds, interval, now_s):
+def place_hazard(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+                 n_changes, host, row, start_s, of_model, numbers, bounds, interval, now_s):
     """`place_row` for a hazard curve by its numbers; sets the held totals. bounds, interval: of its model."""
+    hosts = Hosts(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+                  n_changes)
     n_edges = len(bounds)
-    changes_s, totals_s = hosts.changes_s[model, : len(interval)], hosts.totals_s[row]
+    steps_s, held_s = changes_s[of_model, : len(interval)], totals_s[row]
     for idx in range(len(interval)):
         at = interval[idx]
         upper_s = bounds[at + 1] if at + 1 < n_edges else np.inf
         left_s = hazard_mean(upper_s, numbers[RATES * n_edges + at], numbers[GAPS * n_edges + at],
-                             numbers[AFTER * n_edges + at], changes_s[idx])
-        totals_s[idx] = changes_s[idx] + max(left_s, 1.0)
+                             numbers[AFTER * n_edges + at], steps_s[idx])
+        held_s[idx] = steps_s[idx] + max(left_s, 1.0)
         if idx + 1 < len(interval):
-            totals_s[idx] = max(totals_s[idx], changes_s[idx + 1])
-    totals_s[len(interval) :] = -np.inf
-    join_host(hosts, host, row, arrival_s, model, now_s)
+            held_s[idx] = max(held_s[idx], steps_s[idx + 1])
+    held_s[len(interval) :] = -np.inf
+    join_host(hosts, host, row, start_s, of_model, now_s)
 
 
 @kernel
-def place_row(hosts, host, row, arrival_s, model, totals_s, now_s):
+def place_row(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+              n_changes, host, row, start_s, of_model, held_s, now_s):
     """Add a request with these held totals to a host."""
-    hosts.totals_s[row, : len(totals_s)] = totals_s
-    hosts.totals_s[row, len(totals_s) :] = -np.inf
-    join_host(hosts, host, row, arrival_s, model, now_s)
+    hosts = Hosts(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+                  n_changes)
+    totals_s[row, : len(held_s)] = held_s
+    totals_s[row, len(held_s) :] = -np.inf
+    join_host(hosts, host, row, start_s, of_model, now_s)
 
 
 @kernel
 def join_host(hosts, host, row, arrival_s, model, now_s):
     """Add a request whose held totals are set; a host's exit that was valid at `now_s` stays valid."""
     hosts.arrival_s[row], hosts.model[row] = arrival_s, model
-    hosts.members[host, hosts.n_members[host]] = row
+    idx = hosts.n_members[host]
+    hosts.members[host, idx], hosts.rises_s[host, idx] = row, -np.inf
     hosts.n_members[host] += 1
     if hosts.due_s[host] <= now_s:
         return
     limit_s, exit_s = hosts.exit_s[host], held_exit(hosts, row, now_s)
     if exit_s > limit_s:
         hosts.exit_s[host], hosts.last[host], limit_s = exit_s, row, -np.inf
-    hosts.due_s[host] = min(hosts.due_s[host], rises_at(hosts, row, limit_s, now_s))
+    hosts.rises_s[host, idx] = rises_at(hosts, row, limit_s, now_s)
+    hosts.due_s[host] = min(hosts.due_s[host], hosts.rises_s[host, idx])
     block = host // N_BLOCK
     hosts.soon_s[block] = min(hosts.soon_s[block], hosts.due_s[host])
 
 
 @kernel
-def leave_row(hosts, host, row):
+def leave_row(exit_s, due_s, soon_s, last, members, rises_s, n_members, arrival_s, model, totals_s, changes_s,
+              n_changes, host, row):
     """Remove a request from its host; the host becomes due if it was the last-leaving one."""
-    n_left = hosts.n_members[host] - 1
-    members = hosts.members[host]
+    n_left = n_members[host] - 1
     for idx in range(n_left):
-        if members[idx] == row:
-            members[idx] = members[n_left]
-    hosts.n_members[host] = n_left
+        if members[host, idx] == row:
+            members[host, idx], rises_s[host, idx] = members[host, n_left], rises_s[host, n_left]
+    n_members[host] = n_left
     if n_left == 0:
-        hosts.exit_s[host], hosts.due_s[host] = -np.inf, np.inf
-    elif hosts.last[host] == row:
-        hosts.due_s[host] = -np.inf
-        hosts.soon_s[host // N_BLOCK] = -np.inf
-    return hosts.model[row]
+        exit_s[host], due_s[host] = -np.inf, np.inf
+    elif last[host] == row:
+        due_s[host] = -np.inf
+        soon_s[host // N_BLOCK] = -np.inf
+    return model[row]
 
 
 @kernel
@@ -234,7 +260,6 @@ def held_step(hosts, row, now_s):
 fill_blended = kernel(_habits.fill_blended)
 
 
-# An array costs 0.1 us to pass, and twice that in a named tuple, so the tuples are made here.
 @kernel
 def answer_by_habits(edges, shares, base, rules, counts, born, start_s, limit_s, interval, serial, nodes_of,
                      due_s, due_place, due_serial, size, blend_rules, buckets, places, sums, model_of, known_of,

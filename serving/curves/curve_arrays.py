@@ -63,6 +63,34 @@ class CurveArrays(NamedTuple):
     n_residuals: np.ndarray
 
 
+class Hosts(NamedTuple):
+    """The requests on each host, and each host's exit.
+
+    exit_s: float64 (n_hosts,), the latest held exit, -infinity where empty; due_s: likewise, the
+    time of its next check. soon_s: float64, for each 128 hosts a lower bound of their due_s
+    (compiled code only). last: int32 (n_hosts,), the row of the last-leaving request. members:
+    int32 (n_hosts, m), rows of requests, of which the first n_members count. rises_s: float64
+    (n_hosts, m), until when each member's exit is at most the host's, or is the last-leaving one's
+    and unchanged (compiled code only). By row: arrival_s float64, model int32 (the row in
+    `changes_s`), totals_s float64 (n_rows, width), held totals, -infinity after the last.
+    changes_s: float64 (n_models, width + 1), uptimes from which each total holds, infinity after
+    the last; n_changes: int64 (n_models,), their number.
+    """
+
+    exit_s: np.ndarray
+    due_s: np.ndarray
+    soon_s: np.ndarray
+    last: np.ndarray
+    members: np.ndarray
+    rises_s: np.ndarray
+    n_members: np.ndarray
+    arrival_s: np.ndarray
+    model: np.ndarray
+    totals_s: np.ndarray
+    changes_s: np.ndarray
+    n_changes: np.ndarray
+
+
 @register_inlined
 def remaining_at(curves: CurveArrays, slot: int, uptime_s: float) -> float:
     """E[Tr | Tu] in whole seconds of the curve in a slot; the bits of `vm.remaining(uptime_s)`.

@@ -155,7 +155,7 @@ class CurveKind(Protocol):
 def place_totals(kind: CurveKind, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int,
                  curve: LifetimeCurve, shared: Shared, now_s: float) -> None:
     """`CurveKind.place` for a kind without its own kernel: computes the held totals first."""
-    kernels.place_row(hosts, host, row, start_s, model, held_totals(kind, curve, shared, kernels), now_s)
+    kernels.place_row(*hosts, host, row, start_s, model, held_totals(kind, curve, shared, kernels), now_s)
 
 
 def held_totals(kind: CurveKind, curve: LifetimeCurve, shared: Shared, kernels: Any) -> np.ndarray:

@@ -112,7 +112,7 @@ class HazardKind:
 
     def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: HazardCurve,
               shared: Shared, now_s: float) -> None:
-        kernels.place_hazard(hosts, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
+        kernels.place_hazard(*hosts, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
 
     def packed(self, curve: HazardCurve, kernels: Any) -> np.ndarray:
         return _rows_of(curve).take(_PACKED, axis=0).T.ravel()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from sojourn.serving.curves import (
     CurveArrays,
     CurveKind,
     HazardCurve,
+    Hosts,
     LifetimeCurve,
     PointCurve,
     Shared,
@@ -329,31 +330,6 @@ _N_ROWS_MIN = 64
 _N_MEMBERS_MIN = 8
 
 
-class Hosts(NamedTuple):
-    """The requests on each host, and each host's exit.
-
-    exit_s: float64 (n_hosts,), the latest held exit, -infinity where empty; due_s: likewise, the
-    time of its next check. soon_s: float64, for each 128 hosts a lower bound of their due_s
-    (compiled code only). last: int32 (n_hosts,), the row of the last-leaving request. members:
-    int32 (n_hosts, m), rows of requests, of which the first n_members count. By row: arrival_s
-    float64, model int32 (the row in `changes_s`), totals_s float64 (n_rows, width), held totals,
-    -infinity after the last. changes_s: float64 (n_models, width + 1), uptimes from which each
-    total holds, infinity after the last; n_changes: int64 (n_models,), their number.
-    """
-
-    exit_s: np.ndarray
-    due_s: np.ndarray
-    soon_s: np.ndarray
-    last: np.ndarray
-    members: np.ndarray
-    n_members: np.ndarray
-    arrival_s: np.ndarray
-    model: np.ndarray
-    totals_s: np.ndarray
-    changes_s: np.ndarray
-    n_changes: np.ndarray
-
-
 class HostExits:
     """The latest predicted exit of each of `n_hosts` hosts; hosts are numbered from 0. For one thread at a time.
 
@@ -387,9 +363,9 @@ class HostExits:
         self._hosts = Hosts(
             np.full(n_hosts, -math.inf), np.full(n_hosts, math.inf), np.full(-(-n_hosts // _N_BLOCK), math.inf),
             np.full(n_hosts, -1, np.int32),
-            np.empty((n_hosts, _N_MEMBERS_MIN), np.int32), np.zeros(n_hosts, np.int32), np.empty(_N_ROWS_MIN),
-            np.empty(_N_ROWS_MIN, np.int32), np.empty((_N_ROWS_MIN, 0)), self._models.changes,
-            self._models.n_changes,
+            np.empty((n_hosts, _N_MEMBERS_MIN), np.int32), np.empty((n_hosts, _N_MEMBERS_MIN)),
+            np.zeros(n_hosts, np.int32), np.empty(_N_ROWS_MIN), np.empty(_N_ROWS_MIN, np.int32),
+            np.empty((_N_ROWS_MIN, 0)), self._models.changes, self._models.n_changes,
         )  # fmt: skip
         if self._is_compiled and not HostExits._is_loaded:
             HostExits._is_loaded = True
@@ -432,7 +408,7 @@ class HostExits:
         row, host = self._placed.pop(vm)
         hosts = self._hosts
         if self._is_compiled:
-            self._models.leave(KERNELS.leave_row(hosts, host, row))
+            self._models.leave(KERNELS.leave_row(*hosts, host, row))
         else:
             n_left = int(hosts.n_members[host]) - 1
             members = hosts.members[host]
@@ -457,7 +433,7 @@ class HostExits:
             hosts.soon_s.fill(-math.inf)
         self._now_s = now
         if self._is_compiled:
-            answers: np.ndarray = KERNELS.host_exits(hosts, now)
+            answers: np.ndarray = KERNELS.host_exits(*hosts, now)
             return answers
         due = np.flatnonzero(hosts.due_s <= now)
         if len(due):
@@ -476,7 +452,8 @@ class HostExits:
             hosts = hosts._replace(totals_s=totals_s, arrival_s=np.append(hosts.arrival_s, np.empty(more)),
                                    model=np.append(hosts.model, np.empty(more, np.int32)))
         if hosts.n_members[host] == hosts.members.shape[1]:
-            hosts = hosts._replace(members=np.hstack([hosts.members, np.empty_like(hosts.members)]))
+            hosts = hosts._replace(members=np.hstack([hosts.members, np.empty_like(hosts.members)]),
+                                   rises_s=np.hstack([hosts.rises_s, np.empty_like(hosts.rises_s)]))
         self._hosts = hosts
 
 

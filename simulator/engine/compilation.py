@@ -6,13 +6,16 @@ compiled as one. `policy_sources` gives what the hash covers: numba would not no
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
+import gc
 import hashlib
 import inspect
 import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,10 +117,79 @@ def compiled_source(policy: Policy, text: str, names: dict[str, Any], call: tupl
     if key is not None:
         keep(compiled, module.replay, key)
     try:
-        compiled(*call)  # compiles the only signature that there is
+        with _few_collections(), callees_linked_only():
+            compiled(*call)  # compiles the only signature that there is
     except Exception as error:  # numba's own, or another that it raises of code that it did not expect
         raise compile_failure(policy, error) from None
     return Loop(compiled, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """Python looks for cycles of garbage less often, which else is up to an eighth of a loop's compilation."""
+    often = gc.get_threshold()
+    gc.set_threshold(100_000, 10, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*often)
+
+
+TRIED_NUMBA = (0, 68)
+"""The release of numba whose own classes `callees_linked_only` was tried with; another compiles in numba's own way."""
+
+
+@contextlib.contextmanager
+def callees_linked_only() -> Iterator[None]:
+    """A function that Python can't call becomes machine code within its callers only, if it is compiled within.
+
+    numba also optimizes and assembles it by itself, which no one uses: that is a third of a loop's compilation. It has
+    no option for that, and its own classes may change: any other release than the tried one compiles in its own way.
+    """
+    if numba.version_info.short != TRIED_NUMBA:
+        yield
+        return
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    target: Any = cpu_target
+    codegen = target.target_context.codegen()
+
+    def set_env(name: str, env: Any) -> None:
+        address = codegen._engine.get_global_value_address(name)  # noqa: SLF001
+        if address:  # 0: it is in no machine code; kernels don't read it
+            ctypes.c_void_p.from_address(address).value = id(env)
+
+    with global_compiler_lock:
+        codegen._library_class, codegen.set_env = _linked_library(), set_env  # noqa: SLF001
+        try:
+            yield
+        finally:
+            del codegen._library_class, codegen.set_env  # noqa: SLF001  # those of its class are used again
+
+
+@functools.cache
+def _linked_library() -> type[Any]:
+    """numba's holder of a function's code, but that of one without an entry for Python is never assembled."""
+    from numba.core.codegen import JITCodeLibrary
+
+    class Linked(JITCodeLibrary):
+        def _has_entry(self) -> bool:
+            names = [function.name for function in self.get_defined_functions()]  # none: machine code from the disk
+            return not names or any(name.startswith(("_ZN7cpython", "cfunc.")) for name in names)
+
+        def _optimize_final_module(self) -> None:
+            if self._has_entry():
+                super()._optimize_final_module()
+
+        def _finalize_final_module(self) -> None:
+            if self._has_entry():
+                super()._finalize_final_module()
+            else:
+                self._finalize_dynamic_globals()
+                self._finalized = True
+
+    return Linked
 
 
 def _executed(text: str, key: str | None, names: dict[str, Any]) -> Any:

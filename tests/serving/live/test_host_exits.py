@@ -101,6 +101,18 @@ def test_golden_exits(is_compiled: bool) -> None:
 
 
 @PATHS
+def test_a_request_that_takes_the_place_of_one_that_left_keeps_its_own_times(is_compiled: bool) -> None:
+    """Totals of 989, 1,000 and 100 s; the last doubles to 200, 400, 800 and, at 800 s, to 1,600, before 989 s."""
+    exits = HostExits(1, is_compiled=is_compiled)
+    vms = [vm_of(OnceCurve.from_score(score, 1.0, (-0.1, 0.0, 0.1)), 0) for score in (2.995, 3.0, 2.0)]
+    for vm in vms:
+        exits.place(0, vm)
+    assert exits.at(0).tolist() == [1_000.0]
+    exits.leave(vms[0])
+    assert exits.at(900).tolist() == [1_600.0]
+
+
+@PATHS
 def test_an_exit_to_come_is_known_before_the_arrival(is_compiled: bool) -> None:
     exits = HostExits(1, is_compiled=is_compiled)
     exits.place(0, vm_of(POINT, 500))

@@ -5,16 +5,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import cpu_target
 
 import sojourn.simulator as sim
 from sojourn.simulator import POLICIES
-from sojourn.simulator.engine.compilation import policy_sources
+from sojourn.simulator.engine import compilation
+from sojourn.simulator.engine.compilation import callees_linked_only, policy_sources
 from sojourn.simulator.engine.composition import plain_function
+from sojourn.simulator.jit import inner, kernel
 from sojourn.source_closure import installed
 from studies.policies import STUDY_POLICIES
+
+TARGET: Any = cpu_target
 
 CODE = """
 import sys
@@ -45,6 +52,46 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     assert len(kept) == 2, "each policy has files of its own"
     # loading takes well under a second where compiling takes several
     assert float(second[1].split("]")[1]) < float(first[1].split("]")[1]) / 2
+
+
+def test_a_callee_has_no_machine_code_of_its_own_and_serves_every_caller() -> None:
+    @inner
+    def more(x: int) -> int:
+        return x + 1
+
+    @kernel
+    def twice_more(x: int) -> int:
+        return more(more(x))
+
+    @kernel
+    def less_than_more(x: int) -> int:
+        return more(x) - 2
+
+    with callees_linked_only():
+        assert twice_more(3) == 5
+    assert less_than_more(3) == 2
+    codegen = TARGET.target_context.codegen()
+    form = next(iter(more.overloads.values()))  # type: ignore[attr-defined]
+    assert not codegen._engine.is_symbol_defined(form.fndesc.mangled_name)
+    assert codegen._library_class is JITCodeLibrary
+
+
+def test_a_release_of_numba_that_was_not_tried_compiles_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    @inner
+    def more(x: int) -> int:
+        return x + 1
+
+    @kernel
+    def once_more(x: int) -> int:
+        return more(x) + 1
+
+    monkeypatch.setattr(compilation, "TRIED_NUMBA", (0, 61))
+    codegen = TARGET.target_context.codegen()
+    with callees_linked_only():
+        assert codegen._library_class is JITCodeLibrary
+        assert once_more(3) == 5
+    form = next(iter(more.overloads.values()))  # type: ignore[attr-defined]
+    assert codegen._engine.is_symbol_defined(form.fndesc.mangled_name)
 
 
 @pytest.mark.slow

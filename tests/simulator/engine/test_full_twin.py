@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import naive
 import sojourn.simulator as sim
-from made_workloads import check_full, full_cases, twin_of
+from made_workloads import check_full, full_cases, twin_of, with_all
 from studies.policies import MIN_USAGE
 
 
@@ -33,7 +33,8 @@ def test_all_that_can_happen_equals_the_slow_twin(case: Any) -> None:
 @settings(deadline=None, max_examples=40)
 @given(case=full_cases(are_hosts_alike=True))
 def test_all_that_can_happen_equals_the_slow_twin_in_depth(policy: str, is_ranked: bool, case: Any) -> None:
-    check_full(sim.KNOWN_POLICIES[policy], case, is_ranked=is_ranked)
+    is_plain_too = is_ranked and policy in {"lava", "nilas", "open-fgd"}  # plain loops with every invariant and GPUs
+    check_full(sim.KNOWN_POLICIES[policy], case if is_plain_too else with_all(case), is_ranked=is_ranked)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 import sojourn.simulator as sim
-from made_workloads import cases, each_policy, full_cases
+from made_workloads import cases, each_policy, full_cases, with_all
 from sojourn.simulator import Cluster, Request, kernel
 from sojourn.simulator.cluster import DAY_S
 from sojourn.simulator.engine import world as engine
@@ -52,7 +52,7 @@ def test_pieces_change_nothing(policy: str, case: Any, length: int) -> None:
 @settings(deadline=None, max_examples=80)
 @given(case=full_cases(are_hosts_alike=True), length=st.integers(1, 6))
 def test_pieces_change_nothing_where_all_may_happen(policy: str, is_ranked: bool, case: Any, length: int) -> None:
-    workload, curves, _, upkeep, migration, is_queueing = case
+    workload, curves, _, upkeep, migration, is_queueing = with_all(case)
     waiting = replace(sim.KNOWN_POLICIES[policy], is_queueing=is_queueing)
     check_same(*both(length, workload, waiting, sim.Held(workload.request_ids, curves), is_ranked=is_ranked,
                      upkeep=upkeep, migration=migration, is_checked=True))

@@ -17,7 +17,7 @@ import naive_rectification
 import naive_replay
 import sojourn.simulator as sim
 import studies.policies  # noqa: F401  # their names are known then
-from made_workloads import cases, check_full, full_cases, twin_of
+from made_workloads import cases, check_full, full_cases, twin_of, with_all
 from sojourn.features import Trace
 from sojourn.simulator import DappRules, GroupRules, dapp_policy
 
@@ -60,7 +60,7 @@ def test_with_migrations_and_failures_it_decides_as_the_slow_twin(case: Any, dat
     # midnights between the events: a failure at midnight may restart what ran there before or after the day's end
     rules = replace(rules, day_s=rules.day_s + 1 if workload.trace.horizon_s > 40 else 1_000)
     naive_dapp.RULES["dapp-drawn"] = rules
-    check_full(dapp_policy("dapp-drawn", rules), case, is_ranked=True)
+    check_full(dapp_policy("dapp-drawn", rules), with_all(case), is_ranked=True)
 
 
 @pytest.mark.slow
