@@ -202,6 +202,7 @@ def prepared(workload: Workload, policy: Policy, source: LifetimeSource | None, 
         raise ValueError(f"is_ranked must be False or None for policy {policy.name!r} on these hosts, got True")
     is_full = is_migrating or bool(upkeep) or policy.is_queueing or workload.constraints != NO_CONSTRAINTS
     extent: Extent = "full" if is_full else "hooks" if policy.hooks is not None else "plain"
+    _check_source(policy, source, is_predicted)
     loop = compiled_loop(policy, n_resources, is_ranked=order is not None, extent=extent, is_checked=is_checked)
     cpu = workload.resources.index("cpu_cores")
     settings = _record(
@@ -252,12 +253,16 @@ def curves_for(workload: Workload, policy: Policy, source: LifetimeSource | None
 
     ValueError if a needed source is None.
     """
-    if not is_needed:
+    _check_source(policy, source, is_needed)
+    if not is_needed or source is None:
         return one_step(np.zeros((len(workload.placed_s) if end is None else end) - first, np.int64))
-    if source is None:
+    return asked_curves(workload, policy.name, source, first, end)
+
+
+def _check_source(policy: Policy, source: LifetimeSource | None, is_needed: bool) -> None:
+    if is_needed and source is None:
         user = "which uses" if policy.predictions != "none" else "whose migrations are ordered by"
         raise ValueError(f"source must be given for policy {policy.name!r}, {user} predictions; got None")
-    return asked_curves(workload, policy.name, source, first, end)
 
 
 def tables_of(workload: Workload, curves: Curves) -> tuple[np.ndarray, np.ndarray]:

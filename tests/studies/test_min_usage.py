@@ -118,16 +118,19 @@ def test_what_came_in_an_earlier_interval_counts_no_more() -> None:
     assert not is_of_own(hosts, asked(3, 900, need=4, age_s=1000), 1000)
 
 
-def test_it_takes_the_first_host_of_a_kind() -> None:
+@pytest.mark.parametrize(("policy", "hosts"), [
+    # class 4 and 16 cores, 4 on general hosts: 3 are few, the next 3 are 6 and open host 1, the 2 join it; class 7
+    # (64 to 128 min) alone has 16 / (2 sqrt(7)) = 3.02 on general hosts, so the 4 open host 2
+    ("hybrid", [0, 1, 1, 2]),
+    # all leave in the first 6 h
+    pytest.param("classify-departure", [0, 0, 0, 0], marks=pytest.mark.slow),  # a loop of its own
+])
+def test_it_takes_the_first_host_of_a_kind(policy: str, hosts: list[int]) -> None:
     rows = [(0, 800, 3.0), (0, 800, 3.0), (0, 800, 2.0), (10, 5_000, 4.0)]
     table = pd.DataFrame([(k, begin, end, cores, 1.0) for k, (begin, end, cores) in enumerate(rows)],
                          columns=["request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib"])
     workload = sim.build_workload("trace", sim.Trace(table, 6_000), cpu_cores=16, mem_gib=64, n_hosts=3)
-    # class 4 and 16 cores, 4 on general hosts: 3 are few, the next 3 are 6 and open host 1, the 2 join it; class 7
-    # (64 to 128 min) alone has 16 / (2 sqrt(7)) = 3.02 on general hosts, so the 4 open host 2
-    assert sim.simulate(workload, "hybrid", sim.Oracle(workload)).host.tolist() == [0, 1, 1, 2]
-    # all leave in the first 6 h
-    assert sim.simulate(workload, "classify-departure", sim.Oracle(workload)).host.tolist() == [0, 0, 0, 0]
+    assert sim.simulate(workload, policy, sim.Oracle(workload)).host.tolist() == hosts
 
 
 def test_residents_are_asked_only_before_a_deadline() -> None:

@@ -56,8 +56,9 @@ def _workload(seed: int, n: int = 60) -> sim.Workload:
     return sim.build_workload("trace", sim.Trace(table, 600), cpu_cores=40, mem_gib=400, n_hosts=4)
 
 
+@pytest.mark.parametrize("name", ["squares", pytest.param("period-aware", marks=pytest.mark.slow)])  # a loop each
 @pytest.mark.parametrize("seed", [0, 1])
-def test_squares_and_period_aware_place_as_a_plain_replay(seed: int) -> None:
+def test_squares_and_period_aware_place_as_a_plain_replay(seed: int, name: str) -> None:
     """A host of 40 cores holds every request, so that only scores decide."""
     workload = _workload(seed)
     profiles = np.random.default_rng(seed).integers(0, 4, (60, 3)) * 250
@@ -69,26 +70,34 @@ def test_squares_and_period_aware_place_as_a_plain_replay(seed: int) -> None:
     def added(load: np.ndarray, use: np.ndarray, line: np.ndarray) -> float:
         return float((np.maximum(load + use - line, 0) - np.maximum(load - line, 0)).sum())
 
-    for make, score in ((squares, squared), (period_aware, added)):
-        hosts: list[int] = []
-        for k in range(60):
-            now = workload.placed_s[k]
-            load = np.zeros((4, 3), np.int64)
-            for other, host in enumerate(hosts):
-                if workload.departure_s[other] > now:
-                    load[host] += profiles[other]
-            line = (load.sum(axis=0) + profiles[k]) // 4
-            hosts.append(min(range(4), key=lambda host: (score(load[host], profiles[k], line), load[host].sum(), host)))
-        assert sim.simulate(workload, make(profile)).host.tolist() == hosts
+    make, score = (squares, squared) if name == "squares" else (period_aware, added)
+    hosts: list[int] = []
+    for k in range(60):
+        now = workload.placed_s[k]
+        load = np.zeros((4, 3), np.int64)
+        for other, host in enumerate(hosts):
+            if workload.departure_s[other] > now:
+                load[host] += profiles[other]
+        line = (load.sum(axis=0) + profiles[k]) // 4
+        hosts.append(min(range(4), key=lambda host: (score(load[host], profiles[k], line), load[host].sum(), host)))
+    assert sim.simulate(workload, make(profile)).host.tolist() == hosts
 
 
-def test_without_use_lifetime_period_is_joint_fit_and_violation_fit_is_best_fit() -> None:
+def _without_use(workload: sim.Workload) -> UsageProfile:
+    return UsageProfile(np.zeros((60, 2), np.int64), workload.resources.index("cpu_cores"))
+
+
+def test_without_use_lifetime_period_is_joint_fit() -> None:
     workload = _workload(3)
-    nothing = UsageProfile(np.zeros((60, 2), np.int64), workload.resources.index("cpu_cores"))
     source = sim.Oracle(workload)
     joint = sim.simulate(workload, "joint-fit", source).host.tolist()
-    assert sim.simulate(workload, lifetime_period(nothing, 64), source).host.tolist() == joint
-    assert (sim.simulate(workload, violation_fit(nothing)).host.tolist()
+    assert sim.simulate(workload, lifetime_period(_without_use(workload), 64), source).host.tolist() == joint
+
+
+@pytest.mark.slow  # a loop of its own
+def test_without_use_violation_fit_is_best_fit() -> None:
+    workload = _workload(3)
+    assert (sim.simulate(workload, violation_fit(_without_use(workload))).host.tolist()
             == sim.simulate(workload, "best-fit").host.tolist())
 
 
@@ -101,7 +110,7 @@ def test_lifetime_period_keeps_apart_what_is_busy_together() -> None:
     profile = UsageProfile(np.array([day, day, night]), workload.resources.index("cpu_cores"))
     source = sim.Oracle(workload)
     assert sim.simulate(workload, "joint-fit", source).host.tolist() == [0, 0, 0]
-    assert sim.simulate(workload, lifetime_period(profile), source).host.tolist() == [0, 1, 0]
+    assert sim.simulate(workload, lifetime_period(profile, 64), source).host.tolist() == [0, 1, 0]
 
 
 def test_bad_profiles_and_weights_are_refused() -> None:

@@ -140,7 +140,7 @@ def test_overhangs_of_some_pieces_only_are_refused(monkeypatch: pytest.MonkeyPat
         sim.simulate(busy(), "nilas", Uneven(busy()))
 
 
-@pytest.mark.parametrize("policy", ["nilas", "open-fgd", "joint-exact"])
+@pytest.mark.parametrize("policy", ["nilas", "joint-exact", pytest.param("open-fgd", marks=pytest.mark.slow)])
 def test_an_explanation_has_the_bits_of_one_in_one_piece(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = busy()
     ids = ("r0", "r14", "r15", "r50", "r59")

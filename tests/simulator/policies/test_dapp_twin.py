@@ -176,6 +176,7 @@ def test_with_moves_planned_every_few_hours_it_decides_as_the_slow_twin(hour: in
     assert often > daily
 
 
+@pytest.mark.slow  # the largest loop that there is
 def test_a_plan_of_midnight_begins_after_the_tags_of_midnight() -> None:
     # At the first midnight host 1 has a request of 5 d more (class 3; 3 of 8 cores, so it is stranded) and one of 2 h
     # (class 2). The first goes to host 0, which holds 4 long cores, after host 1 has got the tag 3. No request of class
