@@ -2,7 +2,8 @@
 
 `python benchmarks/loops.py` runs each in a process and a store of its own and prints a Markdown table. CPU time is
 that of the process and of all that it started and waited for; memory is the largest of one of them. `first run` has an
-empty folder of compiled loops, as a new machine; the others share one that `first run` has filled.
+empty folder of compiled loops, as a new machine; the others share one that `first run` has filled. `--features FILE`
+is the feature pass of a log alone, in this process: compiled, with a live history as in a retrain, and in plain Python.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loop", action="append", choices=LOOPS, help="repeat for several")
     parser.add_argument("--trace", type=Path, action="append", default=[], help="a file to retrain on")
+    parser.add_argument("--features", type=Path, help="a log whose feature pass alone is measured")
+    parser.add_argument("--reader", default="swf", help="of --features")
     asked = parser.parse_args()
+    if asked.features is not None:
+        print(feature_passes(asked.reader, asked.features))
+        return
     loops = {name: LOOPS[name] for name in asked.loop or (() if asked.trace else LOOPS)}
     loops |= {f"train, {path.name}": ("train", str(path)) for path in asked.trace}
     compiled = Path(tempfile.mkdtemp(prefix="loops-"))
@@ -79,6 +85,29 @@ def measured(name: str, arguments: Sequence[str], compiled: Path) -> Cost:
     if run.returncode not in (0, CHALLENGER):
         sys.exit(f"{name} must end with exit code 0 or {CHALLENGER}, got {run.returncode}")
     return Cost(name, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20, os.getloadavg()[0])
+
+
+def feature_passes(reader: str, path: Path) -> str:
+    """CPU seconds of `build_rows` on a log, as a Markdown table; ends the program if the bits of two ways differ."""
+    from sojourn.features import creation
+    from sojourn.features.readers import read_trace
+    from sojourn.serving.inputs import HistoryState
+
+    trace, _ = read_trace(reader, path)
+    encoder = creation.default_encoder(trace)
+    creation.build_rows(trace, encoder)  # so that nothing compiles below
+    least, first, lines = creation.COMPILED_FROM, None, ["| way | requests | CPU |", "|---|---|---|"]
+    for way, from_n, is_live in (("compiled", least, False), ("compiled, live history", least, True),
+                                 ("plain Python", len(trace) + 1, False)):
+        creation.COMPILED_FROM = from_n
+        started = time.process_time()
+        rows = creation.build_rows(trace, encoder, HistoryState(encoder.history) if is_live else None).features
+        lines.append(f"| {way} | {len(rows):,} | {time.process_time() - started:.1f} s |")
+        first = rows.tobytes() if first is None else first
+        if rows.tobytes() != first:
+            sys.exit(f"features must have the same bits in each way, got others {way}")
+    creation.COMPILED_FROM = least
+    return "\n".join(lines)
 
 
 def table(costs: Sequence[Cost]) -> str:
