@@ -187,8 +187,10 @@ def _queue_question(task: Task) -> QueueQuestion:
     return QueueQuestion(task.jobs, task.before, task.known, task.cut_s)
 
 
-def _place_questions(task: Task) -> dict[tuple[float, int], PlaceQuestion]:
-    return {key: PlaceQuestion(workload, task.curves(workload)) for key, workload in task.workloads.items()}
+def _place_questions(task: Task, step: int = 1) -> dict[tuple[float, int], PlaceQuestion]:
+    """Of each `step`-th load and arrangement."""
+    return {key: PlaceQuestion(task.workloads[key], task.curves(task.workloads[key]))
+            for key in list(task.workloads)[::step]}
 
 
 def search(code: str, task: Task, answers: Any) -> None:
@@ -196,14 +198,16 @@ def search(code: str, task: Task, answers: Any) -> None:
     or opens the task's files there."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
-            pool.submit(_searched, code, replace(task), answers).result()
+            bare = replace(task)  # without the trace and workloads that it has read, which the process reads itself
+            pool.submit(_searched, code, bare, answers).result()
         except BrokenProcessPool as error:
             raise ValueError(f"the process of the search for leaks must answer, got {error}") from None
 
 
 def _searched(code: str, task: Task, answers: Any) -> None:
     question: Any = (_queue_question(task) if task.track == "queue" else
-                     _place_questions(task) if task.track == "place" else task.folds)
+                     _place_questions(task, int(task.rules["n_arrangements"]) + 1)  # another arrangement of each load
+                     if task.track == "place" else task.folds)
     opened = watch_files(task)
     method = method_of(code)
     try:
@@ -213,8 +217,8 @@ def _searched(code: str, task: Task, answers: Any) -> None:
         elif task.track == "queue":
             find_queue_leak(method, question, answers)
         else:
-            for key in list(question)[::int(task.rules["n_arrangements"]) + 1]:  # another arrangement of each load
-                find_place_leak(method, question[key], answers[key])
+            for key, each in question.items():
+                find_place_leak(method, each, answers[key])
     finally:
         if opened:  # whatever it made of the error
             raise LeakFound(opened[0])
