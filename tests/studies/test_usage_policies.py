@@ -110,7 +110,7 @@ def test_lifetime_period_keeps_apart_what_is_busy_together() -> None:
     profile = UsageProfile(np.array([day, day, night]), workload.resources.index("cpu_cores"))
     source = sim.Oracle(workload)
     assert sim.simulate(workload, "joint-fit", source).host.tolist() == [0, 0, 0]
-    assert sim.simulate(workload, lifetime_period(profile, 64), source).host.tolist() == [0, 1, 0]
+    assert sim.simulate(workload, lifetime_period(profile), source).host.tolist() == [0, 1, 0]
 
 
 def test_bad_profiles_and_weights_are_refused() -> None:

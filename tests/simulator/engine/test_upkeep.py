@@ -22,7 +22,7 @@ def run(rows: list[Any], n_hosts: int, *upkeep: Any, horizon: int = 1_000, is_qu
     workload = sim.Workload("test", trace, hosts, sim.true_totals(trace, np.random.default_rng(0)), warmup_s)
     # a drain that never comes: all is compiled, whatever else is asked for
     return sim.simulate(workload, replace(sim.POLICIES["nilas"], is_queueing=is_queueing), sim.Oracle(workload),
-                        is_checked=True, upkeep=[*upkeep, sim.Drain(0, 10**9, 10**9 + 1)],
+                        is_ranked=False, is_checked=True, upkeep=[*upkeep, sim.Drain(0, 10**9, 10**9 + 1)],
                         migration=sim.Migration(**migration))
 
 
