@@ -144,11 +144,13 @@ def checked_scores(entry: Entry, task: Task, path: Path | None = None, n_draws: 
 
 
 def entries(folder: Path = RESULTS, method: str | None = None) -> list[Entry]:
-    """All entries of a folder of results that have been run, by name; only those of a method, if one is named."""
+    """All entries of a folder of results that have been run, by name; only those of a method, if one is named.
+
+    A folder without files is none: a run that was killed may leave it."""
     if not folder.is_dir() or (method and not (folder / method).is_dir()):
         raise ValueError(f"{folder} must be a folder with a folder of results for {method or 'each method'}, got none")
     found = [read_entry(each, is_new=True) for each in sorted(folder.iterdir())
-             if each.is_dir() and method in (None, each.name)]
+             if each.is_dir() and any(each.glob("[!.]*")) and method in (None, each.name)]
     return [entry for entry in found if entry.tasks]
 
 

@@ -18,14 +18,16 @@ mistakes, not malice, which reading the code may find.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib
 import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -347,15 +349,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{task.curves_file}: curves_sha256 = {file_digest(task.curves_file)}")
         return 0
     folder = options.results / options.method
+    config = folder / "config.json"
     try:
-        entry = read_entry(folder, is_new=True) if (folder / "config.json").is_file() else new_entry(folder)
-        method = method_of(entry.code)
+        made = None if config.is_file() else new_entry(folder)
+        with _alone(folder):
+            if made is not None and not config.is_file():
+                write_entry(made)  # so what a run leaves that is killed is an entry without tasks, which stops no board
+            return _run_tasks(read_entry(folder, is_new=True), options.task, not options.no_check)
     except ValueError as error:
         print(_refusal(options.method, error), file=sys.stderr)
         return 1
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Another run of the entry waits: both would write its files and its config.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
+
+
+def _run_tasks(entry: Entry, asked_for: Sequence[str], is_checked: bool) -> int:
+    """1 if a task is refused; asked_for: default all lite tasks of its tracks. ValueError if there is no such code."""
+    method = method_of(entry.code)
     tracks = [track for track, name in METHOD_OF_TRACK.items() if hasattr(method, name)]
-    names = options.task or [name for name in task_names() if name.endswith("-lite")
-                             and name.partition("-")[0] in tracks]
+    names = asked_for or [name for name in task_names() if name.endswith("-lite")
+                          and name.partition("-")[0] in tracks]
     n_refused = 0
     for name in names:
         began = time.process_time()
@@ -363,7 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             task = load_task(name)
             if task.track not in tracks:
                 raise ValueError(f"a method of this track must have {METHOD_OF_TRACK[task.track]}, got none")
-            entry = run(entry, task, not options.no_check and not entry.knows_future)
+            entry = run(entry, task, is_checked and not entry.knows_future)
         except ValueError as error:
             n_refused += 1
             print(_refusal(f"{entry.method}, {name}", error), file=sys.stderr)

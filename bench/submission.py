@@ -21,6 +21,7 @@ import pandas as pd
 
 from bench.tasks import AGES_S, BENCH, HORIZONS_S, UPTIMES_S, VERSION, Task
 from sojourn.inflated import text_of
+from sojourn.publishing import whole_file
 from sojourn.simulator import Workload, kernel
 from sojourn.simulator.queueing import QueueJobs
 
@@ -102,7 +103,8 @@ def write_entry(entry: Entry) -> None:
     config = {"method": entry.method, "title": entry.title, "authors": entry.authors, "division": entry.division,
               "code": entry.code, "knows_future": entry.knows_future, "version": VERSION,
               "tasks": sorted(entry.tasks), "checks": dict(sorted(entry.checks.items()))}
-    (entry.folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    with whole_file(entry.folder / "config.json") as fresh:
+        fresh.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
 
 def read_curves(path: Path, task: Task) -> np.ndarray:
@@ -285,7 +287,8 @@ def write_system(entry: Entry, task: str, system: Mapping[str, Any]) -> None:
     path = entry.folder / SYSTEM
     found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     found[task] = {"file_sha256": file_digest(entry.file(task)), **system}
-    path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", "utf-8")
+    with whole_file(path) as fresh:
+        fresh.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", "utf-8")
 
 
 def read_system(file: Path) -> Mapping[str, Any]:
@@ -329,8 +332,8 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) ->
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
+    with whole_file(path) as fresh:
+        fresh.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench import run as run_module
 from bench import tasks
 from bench.board import main as board_main
 from bench.evaluate import checked_scores, entries, evaluate
@@ -329,3 +331,51 @@ def test_an_error_of_an_entry_is_one_line_and_its_own_traceback(
             said = capsys.readouterr().err
             assert said.startswith("refused: ") and "config.json must have the keys method, title" in said
             assert said.endswith("got a list\n")
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two tracks in one object."""
+
+    def predict(self, question: PredictQuestion) -> np.ndarray:
+        return Peeking("nothing").predict(question)
+
+    def place(self, question: PlaceQuestion) -> np.ndarray:
+        return Placing("", "best-fit").place(question)
+
+
+BOTH = Both()
+
+
+def test_two_runs_of_an_entry_at_once_lose_nothing(folder: Path, tmp_path: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "TASKS", folder)
+    (tmp_path / "both").mkdir()
+    config = json.loads((RESULTS / "km" / "config.json").read_text())
+    config |= {"method": "both", "code": f"{__name__}:BOTH", "tasks": [], "checks": {}}
+    (tmp_path / "both" / "config.json").write_text(json.dumps(config))
+    names = ["place-tiny-lite", "predict-tiny-lite"]
+    with ThreadPoolExecutor(4) as pool:
+        ends = [pool.submit(run_main, ["both", name, "--results", str(tmp_path), "--no-check"]) for name in names * 2]
+        assert [end.result() for end in ends] == [0, 0, 0, 0]
+    assert read_entry(tmp_path / "both").tasks == tuple(names)
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
+        "config.json", *(f"{name}.csv.gz" for name in names)]
+
+
+def test_a_run_that_ends_in_its_middle_stops_no_board(folder: Path, tmp_path: Path,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks, "TASKS", folder)
+    (tmp_path / "killed-before-its-first-file").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "search", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_main(["best-fit", "place-tiny-lite", "--results", str(tmp_path)])
+    assert (tmp_path / "best-fit" / "place-tiny-lite.refused.csv.gz").is_file()
+    assert entries(tmp_path) == []
+    assert run_main(["best-fit", "place-tiny-lite", "--results", str(tmp_path), "--no-check"]) == 0
+    assert [entry.method for entry in entries(tmp_path)] == ["best-fit"]
+    assert not (tmp_path / "best-fit" / "place-tiny-lite.refused.csv.gz").exists()
