@@ -254,7 +254,7 @@ class _Lines:
                 try:
                     request = request[os.write(self._to.fileno(), request[:1 << 16]):]
                 except BrokenPipeError:
-                    raise self._ended() from None
+                    request = b""  # what it has written before it ended counts, however late this is seen
             if readable:
                 block = os.read(self._from.fileno(), 1 << 16)
                 if not block:

@@ -5,12 +5,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import sojourn.simulator as sim
+from bench import process_policy
 from bench.process_policy import ProcessFault, process_replay
 from sojourn.features.readers import read_trace
 
@@ -135,6 +137,20 @@ def test_null_rejects_a_request(three: sim.Workload) -> None:
 def test_what_breaks_the_protocol_is_named(three: sim.Workload, text: str, words: str) -> None:
     with pytest.raises(ProcessFault, match=words):
         process_replay(script(text), three)
+
+
+def test_what_a_process_wrote_before_its_end_counts(three: sim.Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = process_policy._Lines.__init__
+
+    def begin_late(lines: Any, *arguments: Any) -> None:
+        begin(lines, *arguments)
+        lines._process.wait(20)
+
+    monkeypatch.setattr(process_policy._Lines, "__init__", begin_late)
+    for text, words in (("print('{\"protocol\": 2}')", "protocol must be 1, got 2$"),
+                        ("raise SystemExit(4)", "line 1 of .*: process must be there .* its end with exit code 4$")):
+        with pytest.raises(ProcessFault, match=words):
+            process_replay(script(text), three)
 
 
 def test_a_silent_process_ends_the_replay_in_time(three: sim.Workload) -> None:
