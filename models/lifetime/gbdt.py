@@ -36,6 +36,8 @@ DEFAULTS: Mapping[str, Any] = {
 }
 MAX_BIN = 63
 """Bins per creation feature: 2.4 times as fast as 255, no worse on real traces; age features have 255."""
+PATIENCE = 15
+"""A fit stops early after so many rounds without gain on the validation window."""
 
 
 STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
@@ -70,7 +72,7 @@ class Boosted:
 
 def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_rounds: int = N_ROUNDS_MAX,
           n_threads: int = 2, seed: int = 0, params: Mapping[str, Any] | None = None) -> Boosted:
-    """Train up to `n_rounds` trees; with `valid`, stop after 15 rounds without gain and keep the best.
+    """Train up to `n_rounds` trees; with `valid`, stop after PATIENCE rounds without gain and keep the best.
 
     n_varying: how many of the last features change with the age. The same seed gives the same model for any number of
     threads. InterruptedError if STOP is set meanwhile.
@@ -94,7 +96,7 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     if valid is not None:
         sets.append(lgb.Dataset(valid.features, valid.label, weight=valid.weight, init_score=valid.init_score,
                                 reference=dataset))
-        callbacks.append(lgb.early_stopping(15, verbose=False))
+        callbacks.append(lgb.early_stopping(PATIENCE, verbose=False))
     booster = lgb.train(settings, dataset, n_rounds, valid_sets=sets, callbacks=callbacks)
     best = booster.best_iteration if valid is not None and booster.best_iteration > 0 else booster.num_trees()
     text: str = booster.model_to_string(num_iteration=best)

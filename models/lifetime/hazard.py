@@ -21,9 +21,9 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable, HazardTable, hazards_of
 from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.models.lifetime.contract import TREES, Bounds, Exported, ExportedLookup, Family, FitSettings, SearchSpace
-from sojourn.models.lifetime.gbdt import DEFAULTS, Boosted, Rows, boost
+from sojourn.models.lifetime.gbdt import DEFAULTS, PATIENCE, Boosted, Rows, boost
 from sojourn.models.lifetime.intervals import N_INTERVALS, Axis, limit_place_of
-from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval
+from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval, standard_error
 from sojourn.serving.forest import AgeFeatures, varying_walk
 
 N_PERIODS_MAX = 400_000
@@ -34,6 +34,10 @@ PARAMS: Mapping[str, Any] = {
     "num_leaves": 63, "learning_rate": 0.08, "min_data_in_leaf": 374, "feature_fraction": 0.65, "lambda_l2": 0.42,
 }  # fmt: skip
 """The learning rate fits the number of trees; the leaves fit into masks. The last three are the best of 22 trials."""
+SMALLER_LEAVES = (31, 15)
+"""Leaves tried in turn while training stops early: larger trees cannot use their size then."""
+CLOSE = 1.01
+"""Smaller trees are level if they are worse by at most one standard error, and by at most this factor."""
 
 
 class HazardModel:
@@ -52,7 +56,18 @@ class HazardModel:
         self.n_rounds = n_rounds
 
     def fit(self, train: Examples, valid: Examples, past: Examples, settings: FitSettings) -> Self:
+        """As families do. If training stops early, trees with fewer leaves take over while they are level or better on
+        `valid`, unless `settings.params` say how many leaves."""
         self.learn(train, valid, settings)
+        for n_leaves in () if "num_leaves" in (settings.params or {}) else SMALLER_LEAVES:
+            if self.boosted_.n_rounds + PATIENCE >= self.n_rounds:
+                break
+            own = replace(settings, params={**(settings.params or {}), "num_leaves": n_leaves})
+            smaller = HazardModel(self.n_intervals, self.n_rounds).learn(train, valid, own)
+            if not _is_level(smaller.validation_table_, self.validation_table_, valid, settings.seed):
+                break
+            vars(self).update(vars(smaller))
+            settings = own
         self._set_axis(past, settings, limit_place_of(train, settings))
         self._boost(past, None, self.boosted_.n_rounds, settings)
         return self
@@ -95,6 +110,17 @@ class HazardModel:
 
     def gains(self) -> np.ndarray:
         return self.boosted_.gain
+
+
+def _is_level(smaller: CurveTable, larger: CurveTable, valid: Examples, seed: int) -> bool:
+    """Whether the curves of smaller trees have a lower Brier score over ages on `valid`, or a level one; see CLOSE."""
+    briers = [BrierOverAges.of(table, valid) for table in (smaller, larger)]
+    worse = briers[0].score() - briers[1].score()
+    if worse <= 0.0 or not worse <= (CLOSE - 1.0) * briers[1].score():
+        return worse <= 0.0
+    draws = OwnerDraws(coarsest_owner(list(valid.keys), len(valid)), seed=seed)
+    drawn = np.array([briers[0].score(weight) - briers[1].score(weight) for weight in draws])
+    return worse <= standard_error(drawn, draws.n_units)
 
 
 _SEARCH = SearchSpace(
