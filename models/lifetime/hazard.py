@@ -64,7 +64,7 @@ class HazardModel:
                 break
             own = replace(settings, params={**(settings.params or {}), "num_leaves": n_leaves})
             smaller = HazardModel(self.n_intervals, self.n_rounds).learn(train, valid, own)
-            if not _is_level(smaller.validation_table_, self.validation_table_, valid, settings.seed):
+            if not is_level(smaller.validation_table_, self.validation_table_, valid, settings.seed):
                 break
             vars(self).update(vars(smaller))
             settings = own
@@ -112,7 +112,7 @@ class HazardModel:
         return self.boosted_.gain
 
 
-def _is_level(smaller: CurveTable, larger: CurveTable, valid: Examples, seed: int) -> bool:
+def is_level(smaller: CurveTable, larger: CurveTable, valid: Examples, seed: int) -> bool:
     """Whether the curves of smaller trees have a lower Brier score over ages on `valid`, or a level one; see CLOSE."""
     briers = [BrierOverAges.of(table, valid) for table in (smaller, larger)]
     worse = briers[0].score() - briers[1].score()

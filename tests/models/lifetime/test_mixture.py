@@ -1,4 +1,5 @@
-"""The weights go to who is right, by age, and to one of the two where the window says too little."""
+"""The weights go to who is right, by age, and to one of the two where the window says too little. Trees of `hazard`
+get fewer leaves where training stops early and they are level."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from sojourn.models.bundle_writer import table_of
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.lifetime import HazardModel
 from sojourn.models.lifetime.baselines import KaplanMeierModel
-from sojourn.models.lifetime.hazard import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights
+from sojourn.models.lifetime.hazard import BUCKETS_S, MixtureModel, Weights, buckets_of, choose_weights, is_level
 from sojourn.models.lifetime.intervals import Axis, Intervals
 from sojourn.models.parity import learner_scores
 from sojourn.serving import load_bundle
@@ -129,3 +130,46 @@ def test_models_that_were_fitted_before_are_taken_as_they_are() -> None:
     assert taken.hazard_ is hazard and taken.km_ is km
     np.testing.assert_array_equal(taken.curve_table(split.test).survival(3_600.0, 0.0),
                                   alone.curve_table(split.test).survival(3_600.0, 0.0))
+
+
+def _noise(n: int, seed: int) -> Examples:
+    """Lifetimes of which ten numbers at random say nothing."""
+    rng = np.random.default_rng(seed)
+    return replace(_valid(n, seed)[0], features=rng.random((n, 10)), lifetime_s=np.ceil(rng.exponential(3_600.0, n)))
+
+
+def _fitted(params: dict[str, object] | None, n_rounds: int = 100) -> HazardModel:
+    train, valid = _noise(1_500, 1), _noise(500, 2)
+    settings = FitSettings(n_threads=1, names=tuple(f"x{k}" for k in range(10)), params=params)
+    return HazardModel(n_rounds=n_rounds).fit(train, valid, train, settings)
+
+
+def test_trees_get_fewer_leaves_if_training_stops_early_and_keep_them_in_the_refit() -> None:
+    chosen, stated = _fitted(None), _fitted({"num_leaves": 15})
+    assert chosen.boosted_.text == stated.boosted_.text
+    assert chosen.boosted_.n_leaves_max == 15 * chosen.boosted_.n_rounds
+    np.testing.assert_array_equal(chosen.validation_hazards_, stated.validation_hazards_)
+
+
+@pytest.mark.parametrize(("params", "n_rounds"), [({"num_leaves": 63}, 100), (None, 10)])
+def test_leaves_stay_if_they_are_stated_or_training_goes_on_to_the_end(params: dict[str, object] | None,
+                                                                      n_rounds: int) -> None:
+    model = _fitted(params, n_rounds)
+    assert model.boosted_.n_leaves_max == 63 * model.boosted_.n_rounds
+
+
+@pytest.mark.parametrize(("n", "factor", "is_taken"), [
+    (2_000, 1.0, True),     # the same
+    (2_000, 0.98, True),    # worse by 0.03 %, within one standard error
+    (2_000, 0.9, False),    # worse by 0.5 %, more than two standard errors
+    (40, 1.3, False),       # worse by 1.5 %, half of a standard error
+    (60, 0.8, True),        # worse by 0.8 %, a third of a standard error
+    (2_000, np.nan, False), # without a score
+])  # fmt: skip
+def test_smaller_trees_are_level_within_one_standard_error_and_one_percent(n: int, factor: float,
+                                                                           is_taken: bool) -> None:
+    valid, mean_s = _valid(n)
+    right, _ = _both(mean_s)
+    assert is_level(AXIS.table(right * factor, valid), AXIS.table(right, valid), valid, 0) == is_taken
+    if factor in (0.98, 0.9):  # the other way round they are better
+        assert is_level(AXIS.table(right, valid), AXIS.table(right * factor, valid), valid, 0)
