@@ -7,11 +7,9 @@ track place `place(question)`, of the track end `begin(question)` (see `end_to_e
 from __future__ import annotations
 
 import tempfile
-from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -41,7 +39,6 @@ from sojourn.simulator import Cluster, LifetimeSource, Oracle, Policy, Request, 
 from sojourn.simulator.policies.policy import opens_host
 from sojourn.simulator.queueing import (
     LastTwo,
-    LearningSource,
     QueueJobs,
     QueueRules,
     RunTimes,
@@ -199,47 +196,6 @@ class Backfilling:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortestFirst:
-    """Whatever fits is started, shortest predicted first; nothing is reserved for a job that does not fit."""
-
-    title: str
-    source: Source
-    authors: str = "Sojourn"
-
-    def schedule(self, question: QueueQuestion) -> Starts:
-        """As `Queue`; at one second jobs end, others are submitted, and then some start."""
-        jobs, free = question.jobs, question.jobs.n_processors
-        start_s, at = np.zeros(len(jobs), np.int64), 0
-        waiting: list[tuple[int, int]] = []  # predicted run time and row, sorted
-        running: list[tuple[int, int]] = []  # a heap of ends and rows
-        with tempfile.TemporaryDirectory() as folder:
-            source = self.source(question, Path(folder))
-            if not isinstance(source, LearningSource):
-                raise ValueError(f"source must learn, got {type(source).__name__}")
-            learner = source.begin(jobs)
-            while at < len(jobs) or waiting:
-                now_s = min([*jobs.submission_s[at:at + 1].tolist(), *(end_s for end_s, _ in running[:1])])
-                while running and running[0][0] <= now_s:
-                    end_s, row = heappop(running)
-                    free += int(jobs.size[row])
-                    learner.ended(row, end_s)
-                while at < len(jobs) and jobs.submission_s[at] == now_s:
-                    insort(waiting, (learner.submitted(at, now_s)[1][0], at))
-                    at += 1
-                left = []
-                for predicted_s, row in waiting:
-                    if jobs.size[row] > free:
-                        left.append((predicted_s, row))
-                        continue
-                    free -= int(jobs.size[row])
-                    start_s[row] = now_s
-                    learner.started(row, now_s)
-                    heappush(running, (now_s + int(jobs.run_s[row]), row))
-                waiting = left
-        return Starts(start_s)
-
-
-@dataclass(frozen=True, slots=True)
 class Placing:
     """A placement policy of `sojourn.simulator`, or one made of its parts."""
 
@@ -337,7 +293,8 @@ QUEUES: Mapping[str, Queue] = MappingProxyType({
     "wfp3": Backfilling("WFP3 with smallest-area backfilling", QueueRules("wfp3", "saf"), _requested),
     "easy-plus-plus": Backfilling("EASY++ (Tsafrir et al. 2007)", QueueRules(backfill_order="sjf"), _last_two),
     "easy-hazard": Backfilling("EASY, short jobs first by hazard medians", QueueRules(backfill_order="sjf"), _hazard),
-    "sjf": ShortestFirst("shortest first by hazard medians, no reservation", _hazard),
+    "sjf": Backfilling("shortest first by hazard medians, no reservation", QueueRules("sjf", backfilling="any"),
+                       _hazard),
     "easy-oracle": Backfilling("EASY, short jobs first by true run times", QueueRules(backfill_order="sjf"), _oracle,
                                knows_future=True),
 })  # fmt: skip

@@ -149,13 +149,13 @@ class NaiveQueue:
         elif kind == "depth":
             self.serve_depth(now, int(depth))
         else:
-            self.serve_easy(now, is_backfilling=kind == "easy")
+            self.serve_easy(now, is_backfilling=kind == "easy", passes_all=kind == "any")
 
-    def serve_easy(self, now: int, *, is_backfilling: bool) -> None:
+    def serve_easy(self, now: int, *, is_backfilling: bool, passes_all: bool) -> None:
         primary, second = (self.ordered(order, now) for order in (self.rules.order, self.rules.backfill_order))
-        while primary and (self.is_held(primary[0]) or self.is_fit(primary[0])):
+        while primary and (passes_all or self.is_held(primary[0]) or self.is_fit(primary[0])):
             job = primary.pop(0)
-            if not self.is_held(job):
+            if not self.is_held(job) and self.is_fit(job):
                 self.start(job, now)
         if not primary or not is_backfilling:
             return

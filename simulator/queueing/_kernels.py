@@ -15,7 +15,7 @@ import numpy as np
 from sojourn.simulator.jit import inlined, inner, kept_kernel
 
 FCFS, SJF, SAF, WFP3, UNICEF, F1 = range(6)
-NONE, EASY, CONSERVATIVE, DEPTH = range(4)
+NONE, EASY, CONSERVATIVE, DEPTH, ANY = range(5)
 NEVER = 2**62
 (FREE, N_RUNNING, N_WAITING, N_STARTED, NEXT_END, IS_FREED, IS_GROWN, N_STEPS, DUE, N_PASSES, PROCESSORS, SINCE,
  IS_GUARDED, IS_COUNTED, N_NUMBERS) = range(15)
@@ -457,14 +457,14 @@ def drawn_run(jobs: Jobs, j: int, draw: int) -> np.int64:
 
 @inlined
 def pass_easy(jobs: Jobs, s: State, rules: Rules, listed: np.ndarray, now: np.int64) -> None:
-    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it. If it
-    is past its guard, all run times are the limits. Jobs of a queue that is full are passed over."""
+    """From the head, jobs that fit start; the first that does not gets a reservation; others must not delay it; if it
+    is past its guard, by the limits. Jobs of a queue that is full are passed over; with ANY, all that do not fit."""
     n, at, numbers = s.numbers[N_WAITING], 0, s.numbers
     while at < n:
         j = s.primary[at]
         if can_start(jobs, s, j):
             start(jobs, s, j, now, now)
-        elif jobs.size[j] <= s.queue_free[jobs.queue[j]]:
+        elif rules.backfilling != ANY and jobs.size[j] <= s.queue_free[jobs.queue[j]]:
             break
         at += 1
     if at == n or rules.backfilling != EASY:

@@ -27,6 +27,7 @@ fcfs: submission. sjf: p. saf: p n. wfp3: -(w / p)^3 n. unicef: -w / (log2(n) p)
 2017)."""
 BACKFILLING: Mapping[str, int] = MappingProxyType({
     "none": kernels.NONE, "easy": kernels.EASY, "conservative": kernels.CONSERVATIVE, "depth": kernels.DEPTH,
+    "any": kernels.ANY,
 })
 
 
@@ -34,11 +35,12 @@ BACKFILLING: Mapping[str, int] = MappingProxyType({
 class QueueRules:
     """How a queue is served.
 
-    order: the primary one, of ORDERS. backfill_order: that in which jobs are backfilled; with conservative
-    backfilling and none it is not used.
-    backfilling: `none`; `easy`: the first job that does not fit has a reservation; `conservative`: every waiting job
-    has one, made at its submission, which only moves earlier while predictions hold; `depth:K`: the first K that do
-    not fit have one, made anew at each pass, as Slurm's backfill plugin does.
+    order: the primary one, of ORDERS. backfill_order: that in which jobs are backfilled, with easy and depth:K.
+    backfilling: `none`: nothing passes the first job that does not fit; `any`: whatever fits starts, in primary order,
+    and nothing is reserved, so a wide job may wait for as long as narrow ones come; `easy`: the first job that does not
+    fit has a reservation; `conservative`: every waiting job has one, made at its submission, which only moves earlier
+    while predictions hold; `depth:K`: the first K that do not fit have one, made anew at each pass, as Slurm's backfill
+    plugin does.
     guard_s: a job that has waited longer comes first, in order of submission, and with EASY run times are the limits
     while it is at the head; None = no guard. overtaken_s: so does a job once those submitted after it have had so many
     seconds of the whole machine since its submission: a long queue is not served by submission alone, and no job waits
@@ -62,8 +64,8 @@ class QueueRules:
         for name in ("order", "backfill_order"):
             if getattr(self, name) not in ORDERS:
                 raise ValueError(f"{name} must be one of {', '.join(ORDERS)}, got {getattr(self, name)!r}")
-        if not re.fullmatch("none|easy|conservative|depth:[1-9][0-9]{0,8}", self.backfilling):
-            raise ValueError("backfilling must be one of none, easy, conservative, depth:K with K at least 1, got "
+        if not re.fullmatch("none|any|easy|conservative|depth:[1-9][0-9]{0,8}", self.backfilling):
+            raise ValueError("backfilling must be one of none, any, easy, conservative, depth:K with K at least 1, got "
                              f"{self.backfilling!r}")
         for name in ("guard_s", "overtaken_s"):
             if getattr(self, name) is not None:
@@ -170,8 +172,8 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
     if jobs.queue_processors and rules.backfilling == "conservative":
         raise ValueError("backfilling must not be conservative if queues have limits of processors, got "
                          f"{jobs.queue_processors}")
-    if jobs.host_processors is not None and rules.backfilling not in ("none", "easy"):
-        raise ValueError(f"backfilling must be none or easy on a machine of hosts, got {rules.backfilling!r}")
+    if jobs.host_processors is not None and rules.backfilling not in ("none", "any", "easy"):
+        raise ValueError(f"backfilling must be none, any or easy on a machine of hosts, got {rules.backfilling!r}")
     if jobs.host_processors is not None and rules.chance is not None:
         raise ValueError(f"chance must be None on a machine of hosts, got {rules.chance!r}")
     if isinstance(source, LearningSource):
@@ -262,7 +264,7 @@ def blank_state(jobs: QueueJobs, rules: QueueRules, n_draws: int = 0) -> kernels
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
     numbers[kernels.PROCESSORS], numbers[kernels.IS_COUNTED] = n_processors, rules.overtaken_s is not None
     numbers[kernels.IS_GUARDED] = rules.guard_s is not None or rules.overtaken_s is not None
-    has_profile = rules.backfilling not in ("none", "easy")
+    has_profile = rules.backfilling not in ("none", "any", "easy")
     t, profile = np.full((10, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, running, keys = np.empty((2, n), np.int64), np.empty((4, n_most + 1), np.int64), np.empty((2, n))
     whole = jobs.host_processors

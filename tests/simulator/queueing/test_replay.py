@@ -27,7 +27,7 @@ from sojourn.simulator.queueing import (
     requested,
 )
 
-BACKFILLINGS = ("none", "easy", "conservative", "depth:1", "depth:3")
+BACKFILLINGS = ("none", "any", "easy", "conservative", "depth:1", "depth:3")
 
 
 def jobs_of(rows: list[tuple[int, int, int, int]], n_processors: int, owners: list[int] | None = None) -> QueueJobs:
@@ -64,7 +64,7 @@ def in_queues(jobs: QueueJobs, seed: int) -> QueueJobs:
 def possible(jobs: QueueJobs, rules: QueueRules) -> QueueRules:
     """EASY in place of what queues with limits can't have."""
     is_out = (bool(jobs.queue_processors) and rules.backfilling == "conservative") or (
-        jobs.host_processors is not None and rules.backfilling not in ("none", "easy"))
+        jobs.host_processors is not None and rules.backfilling not in ("none", "any", "easy"))
     return replace(rules, backfilling="easy") if is_out else rules
 
 
@@ -215,6 +215,10 @@ def test_a_job_is_backfilled_only_if_it_delays_no_reservation() -> None:
     assert schedule.start_s.tolist() == [0, 10, 2, 20]
     assert schedule.reservation_s.tolist() == [-1, 10, -1, 20]
     assert replay_queue(jobs, QueueRules(backfilling="none"), requested(jobs)).start_s.tolist() == [0, 10, 20, 20]
+    # with no reservation job 3 follows job 2, and job 1 waits for both
+    schedule = replay_queue(jobs, QueueRules(backfilling="any"), requested(jobs))
+    assert schedule.start_s.tolist() == [0, 12, 2, 7]
+    assert schedule.reservation_s.tolist() == [-1] * 4
 
 
 def test_the_second_source_of_a_pair_decides_who_is_backfilled() -> None:
@@ -288,7 +292,7 @@ def test_a_prediction_never_ends_a_job_and_never_exceeds_the_limit() -> None:
 
 @pytest.mark.parametrize(("rules", "message"), [
     ({"order": "lifo"}, "order must be one of fcfs, sjf, saf, wfp3, unicef, f1, got 'lifo'"),
-    ({"backfilling": "depth:0"}, "backfilling must be one of none, easy, conservative, depth:K"),
+    ({"backfilling": "depth:0"}, "backfilling must be one of none, any, easy, conservative, depth:K"),
     ({"backfilling": "easy:2"}, "backfilling must be one of"),
     ({"guard_s": -1}, "guard_s must be a whole number, at least 0, got -1"),
     ({"overtaken_s": 0.5}, "overtaken_s must be a whole number, at least 0, got 0.5"),
@@ -405,7 +409,7 @@ def test_a_job_of_a_full_queue_holds_up_no_other() -> None:
     # 4 processors; queue 1 may use 2. Job 1 has to wait for job 0 of its queue; jobs 2 and 3 pass, 4 waits for room
     jobs = replace(jobs_of([(0, 10, 0, 2), (1, 10, 0, 1), (1, 5, 0, 1), (1, 30, 0, 1), (1, 5, 0, 3)], 4),
                    queue=np.array([1, 1, 0, 0, 0]), queue_processors=(4, 2))
-    for backfilling in ("none", "easy", "depth:2"):
+    for backfilling in ("none", "any", "easy", "depth:2"):
         schedule = replay_queue(jobs, QueueRules(backfilling=backfilling), requested(jobs))
         assert schedule.start_s.tolist() == [0, 10, 2, 3, 20], backfilling
         assert schedule.reservation_s[1] == -1
@@ -414,7 +418,7 @@ def test_a_job_of_a_full_queue_holds_up_no_other() -> None:
 
 
 @settings(max_examples=100)
-@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(["none", "easy"]), st.integers(0, 99))
+@given(made_jobs(), st.sampled_from(sorted(ORDERS)), st.sampled_from(["none", "any", "easy"]), st.integers(0, 99))
 def test_hosts_of_one_processor_are_a_pool(jobs: QueueJobs, order: str, backfilling: str, seed: int) -> None:
     pool, rules = replace(jobs, host_processors=None), QueueRules(order, "saf", backfilling)
     first, second = (replay_queue(each, rules, made_curves(jobs, seed))
@@ -435,7 +439,7 @@ def test_processors_left_on_different_hosts_are_no_room() -> None:
     # a job of 6 fills one host, and its other 2 need a host that has them
     wide = replace(jobs_of([(0, 10, 0, 3), (1, 5, 0, 6)], 8), host_processors=4)
     assert replay_queue(wide, QueueRules(), requested(wide)).start_s.tolist() == [0, 10]
-    with pytest.raises(ValueError, match="backfilling must be none or easy on a machine of hosts, got 'depth:2'"):
+    with pytest.raises(ValueError, match="backfilling must be none, any or easy on a machine of hosts, got 'depth:2'"):
         replay_queue(wide, QueueRules(backfilling="depth:2"), requested(wide))
     with pytest.raises(ValueError, match=r"n_processors must be a multiple of host_processors \(3\), got 8"):
         replace(jobs, host_processors=3)
