@@ -59,8 +59,8 @@ def usage_readers() -> str:
 
 
 def families() -> str:
-    return table(("family", "what it is", "answers", "trained by `retrain`", "place by simplicity"), [
-        (f"`{name}`", each.about, each.answers, each.trained, str(each.complexity))
+    return table(("family", "what it is", "answers", "trained by `retrain`", "place among level ones"), [
+        (f"`{name}`", each.about, each.answers, each.trained, str(each.place))
         for name, each in LIFETIME_MODELS.items()])
 
 

@@ -2,8 +2,9 @@
 
 It uses the one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3) on
 paired differences: of the families that are worse than the best by at most one standard error of
-the difference, it takes the simplest. Owners are drawn with replacement, the same for each family. A family whose 90 %
-quantile covers too few or too many is left out before, if another that is about as good does not.
+the difference, it takes the first in the order of `Family.place`. Owners are drawn with replacement, the same for each
+family. A family whose 90 % quantile covers too few or too many is left out before, if another that is about as good
+does not. So is one that takes its spread from the validation window, if few requests end there.
 
 A second model predicts running requests again. And the stage decides whether owners' histories
 count instant ends apart. Requests that end within a second tell little about the others of their
@@ -73,6 +74,9 @@ SHARE_MIN, N_MIN = 0.01, 200
 N_TRAIN_MAX, N_VALID_MAX = 8_000, 5_000
 """The most rows for that choice, drawn by the seed."""
 TOGETHER, APART = "together", "apart"
+ENDS_MIN_FOR_RESIDUALS = 1_000
+"""With fewer observed ends in the validation window, a family with residuals of that window has too good a score there.
+"""
 COVERED, COVERED_ENDS_MIN = (0.85, 0.95), 50
 """What the 90 % quantile must cover at creation and at 1 h, if so many ends are observed there."""
 CLOSE = 1.1
@@ -142,7 +146,7 @@ class Choice:
     behind: the rival's score less the family's, below 0 if the rival is better; error: the standard
     error of this difference. score: of the family; NaN if no family could be scored. Of the
     validation window: n_requests, n_ends (observed), n_owners drawn (0 = single requests). left_out:
-    families and what their 90 % quantiles cover. recalibrated: see `Trained`.
+    families and what their 90 % quantiles cover. recalibrated: see `Trained`. not_compared: see `comparable`.
     """
 
     family: str
@@ -155,6 +159,7 @@ class Choice:
     n_owners: int
     left_out: tuple[str, ...] = ()
     recalibrated: bool = False
+    not_compared: tuple[str, ...] = ()
 
     @property
     def best(self) -> str:
@@ -169,18 +174,20 @@ class Choice:
         """
         of = f"{self.n_requests:,} requests, {self.n_ends:,} ends; {self._drawn()}"
         if math.isnan(self.score):
-            reason = f"the simplest, because the validation window could not be scored ({of})"
+            reason = f"the first of the order, because the validation window could not be scored ({of})"
         elif not self.rival:
             reason = f"no other family could be chosen ({of})"
         elif self.behind < 0.0:
             reason = (f"{self.rival} was better by {-self.behind:.4f} on the validation window (Brier over ages), "
                       f"within its standard error of {self._error()} ({of}); {self.family} stands before it "
-                      "in the order of simplicity")
+                      "in the order of level families")
         else:
             reason = (f"best on the validation window (Brier over ages), {self.behind:.4f} before {self.rival}, with a "
                       f"standard error of {self._error()} ({of})")
         uncertain = f" Fewer than {N_ENDS_MIN} ends: the choice is uncertain." if self.n_ends < N_ENDS_MIN else ""
         out = f" Left out for the coverage of their 90 % quantile: {', '.join(self.left_out)}." if self.left_out else ""
+        out += (f" Not compared, as they take their spread from the same window: {', '.join(self.not_compared)}."
+                if self.not_compared else "")
         how = " Served recalibrated by its own ends, so that the 90 % quantile covers." if self.recalibrated else ""
         return f"{self.family}: {reason}.{how}{out}{uncertain}"
 
@@ -200,22 +207,33 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
     features, for requests' limits.
     """
     servable = [trained for trained in families if trained.model.export() is not None] or list(families)
+    compared = comparable(servable, valid)
+    not_compared = tuple(trained.family for trained in servable if trained not in compared)
     codes, n_owners = drawn_owners(valid, history)
     draws = OwnerDraws(codes, seed=seed)
-    left_out = _uncovered(servable, valid, names, draws)
-    briers = {trained.family: trained.brier for trained in servable if trained.family not in left_out}
-    family, rival, behind, error = simplest_within_error(
-        briers, {name: LIFETIME_MODELS[name].complexity for name in briers}, draws)
+    left_out = _uncovered(compared, valid, names, draws)
+    briers = {trained.family: trained.brier for trained in compared if trained.family not in left_out}
+    family, rival, behind, error = first_within_error(
+        briers, {name: LIFETIME_MODELS[name].place for name in briers}, draws)
     recalibrated = any(one.family == family and one.recalibrated is not None for one in families)
     return Choice(family, rival, briers[family].score(), behind, error, len(valid), int(valid.is_event.sum()), n_owners,
-                  tuple(left_out.values()), recalibrated)
+                  tuple(left_out.values()), recalibrated, not_compared)
+
+
+def comparable(families: Sequence[Trained], valid: Examples) -> list[Trained]:
+    """The families that the validation window can compare: with few ends only those that answer with a whole
+    distribution, if one of them has a score. Others take their residuals from this window, and fit them best there."""
+    if int(valid.is_event.sum()) >= ENDS_MIN_FOR_RESIDUALS:
+        return list(families)
+    whole = [trained for trained in families if LIFETIME_MODELS[trained.family].answers == "whole distribution"]
+    return whole if any(math.isfinite(trained.choice_score) for trained in whole) else list(families)
 
 
 def as_served(families: Sequence[Trained], valid: Examples, decided_s: np.ndarray, names: Sequence[str],
               threshold_s: int) -> list[Trained]:
     """The families; of those close to the best, the ones that do not cover are recalibrated, if that brings their
     coverage on the validation window nearer and costs no accuracy there. decided_s: int64, of all rows."""
-    limit_s, close = limits_of(valid, names), _close(families)
+    limit_s, close = limits_of(valid, names), _close(comparable(families, valid))
 
     def chosen(trained: Trained) -> Trained:
         table = trained.model.validation_table_
@@ -272,13 +290,14 @@ def _uncovered(families: Sequence[Trained], valid: Examples, names: Sequence[str
     return found if len(found) < len(close) else {}
 
 
-def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mapping[str, int],
+def first_within_error(briers: Mapping[str, BrierOverAges], place: Mapping[str, int],
                           draws: OwnerDraws) -> tuple[str, str, float, float]:
     """The chosen name, its rival, and the rival's score minus the chosen one's, with its error.
 
-    Of equally simple ones the better is taken, then the first. If no name has a score, the simplest
-    is taken. A name with the same answers as the chosen one is no rival. A name that is worse than
-    another by mean and no simpler is never taken: only its noise would be in its favour.
+    Of those within one standard error of the best the one with the lowest place is taken, at the same
+    place the better, then the first. If no name has a score, the lowest place is. A name with the
+    same answers as the chosen one is no rival. A name that is worse by mean than another, whose place is
+    no higher, is never taken: only its noise would be in its favour.
     """
     names = list(briers)
     if not names:
@@ -286,7 +305,7 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
     scores = {name: briers[name].score() for name in names}
     scored = sorted((name for name in names if math.isfinite(scores[name])), key=lambda name: scores[name])
     if not scored:
-        return min(names, key=lambda name: complexity[name]), "", math.nan, math.nan
+        return min(names, key=lambda name: place[name]), "", math.nan, math.nan
     best = scored[0]
     drawn = {name: np.empty(len(draws)) for name in scored}
     for at, weight in enumerate(draws):
@@ -295,8 +314,8 @@ def simplest_within_error(briers: Mapping[str, BrierOverAges], complexity: Mappi
     errors = {name: standard_error(drawn[name] - drawn[best], draws.n_units) if name != best else 0.0
               for name in scored}
     level = [name for name in scored if scores[name] - scores[best] <= errors[name]
-             and not any(scores[other] < scores[name] and complexity[other] <= complexity[name] for other in scored)]
-    chosen = min(level, key=lambda name: (complexity[name], scores[name]))
+             and not any(scores[other] < scores[name] and place[other] <= place[name] for other in scored)]
+    chosen = min(level, key=lambda name: (place[name], scores[name]))
     if chosen != best:
         return chosen, best, scores[best] - scores[chosen], errors[chosen]
     rival = next((name for name in scored[1:] if not np.array_equal(drawn[name], drawn[best])), "")
@@ -536,7 +555,7 @@ def _tried(settings: TrainSettings, features: Features, other: FeatureRows, spli
         model = HazardModel().learn(train_rows, valid_rows, fit)
         briers[name] = BrierOverAges.of(model.validation_table_, valid_rows)
     codes, _ = drawn_owners(valid, features.encoder.history)
-    chosen, rival, behind, error = simplest_within_error(briers, {TOGETHER: 1, APART: 2},
+    chosen, rival, behind, error = first_within_error(briers, {TOGETHER: 1, APART: 2},
                                                          OwnerDraws(codes, seed=settings.seed))
     if not rival:  # the same answers, or none could be scored
         return Instants(False, math.nan, 0)

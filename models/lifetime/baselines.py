@@ -87,7 +87,7 @@ class KaplanMeierModel:
 
 
 KM = Family(KaplanMeierModel, "Kaplan-Meier curve per owner key, backing off to coarser keys below 30 observed ends",
-            "whole distribution", complexity=3, trained="always", is_baseline=True)
+            "whole distribution", place=3, trained="always", is_baseline=True)
 
 
 def _hazards(rows: Examples, axis: Axis) -> np.ndarray:
@@ -192,7 +192,7 @@ class RepeatModel:
 
 
 REPEAT_LAST = Family(RepeatModel, "the owner's last ended lifetime (finest owner known, not by shape)",
-                     "through its residuals", complexity=1, is_baseline=True)
+                     "through its residuals", place=1, is_baseline=True)
 
 FEATURE = "requested_s"
 
@@ -217,4 +217,4 @@ class RequestedModel(RepeatModel):
 
 
 REQUESTED_TIME = Family(RequestedModel, "the time the user asked for (`requested_s`)",
-                        "through its residuals", complexity=1, is_baseline=True)
+                        "through its residuals", place=1, is_baseline=True)

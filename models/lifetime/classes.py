@@ -191,6 +191,6 @@ def _chance(boosted: Boosted, features: np.ndarray, ages_s: Sequence[int]) -> np
 
 DVLA = Family(partial(ClassesModel, "dvla-classes"),
               "LightGBM classifiers “outlives 1 h, 1 d, 7 d, 30 d”, at creation and of what remains (DVLA, 4.1)",
-              "whole distribution", complexity=6, is_baseline=True)
+              "whole distribution", place=6, is_baseline=True)
 LAVA = Family(partial(ClassesModel, "lava-classes"),
-              "the same with LAVA's classes: 1 h, 10 h, 100 h", "whole distribution", complexity=6, is_baseline=True)
+              "the same with LAVA's classes: 1 h, 10 h, 100 h", "whole distribution", place=6, is_baseline=True)

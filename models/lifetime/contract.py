@@ -181,10 +181,11 @@ class Family:
     """An entry of the registry; a call gives an unfitted model with the defaults.
 
     build: creates that model. about: one line for the docs. answers: the source of its
-    distribution. complexity: rank by simplicity, 1 = simplest; among families within the noise the
-    simplest is chosen. It ranks how strongly a family fits few rows, not the length of its code
-    (docs/lifetime/candidate.md). 1: a value of the request or its history. 2: one pooled curve,
-    refined by trees as far as the validation window supports them. 3: a curve for each key. 4: one
+    distribution. place: among families that are level within the noise the first is chosen. It says
+    how little later answers suffer from few rows, not how simple a family is, and was measured
+    (docs/lifetime/candidate.md). 1: a value of the request or its history; two models that are
+    weighted anew as requests end. 2: one pooled curve, refined by trees as far as the validation
+    window supports them. 3: a curve for each key. 4: one
     answer of trees or of a linear model; the spread of the first is that of the validation
     residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or
     several models at once. trained: whether a retrain fits it. is_baseline: usable without a model;
@@ -195,7 +196,7 @@ class Family:
     build: Callable[[], LifetimeModel]
     about: str
     answers: Literal["whole distribution", "through its residuals"]
-    complexity: int = field(kw_only=True)
+    place: int = field(kw_only=True)
     trained: Literal["always", "by default", "when asked"] = "when asked"
     is_baseline: bool = False
     search: SearchSpace | None = None

@@ -149,7 +149,7 @@ class OnceModel:
 
 
 ONCE = Family(OnceModel, "LightGBM on log10 lifetime; a one-shot prediction, doubled when outlived",
-              "through its residuals", complexity=4, trained="always", is_baseline=True,
+              "through its residuals", place=4, trained="always", is_baseline=True,
               search=SearchSpace(TREES, {name: DEFAULTS[name] for name in TREES}, lambda _: OnceModel()))
 
 
@@ -198,7 +198,7 @@ class UptimeModel:
 
 
 UPTIME = Family(UptimeModel, "LightGBM with uptime augmentation (LAVA, section 3)",
-                "through its residuals", complexity=5, trained="by default")
+                "through its residuals", place=5, trained="by default")
 
 
 def once_rows(examples: Examples) -> tuple[Rows, float]:
@@ -270,7 +270,7 @@ class LandmarkModel(UptimeModel):
 
 LANDMARK = Family(LandmarkModel,
                   "LightGBM at fixed uptimes (0, 1 min, 10 min, 1 h, 6 h, 1 d, ...) among those still alive",
-                  "through its residuals", complexity=5,
+                  "through its residuals", place=5,
                   search=SearchSpace(TREES, {name: DEFAULTS[name] for name in TREES}, lambda _: LandmarkModel()))
 
 _BELOW_ZERO = float(np.nextafter(-ZERO, -np.inf))

@@ -129,7 +129,7 @@ _SEARCH = SearchSpace(
     lambda values: HazardModel(int(values["n_intervals"])))
 
 HAZARD = Family(HazardModel, "LightGBM on one row per interval at risk, log-odds relative to the pooled hazard",
-                "whole distribution", complexity=2, trained="by default", search=_SEARCH)
+                "whole distribution", place=2, trained="by default", search=_SEARCH)
 
 
 def _rows(examples: Examples, axis: Axis, age_features: AgeFeatures, seed: int) -> Rows:
@@ -293,5 +293,5 @@ class MixtureModel:
 
 
 MIXTURE = Family(MixtureModel, "`hazard` and `km` mixed by age, weights chosen on the validation window",
-                 "whole distribution", complexity=6,
+                 "whole distribution", place=6,
                  trained="by default", combines=("hazard", "km"))

@@ -147,7 +147,7 @@ class NetworkModel:
 
 
 MLP = Family(NetworkModel, "network of 64 and 32 units on rows augmented as LAVA does; at most 60,000 augmented rows",
-             "through its residuals", complexity=6)
+             "through its residuals", place=6)
 
 
 def _with_log(features: np.ndarray) -> np.ndarray:

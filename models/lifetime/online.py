@@ -285,7 +285,7 @@ class OnlineModel:
 
 
 ONLINE = Family(OnlineModel, "hazards counted over nested keys (owner, limit, shape) as requests run and end; no fit",
-                "whole distribution", complexity=6, trained="by default", is_baseline=True)
+                "whole distribution", place=6, trained="by default", is_baseline=True)
 
 
 def chosen_rules(events: Events, axis: Axis, valid: Examples, seed: int) -> HabitRules:
@@ -408,7 +408,7 @@ class BlendModel:
 
 
 BLEND = Family(BlendModel, "`hazard` and `online`, weighted by both families' latest losses at each owner",
-               "whole distribution", complexity=6, trained="by default", combines=("hazard", "online"))
+               "whole distribution", place=1, trained="by default", combines=("hazard", "online"))
 
 
 def mixed(of_model: np.ndarray, of_habits: np.ndarray, weights: np.ndarray, axis: Axis) -> np.ndarray:

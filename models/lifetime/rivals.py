@@ -125,8 +125,8 @@ class MedianModel(LastTwoModel):
 
 
 LAST_TWO = Family(LastTwoModel, "the mean of the last two lifetimes of the owner with this limit (Tsafrir et al. 2007)",
-                  "through its residuals", complexity=1, is_baseline=True)
-MEDIAN_16 = Family(MedianModel, "the median of the owner's last 16 lifetimes", "through its residuals", complexity=1,
+                  "through its residuals", place=1, is_baseline=True)
+MEDIAN_16 = Family(MedianModel, "the median of the owner's last 16 lifetimes", "through its residuals", place=1,
                    is_baseline=True)
 
 N_ROWS_MAX, N_TREES, N_TRIAL_TREES = 40_000, 50, 20
@@ -206,4 +206,4 @@ class LeavesModel:
 
 
 FOREST_LEAVES = Family(LeavesModel, "a random forest's leaves as curves (Meinshausen 2006), at most 40,000 rows",
-                       "whole distribution", complexity=4, is_baseline=True)
+                       "whole distribution", place=4, is_baseline=True)

@@ -123,7 +123,7 @@ class CoxModel(SurvivalModel):
 
 
 COX = Family(CoxModel, "Cox's proportional hazards, small ridge; at most 20,000 rows",
-             "whole distribution", complexity=4, is_baseline=True)
+             "whole distribution", place=4, is_baseline=True)
 
 
 class BoostedCoxModel(SurvivalModel):
@@ -144,7 +144,7 @@ class BoostedCoxModel(SurvivalModel):
 
 
 GBSA = Family(BoostedCoxModel, "gradient boosting of Cox's likelihood, 60 trees; at most 2,000 rows",
-              "whole distribution", complexity=5)
+              "whole distribution", place=5)
 
 _N_QUARTERED = 100
 """With fewer rows, each tree sees all of them."""
@@ -182,4 +182,4 @@ class ForestModel(SurvivalModel):
 
 
 RSF = Family(ForestModel, "random survival forest, 60 trees of a quarter of the rows; at most 8,000 rows",
-             "whole distribution", complexity=5)
+             "whole distribution", place=5)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.retrain.train import Choice, Trained, as_served, choose, simplest_within_error
+from sojourn.flows.retrain.train import Choice, Trained, as_served, choose, first_within_error
 from sojourn.models import LIFETIME_MODELS, LifetimeModel
 from sojourn.models.curve_table import HazardTable
 from sojourn.models.measures import BrierOverAges, OwnerDraws
@@ -45,7 +45,7 @@ def test_a_clear_winner_is_taken_though_it_is_the_least_simple() -> None:
     rng = np.random.default_rng(1)
     trees = rng.uniform(0.05, 0.15, 400)
     # worse by 0.02 +- 0.001 over 400 requests
-    found = simplest_within_error(_briers(lookup=trees + 0.02 + rng.normal(0.0, 0.02, 400), trees=trees), ORDER,
+    found = first_within_error(_briers(lookup=trees + 0.02 + rng.normal(0.0, 0.02, 400), trees=trees), ORDER,
                                   OwnerDraws(np.arange(400), seed=0))
     assert found[:2] == ("trees", "lookup")
     assert found[2] == pytest.approx(0.02, abs=0.003) and found[3] == pytest.approx(0.001, rel=0.15)
@@ -57,7 +57,7 @@ def test_inside_one_standard_error_the_simpler_is_taken() -> None:
     noise = rng.normal(0.0, 0.02, 400)
     noise += 0.0005 - noise.mean()  # worse by half of its standard error of 0.001
     briers = _briers(network=trees, lookup=trees + noise, trees=trees + 0.5)
-    chosen, rival, behind, error = simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))
+    chosen, rival, behind, error = first_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))
     assert (chosen, rival) == ("lookup", "network")
     assert behind == pytest.approx(-0.0005) and error == pytest.approx(0.001, rel=0.15)
     # by owners who differ as a whole: 20 equal rows each say no more than one, and the same mean is within the noise
@@ -65,8 +65,8 @@ def test_inside_one_standard_error_the_simpler_is_taken() -> None:
     each = rng.normal(0.0, 0.02, 20)
     by_owner = (each + 0.003 - each.mean())[owner]
     briers = _briers(trees=trees, lookup=trees + by_owner)
-    assert simplest_within_error(briers, ORDER, OwnerDraws(owner, seed=0))[0] == "lookup"
-    assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"  # as if independent
+    assert first_within_error(briers, ORDER, OwnerDraws(owner, seed=0))[0] == "lookup"
+    assert first_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"  # as if independent
 
 
 def test_a_noisy_family_is_not_taken_before_a_better_one_that_is_as_simple() -> None:
@@ -76,47 +76,65 @@ def test_a_noisy_family_is_not_taken_before_a_better_one_that_is_as_simple() -> 
     noise = rng.normal(0.0, 0.4, 400)
     noise += 0.01 - noise.mean()
     briers = _briers(lookup=network + 0.002, trees=network + noise, network=network)
-    assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "network"
+    assert first_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "network"
     del briers["lookup"]
-    assert simplest_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"
+    assert first_within_error(briers, ORDER, OwnerDraws(np.arange(400), seed=0))[0] == "trees"
 
 
 def test_a_tie_goes_to_the_simpler_then_to_the_first() -> None:
     same = np.full(50, 0.1)
     draws = OwnerDraws(np.arange(50), seed=0)
-    assert simplest_within_error(_briers(network=same, lookup=same, trees=same), ORDER, draws)[0] == "lookup"
-    assert simplest_within_error(_briers(b=same, a=same), {"a": 1, "b": 1}, draws)[0] == "b"
+    assert first_within_error(_briers(network=same, lookup=same, trees=same), ORDER, draws)[0] == "lookup"
+    assert first_within_error(_briers(b=same, a=same), {"a": 1, "b": 1}, draws)[0] == "b"
     # of two that are equally simple the better one
-    assert simplest_within_error(_briers(b=same + 1e-9, a=same), {"a": 1, "b": 1}, draws)[0] == "a"
+    assert first_within_error(_briers(b=same + 1e-9, a=same), {"a": 1, "b": 1}, draws)[0] == "a"
 
 
 def test_one_request_decides_nothing_and_no_score_is_no_reason() -> None:
     one = OwnerDraws(np.zeros(1, np.int64), seed=0)
-    chosen, _, _, error = simplest_within_error(_briers(network=[0.1], lookup=[0.9]), ORDER, one)
+    chosen, _, _, error = first_within_error(_briers(network=[0.1], lookup=[0.9]), ORDER, one)
     assert chosen == "lookup" and error == np.inf
     nothing = {name: BrierOverAges(np.zeros(3), np.zeros(3)) for name in ("trees", "lookup")}
-    assert simplest_within_error(nothing, ORDER, OwnerDraws(np.arange(3), seed=0))[:2] == ("lookup", "")
+    assert first_within_error(nothing, ORDER, OwnerDraws(np.arange(3), seed=0))[:2] == ("lookup", "")
     # without a score, though it is the simplest
     some = {**_briers(trees=[0.1, 0.2, 0.3]), "lookup": nothing["lookup"]}
-    assert simplest_within_error(some, ORDER, OwnerDraws(np.arange(3), seed=0))[0] == "trees"
+    assert first_within_error(some, ORDER, OwnerDraws(np.arange(3), seed=0))[0] == "trees"
     with pytest.raises(ValueError, match=r"families must .*, got none"):
-        simplest_within_error({}, ORDER, one)
+        first_within_error({}, ORDER, one)
 
 
 def test_forty_requests_of_one_owner_choose_the_simpler_and_say_that_it_is_uncertain() -> None:
     valid = _valid(40, 1)
     # whichever is better of these by mean is so by chance: one is too short by as much as the other is too long
-    families = [_trained("gbdt-once", valid, 2_100.0), _trained("hazard", valid, 1_900.0)]
+    families = [_trained("km", valid, 2_100.0), _trained("hazard", valid, 1_900.0)]
     choice = choose(families, valid, OWNERS, 0)
-    assert (choice.family, choice.best) == ("hazard", "gbdt-once")
+    assert (choice.family, choice.best) == ("hazard", "km")
     assert (choice.n_requests, choice.n_ends, choice.n_owners) == (40, 40, 0)
     assert abs(choice.behind) < choice.error
     text = choice.text()
     assert "40 requests, 40 ends; requests drawn, too few owners" in text
     assert text.endswith("Fewer than 100 ends: the choice is uncertain.")
     # a family that is plainly wrong is not taken for its simplicity
-    wrong = [_trained("gbdt-once", valid, 2_000.0), _trained("hazard", valid, 100_000.0)]
-    assert choose(wrong, valid, OWNERS, 0).family == "gbdt-once"
+    wrong = [_trained("km", valid, 2_000.0), _trained("hazard", valid, 100_000.0)]
+    assert choose(wrong, valid, OWNERS, 0).family == "km"
+
+
+@pytest.mark.parametrize(("n_ends", "chosen"), [(999, "km"), (1_000, "gbdt-once")])
+def test_residuals_of_a_small_window_are_not_compared_on_it(n_ends: int, chosen: str) -> None:
+    valid = _valid(n_ends, n_ends)
+    families = [_trained("gbdt-once", valid, 2_000.0), _trained("km", valid, 6_000.0)]
+    choice = choose(families, valid, OWNERS, 0)
+    assert choice.family == chosen
+    said = "Not compared, as they take their spread from the same window: gbdt-once."
+    assert (said in choice.text()) == (chosen == "km")
+    assert choose(families[:1], valid, OWNERS, 0).family == "gbdt-once"  # nothing else to choose from
+
+
+def test_level_with_the_best_blend_is_taken() -> None:
+    valid = _valid(2_000, 40)
+    means_s = {"online": 2_000.0, "hazard": 2_010.0, "blend": 2_020.0}
+    families = [_trained(name, valid, mean_s) for name, mean_s in means_s.items()]
+    assert choose(families, valid, OWNERS, 0).family == "blend"
 
 
 def test_owners_are_drawn_where_there_are_enough_and_what_cannot_be_served_is_left_out() -> None:
@@ -183,7 +201,7 @@ def test_what_is_said_names_the_better_one_and_by_how_much() -> None:
     assert taken.text() == (
         "hazard: km was better by 0.0023 on the validation window (Brier over ages), within its standard error of "
         "0.0037 (762 requests, 746 ends; 71 owners drawn); hazard stands before it in the order of "
-        "simplicity.")
+        "level families.")
     assert Choice("hazard", "km", 0.1, 0.02, 0.003, 762, 746, 71).text().startswith(
         "hazard: best on the validation window (Brier over ages), 0.0200 before km, with a standard error of 0.0030 (")
     assert "could not be scored" in Choice("km", "", np.nan, np.nan, np.nan, 3, 0, 0).text()
@@ -191,6 +209,6 @@ def test_what_is_said_names_the_better_one_and_by_how_much() -> None:
 
 
 def test_every_family_has_its_place_in_the_order_of_simplicity() -> None:
-    place = {name: family.complexity for name, family in LIFETIME_MODELS.items()}
+    place = {name: family.place for name, family in LIFETIME_MODELS.items()}
     assert all(1 <= each <= 6 for each in place.values())
     assert place["requested-time"] < place["hazard"] < place["km"] < place["gbdt-once"] < place["gbdt-uptime"]
