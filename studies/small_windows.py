@@ -5,9 +5,9 @@
 A stretch is a trace of its own: nothing before it is known. 70 % of it are fitted and chosen on (the last 15 % of them
 validate); at least 800 requests after it score. No request of the test window is read. A figure is by how much the
 Brier score over ages of the family that is taken lies above that of the best one, mean over stretches, % (lower =
-better). `lowest`: the lowest validation score. `rule`: `flows.retrain.train.choose`. `all compared`: the same rule, if families
-with residuals of the validation window are compared there. `hazard first`: and if `blend` stands behind `hazard`, `km`
-and `gbdt-once`.
+better). `lowest`: the lowest validation score. `rule`: `flows.retrain.train.choose`. `all compared`: the same, if
+families with residuals of the validation window are compared there. `hazard first`: and if `blend` stands behind
+`hazard`, `km` and `gbdt-once`.
 """
 
 from __future__ import annotations
