@@ -140,12 +140,11 @@ def _of(values: np.ndarray | float, at: np.ndarray) -> np.ndarray | float:
 class Followed:
     """n decisions with their outcomes. Times in seconds on the predictor's clock.
 
-    arrival_s: int64 (n,), of the decision; begin_s, end_s: when the request began, and ended or was
-    last known to run; watch_s: begin of the observation. owner: int64 (n,), codes of the coarsest
-    owner key with at least 20 values, below 0 = unknown. is_unknown: bool (n,), the model had not
-    seen the owner. models: versions; table: their curves; features: by version, of the rows of its
-    block. shadow: rows that the shadow answered, and its curves; None if there are none. losses:
-    missing records of the log, the earliest first.
+    arrival_s: int64 (n,), of the decision; begin_s, end_s: when the request began, and ended or was last known to run;
+    watch_s: begin of the observation. owner: int64 (n,), codes of the coarsest owner key with at least 20 values, below
+    0 = unknown. is_unknown: bool (n,), the model had not seen the owner. models: versions; table: their curves;
+    features: by version, of the rows of its block. shadow: rows that the shadow answered, and its curves; None if there
+    are none. losses: missing records of the log, the earliest first.
     """
 
     arrival_s: np.ndarray

@@ -232,11 +232,10 @@ class Alarm:
     """One alarm. day: number of the day on the clock that raised it; since_day: the first day with
     other exits than expected.
 
-    since_low_day, since_high_day: the first and last possible day of the change, see
-    `change_point`. where: the ages, in words. observed, expected: exits from `since_day` to `day`,
-    at these ages; z: their difference in standard errors. against: `predicted` = by the curves;
-    `before` = the same owners' rate of the 28 days before; `share` = requests of new owners,
-    instead of exits, against their usual share.
+    since_low_day, since_high_day: the first and last possible day of the change, see `change_point`. where: the ages,
+    in words. observed, expected: exits from `since_day` to `day`, at these ages; z: their difference in standard
+    errors. against: `predicted` = by the curves; `before` = the same owners' rate of the 28 days before; `share` =
+    requests of new owners, instead of exits, against their usual share.
     """
 
     day: int

@@ -5,12 +5,11 @@ excellent. No test window shows it, as it is in every window of the file. There 
 
 The first is the share of the model that depends on the column.
 
-The second is that it separates requests that still run at the trace's end from those that ended:
-nearly all that still run share a value (or a missing one) that hardly any ended request has.
-Columns that are known at creation do so by chance, too: ids and columns whose values change with
-time, at any time; a kind of long requests, among the old. So a value counts only if it recurs;
-young requests are compared first; and the ended ones are compared all together and only the late
-arrivals. The same is done at earlier times of the window. Requests that ran then had ended when the
+The second is that it separates requests that still run at the trace's end from those that ended: nearly all that still
+run share a value (or a missing one) that hardly any ended request has. Columns that are known at creation do so by
+chance, too: ids and columns whose values change with time, at any time; a kind of long requests, among the old. So a
+value counts only if it recurs; young requests are compared first; and the ended ones are compared all together and only
+the late arrivals. The same is done at earlier times of the window. Requests that ran then had ended when the
 file was written, so a column that is written after the end shows nothing there."""
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 The bundle is written once, into a folder of its run, and then identified by its hash. If a part of
 the trace is used for training, the candidate is also scored on the whole test window, by partition.
 
-Rivals are the champion, and the best version so far if that is another. A version that is worse
-than the champion by less than a margin may follow it. Week after week such steps would add up. So
-each version names, in its tags, the most accurate version so far and the one with the best
-placement. A later one takes that place only if it is shown to be better, and every candidate is
-compared with those, too. So a champion loses at most one margin against the best.
+Rivals are the champion, and the best version so far if that is another. A version that is worse than the champion by
+less than a margin may follow it. Week after week such steps would add up. So each version names, in its tags, the most
+accurate version so far and the one with the best placement. A later one takes that place only if it is shown to be
+better, and every candidate is compared with those, too. So a champion loses at most one margin against the best.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """The stage `train`: fits families, and chooses one on the validation window alone.
 
-It uses the one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3) on
-paired differences: of the families that are worse than the best by at most one standard error of
-the difference, it takes the first in the order of `Family.place`. Owners are drawn with replacement, the same for each
-family. A family whose 90 % quantile covers too few or too many is left out before, if another that is about as good
-does not. So is one that takes its spread from the validation window, if few requests end there.
+It uses the one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3) on paired differences: of
+the families that are worse than the best by at most one standard error of the difference, it takes the first in the
+order of `Family.place`. Owners are drawn with replacement, the same for each family. A family whose 90 % quantile
+covers too few or too many is left out before, if another that is about as good does not. So is one that takes its
+spread from the validation window, if few requests end there.
 
-A second model predicts running requests again. And the stage decides whether owners' histories
-count instant ends apart. Requests that end within a second tell little about the others of their
-owner. But on some traces they come in bursts, and then an owner's last end predicts that the next
-one fails, too (docs/lifetime/instant_ends.md). A hazard model of few rows compares both histories; within one
-standard error the plain one stays."""
+A second model predicts running requests again. And the stage decides whether owners' histories count instant ends
+apart: a hazard model of few rows compares both; within one standard error the plain one stays.
+"""
 
 from __future__ import annotations
 
@@ -74,9 +72,8 @@ SHARE_MIN, N_MIN = 0.01, 200
 N_TRAIN_MAX, N_VALID_MAX = 8_000, 5_000
 """The most rows for that choice, drawn by the seed."""
 TOGETHER, APART = "together", "apart"
-ENDS_MIN_FOR_RESIDUALS = 1_000
-"""With fewer observed ends in the validation window, a family with residuals of that window has too good a score there.
-"""
+RESIDUAL_ENDS_MIN = 1_000
+"""With fewer observed ends in the validation window, families with residuals of that window fit it too well."""
 COVERED, COVERED_ENDS_MIN = (0.85, 0.95), 50
 """What the 90 % quantile must cover at creation and at 1 h, if so many ends are observed there."""
 CLOSE = 1.1
@@ -143,10 +140,10 @@ def windows(rows: FeatureRows, test_share: float, valid_share: float, from_s: in
 class Choice:
     """The chosen family. rival: the best by mean if that is another family, else the next, or "".
 
-    behind: the rival's score less the family's, below 0 if the rival is better; error: the standard
-    error of this difference. score: of the family; NaN if no family could be scored. Of the
-    validation window: n_requests, n_ends (observed), n_owners drawn (0 = single requests). left_out:
-    families and what their 90 % quantiles cover. recalibrated: see `Trained`. not_compared: see `comparable`.
+    behind: the rival's score less the family's, below 0 if the rival is better; error: the standard error of this
+    difference. score: of the family; NaN if no family could be scored. Of the validation window: n_requests, n_ends
+    (observed), n_owners drawn (0 = single requests). left_out: families and what their 90 % quantiles cover.
+    recalibrated: see `Trained`. not_compared: see `comparable`.
     """
 
     family: str
@@ -202,9 +199,8 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
            names: Sequence[str] = ()) -> Choice:
     """The choice among the servable families, or among all if none is. ValueError without families.
 
-    valid: the validation window; each family has its curves. seed: of the draws. If the window has
-    too few owners for a bootstrap, requests are drawn, as if they were independent. names: of the
-    features, for requests' limits.
+    valid: the validation window; each family has its curves. seed: of the draws. If the window has too few owners for
+    a bootstrap, requests are drawn, as if they were independent. names: of the features, for requests' limits.
     """
     servable = [trained for trained in families if trained.model.export() is not None] or list(families)
     compared = comparable(servable, valid)
@@ -221,9 +217,9 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
 
 
 def comparable(families: Sequence[Trained], valid: Examples) -> list[Trained]:
-    """The families that the validation window can compare: with few ends only those that answer with a whole
-    distribution, if one of them has a score. Others take their residuals from this window, and fit them best there."""
-    if int(valid.is_event.sum()) >= ENDS_MIN_FOR_RESIDUALS:
+    """Those that the validation window can compare: with few ends only whole distributions, if one has a score. Others
+    take their residuals from this window."""
+    if int(valid.is_event.sum()) >= RESIDUAL_ENDS_MIN:
         return list(families)
     whole = [trained for trained in families if LIFETIME_MODELS[trained.family].answers == "whole distribution"]
     return whole if any(math.isfinite(trained.choice_score) for trained in whole) else list(families)
@@ -294,10 +290,10 @@ def first_within_error(briers: Mapping[str, BrierOverAges], place: Mapping[str, 
                           draws: OwnerDraws) -> tuple[str, str, float, float]:
     """The chosen name, its rival, and the rival's score minus the chosen one's, with its error.
 
-    Of those within one standard error of the best the one with the lowest place is taken, at the same
-    place the better, then the first. If no name has a score, the lowest place is. A name with the
-    same answers as the chosen one is no rival. A name that is worse by mean than another, whose place is
-    no higher, is never taken: only its noise would be in its favour.
+    Of those within one standard error of the best the one with the lowest place is taken, at the same place the better,
+    then the first. If no name has a score, the lowest place is. A name with the same answers as the chosen one is no
+    rival. A name that is worse by mean than another, whose place is no higher, is never taken: only its noise would be
+    in its favour.
     """
     names = list(briers)
     if not names:

@@ -1,9 +1,8 @@
 """SQLite databases of a store: there whole or not at all, and at home where the store is.
 
-MLflow's and Optuna's are made whole, or upgraded on a copy under a temporary name that is then
-renamed, before they are opened. MLflow makes its tables by some sixty migrations, and SQLite commits
-each separately. If it is killed half way, no later run can open the database; and two processes that
-make it at once disturb each other.
+MLflow's and Optuna's are made whole, or upgraded on a copy under a temporary name that is then renamed, before they are
+opened. MLflow makes its tables by some sixty migrations, and SQLite commits each separately. If it is killed half way,
+no later run can open the database; and two processes that make it at once disturb each other.
 
 MLflow keeps absolute places of artifacts. With them, a run in a copied store would write its
 artifacts into the original, so a store that was copied or moved gets its own."""

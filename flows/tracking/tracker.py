@@ -126,12 +126,11 @@ class VersionRecord:
 class Tracker:
     """MLflow's tracking store and registry at one URI.
 
-    A server keeps the artifacts itself. Those of a database are in a folder beside the store, which
-    all readers of the database must share. Opening contacts the store, a server only if `is_asked`;
-    TrackingError, here and in all methods, if it does not answer. An SQLite file is made or
-    upgraded before it is opened. artifacts: that folder, or a URL; ValueError if the store has kept
-    them at another URL so far, or if another store has bound the database to its folder.
-    run_tags: on every run that begins here.
+    A server keeps the artifacts itself. Those of a database are in a folder beside the store, which all readers of the
+    database must share. Opening contacts the store, a server only if `is_asked`; TrackingError, here and in all
+    methods, if it does not answer. An SQLite file is made or upgraded before it is opened. artifacts: that folder, or a
+    URL; ValueError if the store has kept them at another URL so far, or if another store has bound the database to its
+    folder. run_tags: on every run that begins here.
     """
 
     def __init__(self, uri: TrackingUri, artifacts: Path | str, *, is_asked: bool = True,
@@ -202,8 +201,7 @@ class Tracker:
             data: Sequence[DataWindow] = ()) -> Iterator[str]:
         """The id of a run (a child of `parent`) that ends with the block.
 
-        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM. data:
-        windows that it reads.
+        FINISHED; FAILED after an exception; KILLED after an interrupt, an exit or SIGTERM. data: windows that it reads.
         """
         with exit_on_sigterm():
             run_id = self.start(name, tags, parent)

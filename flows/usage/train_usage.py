@@ -266,11 +266,10 @@ def served_waves(grid: UsageGrid, n_threads: int = 1) -> ServedWaves:
 def judge_waves(grid: UsageGrid, n_threads: int = 1) -> dict[str, float]:
     """Scores of served waves on the last day, which they have not seen; {} for under three days.
 
-    `wave.next_day.nrmse.*`: medians over the requests whose period was confirmed on the day before,
-    of the wave at mean levels, a constant mean and, if there is one, the week before. NRMSE is the
-    root mean squared error over the range of the days before (`next_day_errors`).
-    `wave.next_day.ratio`: geometric mean of wave over constant, below 1 = the wave is nearer.
-    `wave.share_periodic`, `wave.share_confirmed`: of all requests.
+    `wave.next_day.nrmse.*`: medians over the requests whose period was confirmed on the day before, of the wave at mean
+    levels, a constant mean and, if there is one, the week before. NRMSE is the root mean squared error over the range
+    of the days before (`next_day_errors`). `wave.next_day.ratio`: geometric mean of wave over constant, below 1 = the
+    wave is nearer. `wave.share_periodic`, `wave.share_confirmed`: of all requests.
     """
     grid = grid.on_local_clock()
     last_day_s = grid.start_s + grid.cpu.shape[1] * grid.step_s - DAY_S

@@ -60,9 +60,8 @@ _PLAIN = re.compile(r"\w[\w.-]*")
 class PromotionOrder:
     """The goal of a promotion: a version of `name` with a run's bundle, and an alias on it.
 
-    source: the bundle's URI in the run. sha256: of its manifest. replaced: the version that the
-    alias pointed at. is_pointed: the alias was moved; a later change by others stays. run_name: the
-    run's new name; "" = as before.
+    source: the bundle's URI in the run. sha256: of its manifest. replaced: the version that the alias pointed at.
+    is_pointed: the alias was moved; a later change by others stays. run_name: the run's new name; "" = as before.
     """
 
     name: str
@@ -140,9 +139,8 @@ def carry_out(store: Path, tracker: Tracker, order: PromotionOrder) -> int:
 def carry_out_rollback(store: Path, tracker: Tracker, order: RollbackOrder, bundle: BundleBytes | None = None) -> str:
     """Write the order to disk and do its steps, also repeatedly; the run that records it.
 
-    bundle: the version's, if it was fetched and checked already. BundleError if the version no
-    longer holds the bundle of the order, which is then removed. After any other error it stays. The
-    caller holds the store's lock.
+    bundle: the version's, if it was fetched and checked already. BundleError if the version no longer holds the bundle
+    of the order, which is then removed. After any other error it stays. The caller holds the store's lock.
     """
     _write(store, order)
     run_id = _rollback_run(tracker, order)
@@ -255,11 +253,10 @@ def repair_store(store: Path, tracker: Tracker, names: Sequence[str] = (),
                  tell: Callable[[str], object] | None = None) -> None:
     """Undo the effects of killed runs on a store; from now on this process uses it.
 
-    names: models whose lock this process holds, and whose champion is to be in `bundles`.
-    Interrupted promotions are finished; `bundles` gets each champion's bundle, also after somebody
-    moved the alias by hand. If no other process uses the store, its open runs end as KILLED, and
-    temporary files and candidates are removed; else only the trainings of `names` end. tell: called
-    with a line for each change; default: the console.
+    names: models whose lock this process holds, and whose champion is to be in `bundles`. Interrupted promotions are
+    finished; `bundles` gets each champion's bundle, also after somebody moved the alias by hand. If no other process
+    uses the store, its open runs end as KILLED, and temporary files and candidates are removed; else only the trainings
+    of `names` end. tell: called with a line for each change; default: the console.
     """
     tell = tell or _print
     with store_lock(store):

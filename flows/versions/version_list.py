@@ -224,9 +224,8 @@ def roll_back(tracker: Tracker, store: Path, name: str, to: int, why: str, *,
     that, the same call or the next command that opens the store finishes it. The same call after
     that returns the same result. is_despite_gates: accept failed gates, too; the run names them.
 
-    ValueError: no such model or version, no reason, the version failed gates, or is champion
-    already. BundleError: its artifacts are gone, differ from the registered ones, or cannot be
-    served; then nothing has changed.
+    ValueError: no such model or version, no reason, the version failed gates, or is champion already. BundleError: its
+    artifacts are gone, differ from the registered ones, or cannot be served; then nothing has changed.
     """
     reason = " ".join(why.split())
     if not reason or len(reason) > _WHY_LIMIT:
