@@ -1,7 +1,6 @@
 """Feature rows of requests, with data known at the time of the prediction.
 
-Uptime augmentation gives several rows for one example, at shares of its lifetime (LAVA, section 3)
-or at fixed ages.
+Uptime augmentation gives several rows for one example, at shares of its lifetime (LAVA, section 3) or at fixed ages.
 """
 
 from __future__ import annotations
@@ -41,13 +40,11 @@ _EXACT_BELOW = 2**53
 class FeatureRows:
     """One row per request whose start is known, in the order of decision.
 
-    features: float64 (n, n_features); NaN = not known. names: of the features. keys: for each
-    history key an int64 code per row, shape (n,), -1 where missing, the same in every trace.
-    key_names: of the keys. decided_s: int64 (n,), time of the prediction; arrival_s: when the
-    request began to run.
-    lifetime_s: int64 (n,), to the departure or the horizon. is_event: bool (n,), departure observed.
-    idx_request: int64 (n,), the row of `trace.requests`. begin_s: start of the trace's observation:
-    earlier arrivals are in the trace only if they still ran then.
+    features: float64 (n, n_features); NaN = not known. names: of the features. keys: for each history key an int64 code
+    per row, shape (n,), -1 where missing, the same in every trace. key_names: of the keys. decided_s: int64 (n,), time
+    of the prediction; arrival_s: when the request began to run. lifetime_s: int64 (n,), to the departure or the
+    horizon. is_event: bool (n,), departure observed. idx_request: int64 (n,), the row of `trace.requests`. begin_s:
+    start of the trace's observation: earlier arrivals are in the trace only if they still ran then.
     """
 
     features: np.ndarray
@@ -124,10 +121,9 @@ def build_rows(trace: Trace, encoder: Encoder, state: HistoryState | None = None
                progress: Callable[[int, int], None] | None = None) -> FeatureRows:
     """Replay the trace through the owner history and encode each request at its prediction.
 
-    Within one second ends come first, then requests in trace order; a request at t sees an end at
-    t. Requests with an unknown start have no row and no history; requests that leave observation
-    are removed from the history. `state` (default: empty) is updated with all requests and ends.
-    progress(done, total) is called now and then.
+    Within one second ends come first, then requests in trace order; a request at t sees an end at t. Requests with an
+    unknown start have no row and no history; requests that leave observation are removed from the history. `state`
+    (default: empty) is updated with all requests and ends. progress(done, total) is called now and then.
     """
     is_known = trace.is_start_known()
     idx_request = np.flatnonzero(is_known)

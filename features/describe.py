@@ -24,14 +24,12 @@ class TraceSummary:
     A lifetime is the observed time: of a censored request up to the horizon, of a request with
     unknown start from 0. So quantiles are lower bounds if many requests are censored.
 
-    lifetime_quantiles_s: level -> seconds. long_share, long_core_share: requests that lived 1 h or
-    more, as a share of requests and of core-seconds; censored_core_share: the same of censored
-    ones. arrivals_per_h, peak_arrivals_per_h: mean and maximum of whole hours from 0 on. owners:
-    owner column -> number of keys; owner_median, owner_top_share: requests of the median key, and
-    the share of requests of the largest tenth of the keys. peak, mean: resource -> the largest and
-    the time-weighted mean amount in use between 0 and the
-    horizon. capacity: resource -> the sum over the hosts, if there is a host table. n_series, n_samples,
-    mean_cpu_frac: of the usage table.
+    lifetime_quantiles_s: level -> seconds. long_share, long_core_share: requests that lived 1 h or more, as a share of
+    requests and of core-seconds; censored_core_share: the same of censored ones. arrivals_per_h, peak_arrivals_per_h:
+    mean and maximum of whole hours from 0 on. owners: owner column -> number of keys; owner_median, owner_top_share:
+    requests of the median key, and the share of requests of the largest tenth of the keys. peak, mean: resource -> the
+    largest and the time-weighted mean amount in use between 0 and the horizon. capacity: resource -> the sum over the
+    hosts, if there is a host table. n_series, n_samples, mean_cpu_frac: of the usage table.
     """
 
     source: str

@@ -30,11 +30,10 @@ def frame_requests(frame: pd.DataFrame, *, arrival: str, departure: str | None, 
                    horizon: Any, roles: Sequence[str] = ()) -> tuple[pd.DataFrame, int, int | None]:
     """The requests' table, the horizon in seconds, and the Unix second of second 0 if the columns have dates.
 
-    amounts: resource -> column or one number for all. kept: columns that are copied with their
-    names; roles: those of them that a model may see. Times are datetimes (UTC without a zone), Unix
-    stamps or seconds on the frame's clock; second 0 is the first datetime or stamp. Errors have the
-    column, the rule, the value and the row; a UserWarning names a column with a role whose name
-    suggests that it is known only at a request's end.
+    amounts: resource -> column or one number for all. kept: columns that are copied with their names; roles: those of
+    them that a model may see. Times are datetimes (UTC without a zone), Unix stamps or seconds on the frame's clock;
+    second 0 is the first datetime or stamp. Errors have the column, the rule, the value and the row; a UserWarning
+    names a column with a role whose name suggests that it is known only at a request's end.
 
     >>> frame = pd.DataFrame({"start": pd.to_datetime(["2026-11-01 00:00", "2026-11-01 01:00"]), "end": pd.NaT})
     >>> requests, horizon_s, start_unix_s = frame_requests(

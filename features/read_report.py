@@ -110,8 +110,7 @@ class ReadReport:
 class ReadLedger:
     """Counts rows while a file is read in blocks; `report` gives the result.
 
-    max_texts: the most refused rows of each rule with their text; None = all. All refused rows
-    count.
+    max_texts: the most refused rows of each rule with their text; None = all. All refused rows count.
 
     >>> ledger = ReadLedger()
     >>> ledger.read(2)

@@ -13,10 +13,9 @@ from sojourn.features.creation import FeatureRows
 class Examples:
     """Feature rows with survival labels as known at one moment.
 
-    features: float64 (n, n_features). keys: int64 codes (n,) of each history key.
-    lifetime_s: float64 (n,), at least 1. is_event: bool (n,), False = censored.
-    entry_s: float64 (n,), the age at which the request came under observation (0: from its start).
-    arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows. begin_s: of the trace.
+    features: float64 (n, n_features). keys: int64 codes (n,) of each history key. lifetime_s: float64 (n,), at least 1.
+    is_event: bool (n,), False = censored. entry_s: float64 (n,), the age at which the request came under observation
+    (0: from its start). arrival_s: int64 (n,). idx_row: int64 (n,), the row of the FeatureRows. begin_s: of the trace.
     """
 
     features: np.ndarray

@@ -106,10 +106,9 @@ def synthesize_with_truth(n_requests: int = 60_000, *, seed: int = 0, days: floa
                           drifts: tuple[Drift, ...] = ()) -> tuple[Trace, LifetimeMixtures]:
     """The trace of `synthesize`, and the distribution of each request's lifetime.
 
-    It is all that can be known at a request's creation: its deployment's habit at that time and,
-    for a burst, the lifetimes of its requests. The mode of a mixed or burst request is random, and
-    so is its time. The lifetime of a request that runs at 0 is from this distribution above its
-    age.
+    It is all that can be known at a request's creation: its deployment's habit at that time and, for a burst, the
+    lifetimes of its requests. The mode of a mixed or burst request is random, and so is its time. The lifetime of a
+    request that runs at 0 is from this distribution above its age.
 
     >>> trace, truth = synthesize_with_truth(2000, seed=7)
     >>> within_an_hour = trace.lifetime_s() < 3600
@@ -410,10 +409,9 @@ class LifetimeMixtures:
     def _remaining_of_ways(self, uptime_s: np.ndarray | float) -> np.ndarray:
         """E[T - u | T > u] of each mode, (n, 2).
 
-        With d = (m - log u) / s it is u (M(d + s) / M(d) - 1), M(x) = Phi(x) / phi(x), from the
-        partial expectation of the lognormal, e^(m + s^2 / 2) Phi(d + s). Beyond the median both M
-        are of moderate size, while Phi alone would give 0 / 0; before it they are unbounded, so the
-        partial expectation is used directly.
+        With d = (m - log u) / s it is u (M(d + s) / M(d) - 1), M(x) = Phi(x) / phi(x), from the partial expectation of
+        the lognormal, e^(m + s^2 / 2) Phi(d + s). Beyond the median both M are of moderate size, while Phi alone would
+        give 0 / 0; before it they are unbounded, so the partial expectation is used directly.
         """
         from scipy.special import erfcx, ndtr
 
@@ -443,11 +441,10 @@ SHAPES = ("step", "ramp", "spike", "owners")
 class Drift:
     """One change of a synthetic trace, by the time of arrival.
 
-    shape: step = lifetimes times `factor` from `from_day` on; ramp = the same, reached over `days`
-    (linear in log units); spike = for `days` only; owners = from then on a `share` of the
-    short-lived requests is from new subscriptions with mixed deployments, which mostly live for
-    hours to days. ValueError for an unknown shape, a factor that is not positive, a ramp or spike
-    without days, a share outside (0, 1).
+    shape: step = lifetimes times `factor` from `from_day` on; ramp = the same, reached over `days` (linear in log
+    units); spike = for `days` only; owners = from then on a `share` of the short-lived requests is from new
+    subscriptions with mixed deployments, which mostly live for hours to days. ValueError for an unknown shape, a factor
+    that is not positive, a ramp or spike without days, a share outside (0, 1).
     """
 
     shape: str

@@ -76,10 +76,9 @@ def with_usage(trace: Trace, n_usage: int, *, seed: int = 0, parameters: UsagePa
                progress: Callable[[int, int], None] | None = None) -> tuple[Trace, pd.DataFrame]:
     """`trace` with the usage of the `n_usage` requests observed longest, and its truth.
 
-    The requests get the column `usage_shape` (missing without a series). It has no role, since a
-    model must not read the answer; `meta["known_at_end"]` lists it. Truth and progress: see
-    `synthesize_usage`. ValueError for n_usage below 1 or above the number of requests, and as in
-    `synthesize_usage`.
+    The requests get the column `usage_shape` (missing without a series). It has no role, since a model must not read
+    the answer; `meta["known_at_end"]` lists it. Truth and progress: see `synthesize_usage`. ValueError for n_usage
+    below 1 or above the number of requests, and as in `synthesize_usage`.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> trace, truth = with_usage(synthesize(1000, seed=7, days=7), 3)
@@ -108,10 +107,9 @@ def synthesize_usage(trace: Trace, request_ids: Iterable[int | str], *, seed: in
     Usage: `request_id`, `time_s` (int64, the multiples of 300 after the trace's begin, from the
     request's start to before its end), `cpu_frac` (float64, 0 to 1), in the order of request_ids.
 
-    Truth, one row per request: `request_id`, `usage_shape`, `period_s`, `phase_s` (the middle of a
-    busy time), `duty`, `peak`, `trough`, `noise` (spread of a sample), and, if the regime changes,
-    `change_s`, `phase_after_s`, `peak_after` and `trough_after`. An aperiodic series has no period,
-    phase or duty; its levels are uniform between
+    Truth, one row per request: `request_id`, `usage_shape`, `period_s`, `phase_s` (the middle of a busy time), `duty`,
+    `peak`, `trough`, `noise` (spread of a sample), and, if the regime changes, `change_s`, `phase_after_s`,
+    `peak_after` and `trough_after`. An aperiodic series has no period, phase or duty; its levels are uniform between
     trough and peak. progress: called with (done, total) after each series.
 
     ValueError for an unknown or duplicate id, and a negative seed.

@@ -38,11 +38,10 @@ _REQUIRED = ("request_id", "arrival_s", "departure_s", "cpu_cores", "mem_gib")
 class Roles:
     """The role of each attribute column of `requests`; declared by the reader, never guessed.
 
-    owners: columns with a history, coarsest first (subscription, user, app).
-    categories: columns whose values are names (zone, priority class).
-    numbers: columns whose values are quantities known at creation (requested time).
-    resources: columns of further resources that a request takes from its host (disk_gib,
-    network_gbps); the hosts' table has their capacity.
+    owners: columns with a history, coarsest first (subscription, user, app). categories: columns whose values are names
+    (zone, priority class). numbers: columns whose values are quantities known at creation (requested time). resources:
+    columns of further resources that a request takes from its host (disk_gib, network_gbps); the hosts' table has their
+    capacity.
     """
 
     owners: tuple[str, ...] = ()
@@ -59,9 +58,8 @@ class Roles:
 class Trace:
     """Requests, optional hosts and optional usage, between `begin_s` and `horizon_s`.
 
-    All times are whole seconds on one clock: Unix seconds if the trace has dates
-    (`meta["start_unix_s"]`, the second at which observation begins), else a clock whose 0 is the
-    begin.
+    All times are whole seconds on one clock: Unix seconds if the trace has dates (`meta["start_unix_s"]`, the second at
+    which observation begins), else a clock whose 0 is the begin.
 
     requests: one row per request, ordered by arrival (unknown starts first), with `request_id` (str
         or int64, unique), `arrival_s` and `departure_s` (Int64; without a departure the request
@@ -181,12 +179,11 @@ class Trace:
                    horizon: Any = None, source: str = "frame") -> Trace:
         """The trace of a DataFrame with a row for each request.
 
-        arrival, departure: columns of datetimes (UTC without a zone), of Unix stamps (s, ms, us or
-        ns, by their size) or of seconds on another clock; duration, a column of timedeltas or
-        seconds, may replace the departure. Without an end, a request runs at `horizon` (a datetime
-        or a number, as the arrivals;
-        default: the last time in the frame). request_id: default: the index. cpu_cores, mem_gib,
-        gpu: a column, or one number for all. known_at_end: columns that are kept without a role.
+        arrival, departure: columns of datetimes (UTC without a zone), of Unix stamps (s, ms, us or ns, by their size)
+        or of seconds on another clock; duration, a column of timedeltas or seconds, may replace the departure. Without
+        an end, a request runs at `horizon` (a datetime or a number, as the arrivals; default: the last time in the
+        frame). request_id: default: the index. cpu_cores, mem_gib, gpu: a column, or one number for all. known_at_end:
+        columns that are kept without a role.
 
         Raises ValueError with the column, the rule, the value and the row. A UserWarning names a
         column with a role whose name suggests that it is known only at a request's end.

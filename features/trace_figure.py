@@ -23,11 +23,10 @@ _COLOURS = (_BLUE, _ORANGE, _GREY, "#3f8f5b", "#8e5aa8", "#b03a48", "#8c6d31")
 def trace_figure(trace: Trace) -> Figure:
     """A matplotlib figure: lifetimes with their core-hours, arrivals, and amounts in use over time.
 
-    Left, over a log time axis: the share of requests with at least this observed lifetime, and
-    their share of all core-hours. Middle: arrivals from 0 on, per hour (per several hours if the
-    trace is longer than 62 days). Right: means over the same hours of the amounts in use, in % of
-    the hosts for each resource, or in cores without hosts. Censored requests count as in
-    `TraceSummary`.
+    Left, over a log time axis: the share of requests with at least this observed lifetime, and their share of all
+    core-hours. Middle: arrivals from 0 on, per hour (per several hours if the trace is longer than 62 days). Right:
+    means over the same hours of the amounts in use, in % of the hosts for each resource, or in cores without hosts.
+    Censored requests count as in `TraceSummary`.
 
     >>> from sojourn.features.synthetic import synthesize
     >>> [axes.get_xlabel() for axes in trace_figure(synthesize(500)).axes]

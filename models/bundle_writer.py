@@ -166,9 +166,8 @@ def bin_shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def stability_index(values: np.ndarray, reference: Mapping[str, Any]) -> float:
     """The population stability index of a feature against its training rows: 0 = equal, 0.25 and more = shifted.
 
-    The sum over bins of (p - q) log(p / q), with 1e-4 for an empty bin (Siddiqi, Credit Risk
-    Scorecards, 2006; the symmetric Kullback-Leibler divergence). reference: `edges` and `shares` of
-    `training_reference`.
+    The sum over bins of (p - q) log(p / q), with 1e-4 for an empty bin (Siddiqi, Credit Risk Scorecards, 2006; the
+    symmetric Kullback-Leibler divergence). reference: `edges` and `shares` of `training_reference`.
 
     >>> stability_index(np.array([1.0, 1.0]), {"edges": [1.0], "shares": [1.0, 0.0, 0.0]})
     0.0

@@ -247,9 +247,8 @@ _DECIDED, _ENDED = range(2)
 def online_table(table: HazardTable, rows: Examples, decided_s: np.ndarray) -> HazardTable:
     """The rows' curves, recalibrated online (`serving.live.Recalibration`) from the first row on.
 
-    table: of the rows, by a model that was not trained on them. decided_s: int64 (n,), the second
-    at which each was predicted; at one second, predictions come before ends. A censored row counts
-    until its censoring.
+    table: of the rows, by a model that was not trained on them. decided_s: int64 (n,), the second at which each was
+    predicted; at one second, predictions come before ends. A censored row counts until its censoring.
     """
     factors, place = online_factors(table, rows, decided_s)
     return table.recalibrated(factors, place)

@@ -62,9 +62,8 @@ def background_rows(model: LifetimeModel, past: Examples, encoder: Encoder,
                     n: int = N_BACKGROUND) -> list[list[float | None]]:
     """Encoded features of `n` earlier requests, evenly spread over the model's medians; None for NaN, as in JSON.
 
-    They are the middles of n equal shares of up to 2,000 requests, which are evenly spread over the
-    window. So their mean log10 median is close to that of all, and a model always gives the same
-    rows. encoder: of the bundle.
+    They are the middles of n equal shares of up to 2,000 requests, which are evenly spread over the window. So their
+    mean log10 median is close to that of all, and a model always gives the same rows. encoder: of the bundle.
     """
     spread = past.take(_middles(len(past), min(len(past), N_CANDIDATES)))
     order = np.argsort(model.curve_table(spread).quantile(0.5, 0.0), kind="stable")

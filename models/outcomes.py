@@ -59,10 +59,9 @@ class CensoringCurve:
 def event_weights(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray) -> tuple[np.ndarray, float]:
     """Weights G(u-) / G(L-) of rows at an uptime, 0 for censored ones, and the clipped share of observed rows.
 
-    examples: G is fitted on them, with a curve for each week of arrival (with fewer than
-    MIN_STRATUM examples, the curve of all), since the possible time of observation
-    depends on the arrival. idx: int64 (m,), the example of each row. uptime_s: float64 (m,).
-    Weights are at most WEIGHT_LIMIT.
+    examples: G is fitted on them, with a curve for each week of arrival (with fewer than MIN_STRATUM examples, the
+    curve of all), since the possible time of observation depends on the arrival. idx: int64 (m,), the example of each
+    row. uptime_s: float64 (m,). Weights are at most WEIGHT_LIMIT.
     """
     week, n_week = np.unique((examples.arrival_s - examples.begin_s) // WEEK_S, return_inverse=True)
     counts = np.bincount(n_week)

@@ -101,8 +101,7 @@ def curve_cost(scores: Scores, builder: CurveBuilder, rows: np.ndarray,
                clock: Callable[[], float] = time.perf_counter) -> CurveCost:
     """The two medians over the rows, timed alternately, so that other load affects both.
 
-    scores: of the learner's library. rows: float64 (n, number of the encoder's features), n >= 1.
-    clock: seconds.
+    scores: of the learner's library. rows: float64 (n, number of the encoder's features), n >= 1. clock: seconds.
     """
     times_s: list[tuple[float, float]] = []
     n_answers = 0

@@ -30,12 +30,11 @@ _N_AT_ONCE = 50_000
 class ServedCurves:
     """A bundle's curves of the rows of one trace.
 
-    rows: all of the trace, by the bundle's encoder, in the order of decision. learns_from_s: the
-    losses of rows decided from then on weigh the model against the habits; the model must not have
-    seen them. goes_on: habits and weights begin with those of the bundle, since the trace does not
-    hold what the bundle has learnt from; else they begin without counts, and the weights at one
-    half. Recalibration learns of rows decided from learns_from_s on, with factors of 1 before its
-    first ends. Without both none of the three is read.
+    rows: all of the trace, by the bundle's encoder, in the order of decision. learns_from_s: the losses of rows decided
+    from then on weigh the model against the habits; the model must not have seen them. goes_on: habits and weights
+    begin with those of the bundle, since the trace does not hold what the bundle has learnt from; else they begin
+    without counts, and the weights at one half. Recalibration learns of rows decided from learns_from_s on, with
+    factors of 1 before its first ends. Without both none of the three is read.
     """
 
     def __init__(self, bundle: Bundle, rows: FeatureRows, learns_from_s: int = 0, *, goes_on: bool = False) -> None:

@@ -1,9 +1,8 @@
 """Feature rows of a trace in partitions by owner, with the bits of those of the whole trace.
 
-An owner's history depends only on its requests, so a partition with all requests of its owners
-gives their features. The rest comes from one pass over all requests in the order of decision: the
-means of categories, and the owners that a full table removes. May import: `creation`, `synthetic`,
-`trace`.
+An owner's history depends only on its requests, so a partition with all requests of its owners gives their features.
+The rest comes from one pass over all requests in the order of decision: the means of categories, and the owners that a
+full table removes. May import: `creation`, `synthetic`, `trace`.
 """
 
 from sojourn.features.partitions.history import (

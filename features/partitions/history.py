@@ -24,8 +24,7 @@ from sojourn.serving.inputs import CLOCK_FEATURES, Encoder, HistoryDefinition, H
 
 class SharedHistory:
     """One pass over all requests in the order of decision, chunk by chunk; it holds the running
-    requests. Besides categories it has each owner key's table of `n_keys_max` names, without their
-    history.
+    requests. Besides categories it has each owner key's table of `n_keys_max` names, without their history.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -182,9 +181,8 @@ class PartitionRows:
 def owner_replay(partition: pd.DataFrame, encoder: Encoder, begin_s: int = 0) -> PartitionRows:
     """The features of a partition's requests, equal to the bit to those of the whole trace's replay.
 
-    partition: the encoder's columns, ROW, LABELS, and those with the prefixes NEW and SHARED; rows
-    in the order of decision. It must hold all requests of each of its owners. begin_s: of the
-    trace.
+    partition: the encoder's columns, ROW, LABELS, and those with the prefixes NEW and SHARED; rows in the order of
+    decision. It must hold all requests of each of its owners. begin_s: of the trace.
     """
     definition = encoder.history
     idx_owners = [idx for idx, key in enumerate(definition.keys) if key.kind == "owner"]
@@ -322,8 +320,7 @@ def partition_count(n_requests: int) -> int:
 def partition_tables(chunks: Iterable[RequestChunk], groups: OwnerGroups, shared: SharedHistory,
                      n_partitions: int) -> Iterator[tuple[int, pa.Table]]:
     """For each chunk, each partition and the table of its requests; `owner_replay` takes all tables
-    of one partition. groups: after `add` of all chunks. shared: replays each chunk; `finish` it
-    afterwards.
+    of one partition. groups: after `add` of all chunks. shared: replays each chunk; `finish` it afterwards.
     """
     keys = shared.definition.keys
     owners = [key.name for key in keys if key.kind == "owner"]
@@ -355,9 +352,8 @@ N_AT_ONCE = 250_000
 class RequestChunk:
     """Requests of known start, in the order of decision.
 
-    table: the columns that an encoder reads, with pandas' metadata. decided_s, arrival_s, end_s:
-    int64 (n,); end_s is the horizon where `is_event` is False. idx_request: int64 (n,), the index
-    in the trace.
+    table: the columns that an encoder reads, with pandas' metadata. decided_s, arrival_s, end_s: int64 (n,); end_s is
+    the horizon where `is_event` is False. idx_request: int64 (n,), the index in the trace.
     """
 
     table: pa.Table

@@ -74,13 +74,12 @@ _UNITS_OF: Mapping[str, Mapping[str, float]] = MappingProxyType(
 class ColumnMap:
     """The meaning of each column of a table.
 
-    columns: a name of SINGLE -> the table's column. owners (coarsest first), categories, numbers,
-    resources, known_at_end: columns with these roles; the last ones have no role. units: column ->
-    unit of its plain numbers. timezone: of times without one; None = UTC. origin_s: Unix second of
-    second 0 of the trace's clock; None = the first arrival. at_horizon, at_start: meaning of a time
-    at the end or start of the file: `running` (after, or before), `seen` (it ended or began then),
-    `auto`. never_ran: further states of requests that never ran. guessed: meanings from names
-    alone.
+    columns: a name of SINGLE -> the table's column. owners (coarsest first), categories, numbers, resources,
+    known_at_end: columns with these roles; the last ones have no role. units: column -> unit of its plain numbers.
+    timezone: of times without one; None = UTC. origin_s: Unix second of second 0 of the trace's clock; None = the first
+    arrival. at_horizon, at_start: meaning of a time at the end or start of the file: `running` (after, or before),
+    `seen` (it ended or began then), `auto`. never_ran: further states of requests that never ran. guessed: meanings
+    from names alone.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -149,9 +148,8 @@ def column_map(names: Sequence[str], pairs: Iterable[str] = (), file: Path | Non
                timezone: str | None = None) -> ColumnMap:
     """The map of a table with the columns `names`.
 
-    pairs: `OURS=THEIRS`, which replace entries of the file. Without a file, other meanings are
-    guessed; `OURS=` means no column. Columns match by their exact name, else without case, spaces
-    and signs.
+    pairs: `OURS=THEIRS`, which replace entries of the file. Without a file, other meanings are guessed; `OURS=` means
+    no column. Columns match by their exact name, else without case, spaces and signs.
 
     ValueError if a pair or a key is unknown, a column is absent (with a list of columns), occurs
     twice in the table (also for a guess) or has two meanings, and without a column for the arrival.

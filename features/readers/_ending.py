@@ -39,10 +39,9 @@ def trace_of(requests: pd.DataFrame, horizon_s: int, roles: Roles, ledger: ReadL
              usage: pd.DataFrame | None = None, is_event_log: bool = False) -> tuple[Trace, ReadReport]:
     """The trace of these requests, and the report of the ledger; `meta["report"]` has its counts.
 
-    requests, horizon_s, usage: times in seconds since the trace's begin; the trace has Unix seconds
-    if `meta` has `start_unix_s`. Owners, categories and `others` become pandas categories. n_hosts:
-    number of rows of
-    hosts. is_event_log: a request has several rows.
+    requests, horizon_s, usage: times in seconds since the trace's begin; the trace has Unix seconds if `meta` has
+    `start_unix_s`. Owners, categories and `others` become pandas categories. n_hosts: number of rows of hosts.
+    is_event_log: a request has several rows.
     """
     names = (*roles.owners, *roles.categories, *others)
     requests = requests.astype(dict.fromkeys(names, "category"))
@@ -140,10 +139,9 @@ def horizon_of(times_s: np.ndarray, declared_s: int | None = None, *, is_shared:
                n_rows: int | None = None) -> Horizon:
     """The horizon of rows with these last times, whole seconds, at least one.
 
-    declared_s: use this horizon. is_shared: all running requests have the end as their last time
-    (within `tolerance_s`): the most frequent time is the end, unless a third as many rows are
-    later. Else, or without such a time: the last time, without a few rows far beyond all others.
-    n_rows: number of rows with these latest times.
+    declared_s: use this horizon. is_shared: all running requests have the end as their last time (within
+    `tolerance_s`): the most frequent time is the end, unless a third as many rows are later. Else, or without such a
+    time: the last time, without a few rows far beyond all others. n_rows: number of rows with these latest times.
 
     >>> horizon_of(np.append(np.arange(1, 1001), 5000)).time_s
     1000

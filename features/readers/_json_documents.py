@@ -30,9 +30,8 @@ the line of each element is known."""
 class JsonPart:
     """A value of a document.
 
-    line: of its first character, from 1. key: `items` for an element of such a list, "[]" for one
-    of a document that is a list; "" for the document, which comes after its elements and without
-    them.
+    line: of its first character, from 1. key: `items` for an element of such a list, "[]" for one of a document that is
+    a list; "" for the document, which comes after its elements and without them.
     """
 
     line: int

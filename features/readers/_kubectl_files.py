@@ -62,10 +62,9 @@ def stamp_s(name: str, timezone: str | None = None) -> float | None:
 class KubectlFiles:
     """Reads files into `lives`; refused rows go to the ledger.
 
-    nodes: by name, of the last list. n_stamped: lists with the time of their file name; n_early: of
-    these, those with a later time inside. n_plain: pods of streams without types of events.
-    n_other: objects of other kinds. n_faults: documents that are no JSON. breaks_s: of restarted
-    watches, from the last event to the new list, s.
+    nodes: by name, of the last list. n_stamped: lists with the time of their file name; n_early: of these, those with a
+    later time inside. n_plain: pods of streams without types of events. n_other: objects of other kinds. n_faults:
+    documents that are no JSON. breaks_s: of restarted watches, from the last event to the new list, s.
     """
 
     lives: PodLives

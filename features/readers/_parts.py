@@ -1,8 +1,7 @@
 """Parts of a growing source: rows of one day, checked and in our columns; kept between reads in one file.
 
-`Declaration` is the source's TOML file with its clock and the meanings of columns. `trace_of_parts`
-joins the parts to one row for each request, the newest; the trace does not depend on how it was
-read.
+`Declaration` is the source's TOML file with its clock and the meanings of columns. `trace_of_parts` joins the parts to
+one row for each request, the newest; the trace does not depend on how it was read.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ _NAMED = frozenset({"number", "text", "time", "truth", "empty"})
 class KeptParts:
     """The file in which a reader keeps parts.
 
-    code: version of the reading code. A damaged file, or one of other code, is ignored: then
-    everything is read anew.
+    code: version of the reading code. A damaged file, or one of other code, is ignored: then everything is read anew.
     """
 
     file: Path
@@ -56,9 +54,8 @@ class KeptParts:
 class PartLabel:
     """A part without its rows.
 
-    day: ISO date on which its rows were written. name: of its file. key: hash of its content and of the way of
-    reading. n_rows: number of rows. schema: the source's columns and the class of their type.
-    repaired, refused: rows by rule.
+    day: ISO date on which its rows were written. name: of its file. key: hash of its content and of the way of reading.
+    n_rows: number of rows. schema: the source's columns and the class of their type. repaired, refused: rows by rule.
     rejected: line, rule and text of refused rows.
     """
 
@@ -348,9 +345,8 @@ class SqlSource:
 class Declaration:
     """The columns of a growing source and its clock.
 
-    origin_s: Unix second of second 0 of the trace; from then on the source has all requests.
-    columns: our name -> the source's. known_at_end: columns without a role. ignored: columns that
-    may change.
+    origin_s: Unix second of second 0 of the trace; from then on the source has all requests. columns: our name -> the
+    source's. known_at_end: columns without a role. ignored: columns that may change.
     """
 
     origin_s: int
@@ -461,10 +457,9 @@ def trace_of_parts(name: str, parts: Sequence[Part], table: pa.Table, declaratio
                    horizon_s: int | None, notes: Sequence[str]) -> tuple[Trace, ReadReport]:
     """The trace of parts in the order of days, and its report.
 
-    table: their rows (`joined_rows`). A request's last row counts; if it is refused, the request is
-    dropped. The trace depends only on the rows that count; the report lists the others. The horizon
-    is the last time in the rows that count, at most the end of the last day. ValueError if no
-    request remains.
+    table: their rows (`joined_rows`). A request's last row counts; if it is refused, the request is dropped. The trace
+    depends only on the rows that count; the report lists the others. The horizon is the last time in the rows that
+    count, at most the end of the last day. ValueError if no request remains.
     """
     ledger = _ledger_of(parts)
     rows = table.to_pandas(strings_to_categorical=False)

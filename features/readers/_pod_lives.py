@@ -195,8 +195,7 @@ def list_time_s(newest_s: Sequence[float]) -> float:
 def drawn_s(uid: str, after_s: float, by_s: float, seed: int) -> float:
     """A uniform time in (after_s, by_s], rounded up to whole seconds; `by_s` if they are equal.
 
-    It is a hash of the seed and the pod's uid: with a generator's stream, a missing pod would
-    change all later ones.
+    It is a hash of the seed and the pod's uid: with a generator's stream, a missing pod would change all later ones.
 
     >>> drawn_s("a", 100.0, 160.0, 0), drawn_s("b", 100.0, 160.0, 0), drawn_s("a", 5.0, 5.0, 0)
     (101.0, 131.0, 5.0)
@@ -235,11 +234,10 @@ class RefusedPod(ValueError):
 class PodSight:
     """A pod in one document; times are Unix seconds, None where missing.
 
-    placed_s: when it was assigned to its node, or created, if it has a node. started_s: when the
-    node accepted it. ended_s: the end of its last container, if it has ended. asked_s, deadline_s:
-    when its deletion was requested, and its deadline. newest_s: the newest of all its times except
-    the deadline. is_turned_away: its node did not run it. is_of_node: it belongs to its node
-    (DaemonSet, static pod).
+    placed_s: when it was assigned to its node, or created, if it has a node. started_s: when the node accepted it.
+    ended_s: the end of its last container, if it has ended. asked_s, deadline_s: when its deletion was requested, and
+    its deadline. newest_s: the newest of all its times except the deadline. is_turned_away: its node did not run it.
+    is_of_node: it belongs to its node (DaemonSet, static pod).
     """
 
     uid: str

@@ -157,9 +157,8 @@ def node_table(nodes: Mapping[str, Any], part_of_node: Iterable[tuple[str, str, 
                ledger: ReadLedger) -> pd.DataFrame | None:
     """Hosts with their allocatable amounts, minus the requests of their own pods; None without nodes.
 
-    part_of_node: node, controller and sizes (as POD_SIZES) of such pods; each controller counts
-    once per node. Cordoned nodes and those of the control plane do not count. A node that cannot be
-    read is refused.
+    part_of_node: node, controller and sizes (as POD_SIZES) of such pods; each controller counts once per node. Cordoned
+    nodes and those of the control plane do not count. A node that cannot be read is refused.
 
     >>> node = {"metadata": {"name": "n"}, "spec": {}, "status": {"allocatable": {"cpu": "4", "memory": "16Gi"}}}
     >>> node_table({"n": node}, [("n", "DaemonSet/agent", (0.5, 1.0, 0.0))], "nodes.json", ReadLedger()).values.tolist()

@@ -66,9 +66,8 @@ def pod_trace(source: Path, timezone: str | None, seed: int, horizon_s: int | No
 def _on_clock(requests: pd.DataFrame, table: PodTable, ledger: ReadLedger) -> tuple[pd.DataFrame, int, bool]:
     """The pods on the trace's clock, its second 0, and whether that is the start of the recording.
 
-    That is right if ends were recorded as they occurred: pods that ran then have their start, and
-    earlier ended pods are missing. If most ends are earlier, as in a single list, second 0 is the
-    first end.
+    That is right if ends were recorded as they occurred: pods that ran then have their start, and earlier ended pods
+    are missing. If most ends are earlier, as in a single list, second 0 is the first end.
     """
     ends = requests["departure_s"].dropna().to_numpy(np.float64)
     first_s, last_s = table.first_s, table.last_s

@@ -107,9 +107,8 @@ def text_rows(path: Path, ledger: ReadLedger, *, separator: str | None, names: S
               ) -> Iterator[TextRows]:
     """Blocks of rows of the file `path`, in file order.
 
-    separator: None = any run of blanks. names: the columns in order, or with `has_header` those that the
-    header must hold (it may hold more, in any order). comment: lines that start with it go to `on_comment`;
-    they need not be UTF-8.
+    separator: None = any run of blanks. names: the columns in order, or with `has_header` those that the header must
+    hold (it may hold more, in any order). comment: lines that start with it go to `on_comment`; they need not be UTF-8.
 
     Raises OSError if the file cannot be opened, and ValueError if it is truncated, not UTF-8 or has
     another format (wrong header, no row, the first 20 rows all with a wrong column count).

@@ -106,11 +106,10 @@ def stamp_form(name: str, text: Sequence[str] | np.ndarray, unit: str | None = N
 def stamps_s(text: Sequence[str] | np.ndarray, form: StampForm, timezone: str | None = None) -> Cells:
     """Times as seconds: Unix time, or on the column's clock.
 
-    timezone: IANA name for cells without a zone; None = UTC. In a repeated hour it is the first
-    time; a skipped hour moves forward. Missing: words for `no value`, -1, and a date before
-    FIRST_STAMP_S or from LAST_STAMP_S on, which means "none" in databases and programs: Go's year
-    1, 1970 in any zone, 9999. Bad: another form than `form`, an impossible date, a Unix stamp of
-    another unit.
+    timezone: IANA name for cells without a zone; None = UTC. In a repeated hour it is the first time; a skipped hour
+    moves forward. Missing: words for `no value`, -1, and a date before FIRST_STAMP_S or from LAST_STAMP_S on, which
+    means "none" in databases and programs: Go's year 1, 1970 in any zone, 9999. Bad: another form than `form`, an
+    impossible date, a Unix stamp of another unit.
 
     >>> iso = StampForm("iso")
     >>> stamps_s(["1990-01-02 00:00", "1990-01-02T00:00:00+02:00", "9999-12-31", "31.12.2026"], iso).values.tolist()

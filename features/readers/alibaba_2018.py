@@ -48,9 +48,8 @@ def read_alibaba_2018(path: str | Path, *, size: Literal["instance", "task"] = "
 
     horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
-    `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018,
-    if it recurs in several jobs), `job_name` (tasks of one job are siblings). Category: `task_type`
-    (2018). Number: `n_instances`.
+    `mem_gib` is a share of a machine (2018: of 100; 2017: of 1), no GiB. Owners: `task_name` (2018, if it recurs in
+    several jobs), `job_name` (tasks of one job are siblings). Category: `task_type` (2018). Number: `n_instances`.
 
     Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 
@@ -176,10 +175,9 @@ _INSTANCE_STATUSES = ("Terminated", "Failed", "Cancelled", "Interrupted", "Runni
 def read_alibaba_2018_instances(path: str | Path) -> tuple[pd.DataFrame, ReadReport]:
     """One row for each run of an instance, by instance and time; path: the file, or its folder.
 
-    A rescheduled instance has several rows, with rising `seq_no`. Columns: `instance` and `task`
-    (str, with the job's name before them), `task_name`, `machine`, `status`, `seq_no` (int64),
-    `start_s` (int64), `end_s` (Int64, missing if it still runs), `cpu_avg`, `cpu_max` (cores) and
-    `mem_avg`, `mem_max` (shares of a machine, 0 to 100).
+    A rescheduled instance has several rows, with rising `seq_no`. Columns: `instance` and `task` (str, with the job's
+    name before them), `task_name`, `machine`, `status`, `seq_no` (int64), `start_s` (int64), `end_s` (Int64, missing if
+    it still runs), `cpu_avg`, `cpu_max` (cores) and `mem_avg`, `mem_max` (shares of a machine, 0 to 100).
 
     Refused rows: instances that never ran, runs without a machine or a start, an end before the start.
 
@@ -281,10 +279,9 @@ def read_alibaba_2018_containers(path: str | Path, *, usage: bool | None = None,
 
     horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
-    `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s,
-    at each step's start, for the first `max_series` containers of the table, from
-    `container_usage.csv(.gz)` beside it. usage: None = if that file has at most 200 MB, True = any
-    size, False = not.
+    `Trace.usage`: means of cpu_util_percent / 100 and mem_util_percent / 100 over steps of 300 s, at each step's start,
+    for the first `max_series` containers of the table, from `container_usage.csv(.gz)` beside it. usage: None = if that
+    file has at most 200 MB, True = any size, False = not.
 
     Raises FileNotFoundError if a file is missing, ValueError if one has another format.
 

@@ -36,10 +36,9 @@ def read_azure_flavors(path: str | Path, *, part: str = "dev", end_s: int | None
     bin's edges are `lifetime_lo_s` and `lifetime_hi_s` (lo <= lifetime < hi), without a role. A
     censored row's bin is the observed time; its departure is missing.
 
-    A batch is a run of VMs that one tenant requested in one bin; numbers restart in each file. It
-    is declared as the owner, so that history counts its ended and running siblings; there are no
-    tenants over batches. `batch_position` (0 = first) is the number of earlier siblings. The size
-    of a batch is known only after the bin.
+    A batch is a run of VMs that one tenant requested in one bin; numbers restart in each file. It is declared as the
+    owner, so that history counts its ended and running siblings; there are no tenants over batches. `batch_position` (0
+    = first) is the number of earlier siblings. The size of a batch is known only after the bin.
 
     Raises FileNotFoundError if a file is missing, ValueError if one has another format; a part
     without lifetimes (`train`) is not read.

@@ -29,11 +29,10 @@ def read_azure_packing(path: str | Path, *, machine: str | None = None,
     Times are days, converted to whole seconds (truncated). A VM with a start below 0 ran at 0 and
     has a negative arrival. A VM without an end runs at the horizon, the last time in the file.
 
-    A type has one row per machine generation that fits it, with its size as a share of that
-    machine, so sizes can be compared on one machine only. machine: its `machineId`; by default the
-    one that fits the most VMs (the smallest number on a tie). cpu_cores and mem_gib are shares of
-    it (0-1), not cores and GiB; VMs whose type does not fit are refused. hosts: one row, that
-    machine, of size 1.
+    A type has one row per machine generation that fits it, with its size as a share of that machine, so sizes can be
+    compared on one machine only. machine: its `machineId`; by default the one that fits the most VMs (the smallest
+    number on a tie). cpu_cores and mem_gib are shares of it (0-1), not cores and GiB; VMs whose type does not fit are
+    refused. hosts: one row, that machine, of size 1.
 
     horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 

@@ -26,16 +26,14 @@ def read_azure_vm(path: str | Path, *, category_as_feature: bool = False,
                   horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one VM table; path: the file, or the folder with `vmtable.csv(.gz)`.
 
-    A VM created at time 0 ran before: start unknown. One deleted at the horizon still ran: censored.
-    horizon_s: that time; by default the last deletion that enough VMs share. V2's sizes are
-    buckets; 32 cores replace `>24` and 128 GiB `>64`. The readings beside the table are far larger
-    than memory and not in this
-    trace: `sojourn.features.usage.read_usage("azure-vm", folder)` streams them.
+    A VM created at time 0 ran before: start unknown. One deleted at the horizon still ran: censored. horizon_s: that
+    time; by default the last deletion that enough VMs share. V2's sizes are buckets; 32 cores replace `>24` and 128 GiB
+    `>64`. The readings beside the table are far larger than memory and not in this trace:
+    `sojourn.features.usage.read_usage("azure-vm", folder)` streams them.
 
-    Owners: subscription, deployment. The three CPU statistics are over the whole life and have no
-    role. `vm_category` has none either: it was inferred from the usage of VMs that lived for days
-    (Cortez et al., SOSP'17, section 3), so at creation it would reveal long lifetimes.
-    category_as_feature: declare it nevertheless.
+    Owners: subscription, deployment. The three CPU statistics are over the whole life and have no role. `vm_category`
+    has none either: it was inferred from the usage of VMs that lived for days (Cortez et al., SOSP'17, section 3), so
+    at creation it would reveal long lifetimes. category_as_feature: declare it nevertheless.
 
     Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 

@@ -37,18 +37,16 @@ def read_bitbrains(path: str | Path, *, month: str | None = None,
                    usage: bool | None = None, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `rnd_<month>.parquet`; path: that file, or the folder with it and `vm_meta.parquet`.
 
-    month: as in the file names ("2013-7"), if the path is a folder; by default the first month with
-    a usage file. A VM is a request from its first sample to its last. If its first (last) sample is
-    within 600 s of the month's first (last), it ran before (after): start unknown (censored). Time
-    0 is the month's first sample (`meta["start_unix_s"]`). Sizes are the VM's largest of the month;
-    there are no owners.
+    month: as in the file names ("2013-7"), if the path is a folder; by default the first month with a usage file. A VM
+    is a request from its first sample to its last. If its first (last) sample is within 600 s of the month's first
+    (last), it ran before (after): start unknown (censored). Time 0 is the month's first sample
+    (`meta["start_unix_s"]`). Sizes are the VM's largest of the month; there are no owners.
 
     horizon_s: end of the month, seconds from its first sample; by default the last time that enough
     VMs share. The month's first sample is found in the same way.
 
-    `Trace.usage`: cpu_pct / 100 at each sample, the mean of the five minutes before; it may exceed
-    1. A VM that is powered off has about 0. usage: None = if the file has at most 5,000,000 rows,
-    True = any size, False = not.
+    `Trace.usage`: cpu_pct / 100 at each sample, the mean of the five minutes before; it may exceed 1. A VM that is
+    powered off has about 0. usage: None = if the file has at most 5,000,000 rows, True = any size, False = not.
 
     Raises FileNotFoundError if a file is missing, ValueError if one has another format.
 

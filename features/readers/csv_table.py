@@ -31,9 +31,8 @@ def read_csv_table(path: str | Path, *, columns: Sequence[str] = (), columns_fil
     `PATH.toml`, if it exists; else meanings are guessed from plain names. timezone: IANA name, for
     times without a zone. Second 0 is the first arrival, or that of the column's clock.
 
-    A row without an end runs at the horizon, the last time in the file. `meta["columns"]` has the
-    interpretation of each column. A wrong cell refuses its row. Raises ValueError if the file is no
-    table or the map does not fit.
+    A row without an end runs at the horizon, the last time in the file. `meta["columns"]` has the interpretation of
+    each column. A wrong cell refuses its row. Raises ValueError if the file is no table or the map does not fit.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "vms.csv"

@@ -22,11 +22,10 @@ _NO_LIMIT = -1
 def read_dlrm(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `disaggregated_DLRM_trace.csv(.gz)`; path: its folder or the file itself.
 
-    Arrival is the time an instance was scheduled (it starts to use a node, as in `openb`); its
-    creation is `creation_s`, without a role. Without scheduled and creation time it started before
-    the trace, start unknown. Without deletion it runs at the horizon, the last time in the file.
-    Times are rounded to whole seconds. horizon_s: end of observation, seconds on the trace's clock;
-    by default from the file, see docs/traces/readers.md.
+    Arrival is the time an instance was scheduled (it starts to use a node, as in `openb`); its creation is
+    `creation_s`, without a role. Without scheduled and creation time it started before the trace, start unknown.
+    Without deletion it runs at the horizon, the last time in the file. Times are rounded to whole seconds. horizon_s:
+    end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
     cpu_cores, mem_gib, gpu: requested amounts. Owner: `app_name`; category: `role` (CN without GPU, HN with one).
     Numbers: `rdma_percent` (of one card's bandwidth), `disk_gib`, `max_per_node` (NaN = no limit).

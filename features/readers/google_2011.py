@@ -71,12 +71,11 @@ def read_google_2011(path: str | Path, *, censor_cut: bool = False,
                      horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one `task_events` part (.csv or .csv.gz), or of all parts in a folder, which must be contiguous.
 
-    Each scheduling of a task is a request, `request_id` = job-index-n (n = 0 for its first): an
-    evicted or failed task is submitted and scheduled again. Arrival is its schedule event (1),
-    departure the evict, fail, finish, kill or lost event after it (2-6); without it, running at the
-    horizon, the last event. A task scheduled at time 0 ran before: start unknown. An end on a
-    machine without a schedule is of such a task, too, unless it was submitted later. Time 0 of the
-    trace is second 600 of the file, the start of its record, or the first event of later parts.
+    Each scheduling of a task is a request, `request_id` = job-index-n (n = 0 for its first): an evicted or failed task
+    is submitted and scheduled again. Arrival is its schedule event (1), departure the evict, fail, finish, kill or lost
+    event after it (2-6); without it, running at the horizon, the last event. A task scheduled at time 0 ran before:
+    start unknown. An end on a machine without a schedule is of such a task, too, unless it was submitted later. Time 0
+    of the trace is second 600 of the file, the start of its record, or the first event of later parts.
 
     cpu_cores, mem_gib and `disk` are shares of the largest machine (0-1), as in the file, not cores and GiB.
     Owners: user, job; categories: sched_class, priority; numbers: disk, `queued_s` (submit to

@@ -42,21 +42,19 @@ def read_google_2019(path: str | Path, *, in_allocs: bool = False, censor_cut: b
     be left out. CSV has a header; nested columns are `resource_request.cpus` or `resource_request_cpus`.
     Rows may be in any order, so all events are held in memory: about 350 bytes each.
 
-    Each scheduling of an instance is a request, `request_id` = collection-index-n (n = 0 for its
-    first): an evicted task that is scheduled elsewhere is a new request. Arrival is its SCHEDULE
-    event, departure the EVICT, FAIL, FINISH, KILL or LOST event after it; without it, running at the
-    horizon, the last event. An instance scheduled at time 0 ran before: start unknown. So did one
-    that ends on a machine and has no event before. Time 0 of the trace is second 600 of its clock,
-    or the first event of files that begin later.
+    Each scheduling of an instance is a request, `request_id` = collection-index-n (n = 0 for its first): an evicted
+    task that is scheduled elsewhere is a new request. Arrival is its SCHEDULE event, departure the EVICT, FAIL, FINISH,
+    KILL or LOST event after it; without it, running at the horizon, the last event. An instance scheduled at time 0 ran
+    before: start unknown. So did one that ends on a machine and has no event before. Time 0 of the trace is second 600
+    of its clock, or the first event of files that begin later.
 
     in_allocs: False reads what gets room of a machine: alloc instances (reservations), and tasks
     outside of them. True reads all tasks and no alloc instances.
 
-    cpu_cores and mem_gib are shares of the largest machine (0-1). Owners: `user` and `logical_name`
-    (of recurring jobs), if the folder has `collection_events*` too, and `job`; categories:
-    `sched_class`, `priority`, `thing` (task or alloc); numbers: `queued_s` (SUBMIT to SCHEDULE),
-    `n_scheduled_before`. `end_event` is known only at the end and has no role. censor_cut: add
-    `is_cut` (bool) for evicted and lost requests, as in `google-2011`.
+    cpu_cores and mem_gib are shares of the largest machine (0-1). Owners: `user` and `logical_name` (of recurring
+    jobs), if the folder has `collection_events*` too, and `job`; categories: `sched_class`, `priority`, `thing` (task
+    or alloc); numbers: `queued_s` (SUBMIT to SCHEDULE), `n_scheduled_before`. `end_event` is known only at the end and
+    has no role. censor_cut: add `is_cut` (bool) for evicted and lost requests, as in `google-2011`.
 
     horizon_s: end of observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 

@@ -28,11 +28,10 @@ _UNKNOWN = -1
 def read_huawei_east(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `Huawei-East-1.csv(.gz)`; path: that file or its folder.
 
-    A row is a creation (type 0) or a deletion (type 1). A VM without a deletion runs at the
-    horizon, the last time of the file. A deletion without a creation is of a VM from before the
-    file: start unknown, and its row has its size. Times are seconds from the file's begin, rounded
-    to whole ones; rows must be in order of time within a VM. A `vmid` that is created again after
-    its deletion is a request of its own, `vmid-n` (n = 1 for the second).
+    A row is a creation (type 0) or a deletion (type 1). A VM without a deletion runs at the horizon, the last time of
+    the file. A deletion without a creation is of a VM from before the file: start unknown, and its row has its size.
+    Times are seconds from the file's begin, rounded to whole ones; rows must be in order of time within a VM. A `vmid`
+    that is created again after its deletion is a request of its own, `vmid-n` (n = 1 for the second).
 
     cpu_cores, mem_gib: of the flavor. The publisher says that VMs of small flavors may share cores,
     at a ratio that no row has; nothing is scaled. There are no owners.

@@ -13,11 +13,10 @@ def read_kubernetes(path: str | Path, *, timezone: str | None = None, seed: int 
                     horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of kubectl's files, one or a folder: lists of pods, and watches. A pod is a request.
 
-    Arrival is the time when the pod's node accepted it (`status.startTime`) and reserved its room.
-    Departure is the end of its last container, or its deletion in a watch. If a pod is in a list
-    and not in the next one, its end is drawn uniformly between the two. Pods of DaemonSets and
-    static pods belong to their node and are no requests. A log folder of the extender (`--log-to`)
-    is read, too. See docs/traces/kubernetes.md for details.
+    Arrival is the time when the pod's node accepted it (`status.startTime`) and reserved its room. Departure is the end
+    of its last container, or its deletion in a watch. If a pod is in a list and not in the next one, its end is drawn
+    uniformly between the two. Pods of DaemonSets and static pods belong to their node and are no requests. A log folder
+    of the extender (`--log-to`) is read, too. See docs/traces/kubernetes.md for details.
 
     timezone: IANA name of the zone of stamps in file names; None = UTC. seed: of drawn times.
     horizon_s: end of observation, seconds on the trace's clock.

@@ -24,12 +24,11 @@ def read_openb(path: str | Path, *, pods: str = "default",
 
     path: the folder, or a pod list itself (then `pods` is not used); the node list is optional.
 
-    Arrival is the time a pod was scheduled (it starts to use a node); its creation is `creation_s`.
-    A pod deleted at the horizon still ran: censored. horizon_s: that time; by default the last
-    deletion that enough pods share, also Pending ones. Pending pods never ran and are refused.
-    `gpu` = whole GPUs x thousandths of a GPU. The trace has no users, so `shape` (cpu, memory and
-    GPU as one name) is declared as the owner. `phase` is known only at the end and has no role;
-    `creation_s` has none either.
+    Arrival is the time a pod was scheduled (it starts to use a node); its creation is `creation_s`. A pod deleted at
+    the horizon still ran: censored. horizon_s: that time; by default the last deletion that enough pods share, also
+    Pending ones. Pending pods never ran and are refused. `gpu` = whole GPUs x thousandths of a GPU. The trace has no
+    users, so `shape` (cpu, memory and GPU as one name) is declared as the owner. `phase` is known only at the end and
+    has no role; `creation_s` has none either.
 
     Raises FileNotFoundError if there is no pod list, ValueError if it has another format.
 

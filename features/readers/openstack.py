@@ -42,11 +42,10 @@ def read_openstack(path: str | Path, *, timezone: str | None = None,
                    horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of a dump of `instances`, or of a folder of dumps named by their tables; a VM is a request.
 
-    Text with a header, from `mysql --batch` or PostgreSQL's `COPY ... CSV HEADER`, plain or
-    gzipped. Arrival is `created_at`, since a resize, a rescue and a revert change `launched_at`.
-    Departure is `terminated_at`, else `deleted_at` of a deleted row. A VM that was not launched
-    never ran. Time 0 is the first end, since earlier deleted rows may have been archived. See
-    docs/traces/openstack.md for details.
+    Text with a header, from `mysql --batch` or PostgreSQL's `COPY ... CSV HEADER`, plain or gzipped. Arrival is
+    `created_at`, since a resize, a rescue and a revert change `launched_at`. Departure is `terminated_at`, else
+    `deleted_at` of a deleted row. A VM that was not launched never ran. Time 0 is the first end, since earlier deleted
+    rows may have been archived. See docs/traces/openstack.md for details.
 
     timezone: IANA name; None = UTC, as in Nova. horizon_s: end of observation, seconds on the trace's clock.
 
@@ -190,9 +189,8 @@ class Flavor:
 @dataclass(slots=True)
 class NovaDump:
     """The joined tables of a dump, and counts. flavors: by the id in `instance_type_id`.
-    first_flavor: VM -> its id before its first resize. domain_of: of projects. n_moved: VMs
-    launched again an hour or more after their creation. n_restored: VMs with the sizes of their
-    first flavor. forms: of the columns of times.
+    first_flavor: VM -> its id before its first resize. domain_of: of projects. n_moved: VMs launched again an hour or
+    more after their creation. n_restored: VMs with the sizes of their first flavor. forms: of the columns of times.
     """
 
     flavors: Mapping[str, Flavor]

@@ -37,9 +37,8 @@ from sojourn.features.trace import Trace
 def read_parquet(path: str | Path, *, horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace in the folder `path`, and a report in which every request is kept.
 
-    horizon_s: end the trace there, at most at its end: running requests are censored, later ones
-    refused. The folder was checked when it was written; a request that breaks a rule now means a
-    damaged folder.
+    horizon_s: end the trace there, at most at its end: running requests are censored, later ones refused. The folder
+    was checked when it was written; a request that breaks a rule now means a damaged folder.
 
     Raises FileNotFoundError if the folder is no trace, and ValueError if it breaks a rule of Trace.
 
@@ -87,11 +86,10 @@ def read_parquet_days(path: str | Path, *, horizon_s: int | None = None, kept: K
                       is_shrunk_allowed: bool = False) -> tuple[Trace, ReadReport]:
     """The trace of a folder of `YYYY-MM-DD.parquet` or `day=YYYY-MM-DD/*.parquet`, described by its `trace.toml`.
 
-    A day is the one on which its rows were written, UTC: a row of a later day may end a request of
-    an earlier one or correct it, and then counts. Files with `_` or `.` as first character are
-    ignored. kept: the file of parts from earlier reads; unchanged files are not read again. The
-    trace is the same. is_shrunk_allowed: accept a day that is missing, or has fewer rows than at
-    the last read.
+    A day is the one on which its rows were written, UTC: a row of a later day may end a request of an earlier one or
+    correct it, and then counts. Files with `_` or `.` as first character are ignored. kept: the file of parts from
+    earlier reads; unchanged files are not read again. The trace is the same. is_shrunk_allowed: accept a day that is
+    missing, or has fewer rows than at the last read.
 
     Raises ValueError if a file is no part, or a column drifts, with the day of the drift.
 

@@ -27,16 +27,14 @@ def read_planetlab(path: str | Path, *, day: str | None = None, usage: bool | No
                    horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of `planetlab_cpu_5min.parquet`; path: the file, or the folder with only this file.
 
-    day: one day ("20110303"); by default all of them on the same 24 hours, since the days are weeks
-    apart. A request is one VM on one day, named by its row in the file (from 1): it ran before the
-    day (start unknown) and after (censored), so this trace has no lifetimes. Sizes are not
-    published: 1 core and 0 GiB.
+    day: one day ("20110303"); by default all of them on the same 24 hours, since the days are weeks apart. A request is
+    one VM on one day, named by its row in the file (from 1): it ran before the day (start unknown) and after
+    (censored), so this trace has no lifetimes. Sizes are not published: 1 core and 0 GiB.
 
     horizon_s: end the day so many seconds after its start; by default the whole day.
 
-    Owner: `vm` (node and slice, which recur from day to day); `day` has no role. `Trace.usage`:
-    cpu_pct / 100, the k-th sample (from 0) at k x 300 s of the day. usage: None = up to 5,000,000
-    samples, True = any number, False = not.
+    Owner: `vm` (node and slice, which recur from day to day); `day` has no role. `Trace.usage`: cpu_pct / 100, the k-th
+    sample (from 0) at k x 300 s of the day. usage: None = up to 5,000,000 samples, True = any number, False = not.
 
     Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 

@@ -15,12 +15,11 @@ class Reader:
     """A reader and its texts in Markdown, "" = none.
 
     read: from a path to the trace and the report, with `horizon_s` and the reader's options as keywords. path: its
-    files. arrival, departure: the sources of the two times. owners, categories, numbers: the
-    columns with these roles; no_role: columns without a role. recipe: the simulator's default for
-    its traces. is_growing: it takes `kept` and `is_shrunk_allowed`, and reads only new data again.
-    is_queried: its file holds a query, and the data
-    are known only after reading. is_stamped: file names have the time of writing. file_ids: columns
-    of owners, or `request_id`, whose values are valid within one file only.
+    files. arrival, departure: the sources of the two times. owners, categories, numbers: the columns with these roles;
+    no_role: columns without a role. recipe: the simulator's default for its traces. is_growing: it takes `kept` and
+    `is_shrunk_allowed`, and reads only new data again. is_queried: its file holds a query, and the data are known only
+    after reading. is_stamped: file names have the time of writing. file_ids: columns of owners, or `request_id`, whose
+    values are valid within one file only.
 
     >>> Reader(lambda path, *, usage=None, horizon_s=None: None, "a file").options
     ('usage',)

@@ -30,11 +30,10 @@ def read_sap(path: str | Path, *, interval_s: int | None = None,
 
     path: that file, or the folder `data` with the one of `cpu_usage_ratio`.
 
-    A VM is a request from its first sample to one interval after its last. If its first (last)
-    sample is within an interval of the dataset's first (last), it ran before (after): start unknown
-    (censored). So starts and ends are known to an interval only, and a VM that is off at an end of
-    its life, and gives no samples then, looks shorter. Samples may be in any order; gaps of a VM do
-    not end it, and a migration neither ends it nor shows.
+    A VM is a request from its first sample to one interval after its last. If its first (last) sample is within an
+    interval of the dataset's first (last), it ran before (after): start unknown (censored). So starts and ends are
+    known to an interval only, and a VM that is off at an end of its life, and gives no samples then, looks shorter.
+    Samples may be in any order; gaps of a VM do not end it, and a migration neither ends it nor shows.
 
     interval_s: between samples, whole seconds above 0; by default the median over VMs of (last - first) / (n - 1).
     Times are ISO 8601 (without a zone UTC) or Unix time of any unit; the trace has Unix seconds.

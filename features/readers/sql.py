@@ -54,16 +54,14 @@ def read_sql(path: str | Path, *, horizon_s: int | None = None, kept: KeptParts 
              is_shrunk_allowed: bool = False) -> tuple[Trace, ReadReport]:
     """The trace of a query in the TOML file `path`; an environment variable has the database's URL.
 
-    The row with the latest watermark of a request counts; the table may be updated or only appended
-    to. kept: the file of rows from earlier reads; then only rows with a watermark after the last
-    read, minus the overlap, are queried. If the number of requests, or of rows of an append-only
-    table, then differs from the table, all rows are read anew. The trace is that of one full read,
-    unless a request's row was updated with a watermark before
-    the overlap. is_shrunk_allowed: accept fewer requests than at the last read.
+    The row with the latest watermark of a request counts; the table may be updated or only appended to. kept: the file
+    of rows from earlier reads; then only rows with a watermark after the last read, minus the overlap, are queried. If
+    the number of requests, or of rows of an append-only table, then differs from the table, all rows are read anew. The
+    trace is that of one full read, unless a request's row was updated with a watermark before the overlap.
+    is_shrunk_allowed: accept fewer requests than at the last read.
 
-    Raises ValueError if the declaration or the query is wrong, a watermark is missing or a column
-    drifts, and SourceUnavailable if the database does not respond. No message contains the URL's
-    secrets.
+    Raises ValueError if the declaration or the query is wrong, a watermark is missing or a column drifts, and
+    SourceUnavailable if the database does not respond. No message contains the URL's secrets.
     """
     file = Path(path)
     declaration = Declaration.read(file, is_sql=True)

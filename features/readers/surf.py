@@ -35,13 +35,11 @@ def read_surf(path: str | Path, *, usage: bool | None = None, cut_tail_s: int = 
     capacity, each at the start of its interval, in order from the task's submission. usage: None =
     if there is such a file with at most 5,000,000 rows, True = any size, False = not.
 
-    A table with fragments is a window of a longer record: tasks submitted at its first time ran
-    before (start unknown), those that end at its last time still run (censored). A table without
-    fragments lists the jobs that had *ended* by its end, so of late submissions only short jobs are
-    there. cut_tail_s: end the trace so many seconds earlier, with running jobs censored; the
-    longest duration (5.05 days in the half year) removes the
-    bias. horizon_s: end of observation, seconds on the trace's clock; by default from the file, see
-    docs/traces/readers.md.
+    A table with fragments is a window of a longer record: tasks submitted at its first time ran before (start unknown),
+    those that end at its last time still run (censored). A table without fragments lists the jobs that had *ended* by
+    its end, so of late submissions only short jobs are there. cut_tail_s: end the trace so many seconds earlier, with
+    running jobs censored; the longest duration (5.05 days in the half year) removes the bias. horizon_s: end of
+    observation, seconds on the trace's clock; by default from the file, see docs/traces/readers.md.
 
     Raises FileNotFoundError if the file is missing, ValueError if it has another format.
 

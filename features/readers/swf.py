@@ -31,17 +31,15 @@ def read_swf(path: str | Path, *, censor_cut: bool = False,
              horizon_s: int | None = None) -> tuple[Trace, ReadReport]:
     """The trace of one SWF log; fields as defined by the archive (18 columns, -1 = missing).
 
-    Arrival is the start of running, submit + wait (for a replay); `submit_s` is for splits and
-    history by submit time. Departure is start + run; the horizon is the last departure. horizon_s:
-    end of observation, see `read_trace`; by default from the file, see docs/traces/readers.md. The trace
-    begins at the first job's submit, so a log without its first year does not start with an idle
-    year.
+    Arrival is the start of running, submit + wait (for a replay); `submit_s` is for splits and history by submit time.
+    Departure is start + run; the horizon is the last departure. horizon_s: end of observation, see `read_trace`; by
+    default from the file, see docs/traces/readers.md. The trace begins at the first job's submit, so a log without its
+    first year does not start with an idle year.
 
-    cpu_cores: allocated processors, else requested ones. mem_gib: requested memory (KB per
-    processor x processors), 0 where missing; used memory is known only at the end and never read.
-    Owners, coarsest first: group, user, executable; categories: queue, partition; each only if
-    recorded for at least half of the jobs and with more than one value. Numbers: requested_s,
-    requested_procs (NaN = missing). `status` is known only at the end and has no role.
+    cpu_cores: allocated processors, else requested ones. mem_gib: requested memory (KB per processor x processors), 0
+    where missing; used memory is known only at the end and never read. Owners, coarsest first: group, user, executable;
+    categories: queue, partition; each only if recorded for at least half of the jobs and with more than one value.
+    Numbers: requested_s, requested_procs (NaN = missing). `status` is known only at the end and has no role.
 
     censor_cut: add `is_cut` (bool): cancelled (status 5) or run up to the requested time, so that the
     observed end is a competing one. `departure_s` stays, since missing means "running at the horizon".

@@ -1,10 +1,9 @@
 """Published usage series.
 
-Bitbrains VMs: one or several months of `rnd` (GWA-T-12) as one trace, and OpenDC's small folder. SURF Lisa
-jobs as OpenDC publishes them: fragments of a job, in order from its submission. Files of few
-series: aggregates of Azure 2019 and Google 2019, and the CloudWatch series of NAB. VMs over one day
-each, with a
-row of 288 samples for each VM: PlanetLab, and the GCD VMs of Google 2011.
+Bitbrains VMs: one or several months of `rnd` (GWA-T-12) as one trace, and OpenDC's small folder. SURF Lisa jobs as
+OpenDC publishes them: fragments of a job, in order from its submission. Files of few series: aggregates of Azure 2019
+and Google 2019, and the CloudWatch series of NAB. VMs over one day each, with a row of 288 samples for each VM:
+PlanetLab, and the GCD VMs of Google 2011.
 """
 
 from __future__ import annotations

@@ -36,11 +36,10 @@ def stream_table(path: str | Path, *, request: str = "request_id", time: str = "
                  max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of a table, a row each, in any order; path: a Parquet file, or a CSV with a header, plain or gzipped.
 
-    request, time, cpu, mem: names of the columns; mem "" = none. full: the number for the whole
-    reservation, 1 for shares, 100 for %. Times are time stamps (UTC without a zone), dates as text
-    (ISO 8601), or numbers of `unit_s` seconds (0.001 for ms); fractions of a second are cut.
-    Samples have the table's times, Unix seconds for dates. Sizes are not read: a request has 1 core
-    and 0 GiB; a folder of `Trace.save` has them.
+    request, time, cpu, mem: names of the columns; mem "" = none. full: the number for the whole reservation, 1 for
+    shares, 100 for %. Times are time stamps (UTC without a zone), dates as text (ISO 8601), or numbers of `unit_s`
+    seconds (0.001 for ms); fractions of a second are cut. Samples have the table's times, Unix seconds for dates. Sizes
+    are not read: a request has 1 core and 0 GiB; a folder of `Trace.save` has them.
 
     Raises FileNotFoundError if the file is missing, ValueError if it is damaged, lacks a column,
     has no time in any row, or too large times (milliseconds).
@@ -148,10 +147,9 @@ def stream_azure_vm(path: str | Path, *, reading: str = "avg", only_known: bool 
 def stream_google_2011(path: str | Path, *, timezone: str = "UTC", max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of `task_usage*.csv(.gz)`, with the publisher's 20 columns or a header; path: a file, or a folder.
 
-    A request is a task ("job-index"); the time of a sample is its start. If the folder has
-    `task_events` parts, cpu and mem are shares of the task's largest request there, and tasks that
-    are not in these parts are refused. Without these parts they are shares of the largest machine,
-    as 1 core.
+    A request is a task ("job-index"); the time of a sample is its start. If the folder has `task_events` parts, cpu and
+    mem are shares of the task's largest request there, and tasks that are not in these parts are refused. Without these
+    parts they are shares of the largest machine, as 1 core.
 
     Raises FileNotFoundError if a file is missing, ValueError if one has another format.
     """
@@ -192,11 +190,10 @@ def stream_alibaba_2018(path: str | Path, *, level: str = "container", only_know
                         max_cpu: float = MAX_CPU) -> UsageStream:
     """Samples of `container_usage.csv(.gz)`, or with level="machine" of `machine_usage.csv(.gz)`, without a header.
 
-    path: the folder, with `container_meta.csv(.gz)` for the sizes of containers, or one of the two
-    files. cpu and mem are cpu_util_percent and mem_util_percent over 100. only_known: refuse
-    containers that are not in the table of sizes; False accepts them with 1 core. A machine, and a
-    container of a file alone, has 1 core and 0 GiB. A folder with `machine_usage*grouped*.csv(.gz)`
-    alone has one request, `machines`, the mean of all, a row every 300 s.
+    path: the folder, with `container_meta.csv(.gz)` for the sizes of containers, or one of the two files. cpu and mem
+    are cpu_util_percent and mem_util_percent over 100. only_known: refuse containers that are not in the table of
+    sizes; False accepts them with 1 core. A machine, and a container of a file alone, has 1 core and 0 GiB. A folder
+    with `machine_usage*grouped*.csv(.gz)` alone has one request, `machines`, the mean of all, a row every 300 s.
 
     Raises FileNotFoundError if there is no file, ValueError if one has another format.
     """

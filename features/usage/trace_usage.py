@@ -41,9 +41,8 @@ def grid_of(trace: Trace, step_s: int = 300, *, start_s: int | None = None, end_
             timezone: str = "UTC", take: Take = "mean", bridge_steps: int = 0) -> UsageGrid:
     """The usage of a trace in memory as one grid, of the requests with a series in the trace's order.
 
-    Samples follow the rules of `UsageStream`, and steps those of `gridded`; of several samples of a
-    request at one time the first counts. start_s, end_s: the window start_s <= t < end_s; by
-    default all samples.
+    Samples follow the rules of `UsageStream`, and steps those of `gridded`; of several samples of a request at one time
+    the first counts. start_s, end_s: the window start_s <= t < end_s; by default all samples.
 
     ValueError for a trace without usage, or without accepted samples, and end_s not after start_s.
 

@@ -1,8 +1,7 @@
 """Usage of many requests on one grid of times, for models and the simulator.
 
-`gridded` gives mean or maximum of the samples in each step. `UsageProfiles` have maximum, mean and
-count per request and slot of the local day, and quantiles per request; `streamed_profiles` computes
-them without the samples in memory.
+`gridded` gives mean or maximum of the samples in each step. `UsageProfiles` have maximum, mean and count per request
+and slot of the local day, and quantiles per request; `streamed_profiles` computes them without the samples in memory.
 """
 
 from __future__ import annotations
@@ -153,12 +152,11 @@ def median_intervals_s(idx_request: np.ndarray, time_s: np.ndarray, n_requests: 
 def gridded(series: Series, values: np.ndarray, start_s: int, step_s: int, n_steps: int, take: Take = "mean",
             bridge_steps: int = 0) -> np.ndarray:
     """`values` (n,) of a series' samples on a grid, float32 (n_requests, n_steps), NaN where a step
-    has none. Step k covers start_s + k x step_s to the next; samples outside do not count. If the
-    request's median interval is at most a step, a step's value is the mean (take="max": the
-    maximum) of its samples. If it is longer, each sample holds for that interval or up to the next
-    sample, whichever is earlier, in its step and all steps that start meanwhile. bridge_steps: gaps
-    of at most so many steps between two values get the value before; the value after is in the
-    future and is not used.
+    has none. Step k covers start_s + k x step_s to the next; samples outside do not count. If the request's median
+    interval is at most a step, a step's value is the mean (take="max": the maximum) of its samples. If it is longer,
+    each sample holds for that interval or up to the next sample, whichever is earlier, in its step and all steps that
+    start meanwhile. bridge_steps: gaps of at most so many steps between two values get the value before; the value
+    after is in the future and is not used.
 
     >>> series = Series(np.zeros(3, np.int64), np.array([0, 10, 300]), np.float32([0.2, 0.4, 0.9]), None,
     ...                 np.array([155.0]))
@@ -217,11 +215,10 @@ LEVELS = (0.05, 0.5, 0.95)
 class UsageProfiles:
     """Use of each request over the local day, as a share of its reservation, from samples in a window.
 
-    request_ids: (n,). cpu_cores, mem_gib: float64 (n,), reserved. maximum, mean: float32 (n,
-    n_slots), NaN without samples. count: int64 (n, n_slots), samples. slot_quantile: float32 (n,
-    n_slots) or None.
-    quantiles: float64 (n, 3), p5, p50 and p95 of all samples; peak, average: float64 (n,), their
-    maximum and mean; NaN without samples. clock: local time of day.
+    request_ids: (n,). cpu_cores, mem_gib: float64 (n,), reserved. maximum, mean: float32 (n, n_slots), NaN without
+    samples. count: int64 (n, n_slots), samples. slot_quantile: float32 (n, n_slots) or None. quantiles: float64 (n, 3),
+    p5, p50 and p95 of all samples; peak, average: float64 (n,), their maximum and mean; NaN without samples. clock:
+    local time of day.
     """
 
     request_ids: np.ndarray
@@ -358,11 +355,10 @@ def streamed_profiles(stream: UsageStream, n_slots: int = 96, *, from_s: int | N
                       resource: str = "cpu", progress: Callable[[int, int], None] | None = None) -> UsageProfiles:
     """Profiles of the requests of a stream with a sample in the window, in the stream's order.
 
-    Memory is that of the requests: about 3.5 kB each with 96 slots and a cap of 10. Maximum and
-    count are exact, means up to rounding. Quantiles come from a histogram per request, with errors
-    up to `TOLERANCE` below 1 and `TOLERANCE_ABOVE` above. A second sample at one time counts, since
-    the order is not by time. from_s, to_s: the window from_s <= t < to_s. resource: "cpu" or "mem".
-    progress: called with (done, total) samples where known.
+    Memory is that of the requests: about 3.5 kB each with 96 slots and a cap of 10. Maximum and count are exact, means
+    up to rounding. Quantiles come from a histogram per request, with errors up to `TOLERANCE` below 1 and
+    `TOLERANCE_ABOVE` above. A second sample at one time counts, since the order is not by time. from_s, to_s: the
+    window from_s <= t < to_s. resource: "cpu" or "mem". progress: called with (done, total) samples where known.
 
     ValueError for a stream without a sample in the window, and "mem" without memory.
 

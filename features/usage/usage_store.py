@@ -294,10 +294,9 @@ MAX_CELLS_AT_ONCE = 1 << 31
 class UsageStore:
     """Usage series on disk; `store_usage` writes the folder, `open` reads its header and its requests.
 
-    requests: all requests of the trace, also those without a series. part: int32 (n,), the file of
-    each, -1 = no series. interval_s: float64 (n,), median time between its samples. start_s, end_s:
-    of the first and the last
-    sample. clock: local time of day. header: the report and the source, as in `usage.json`.
+    requests: all requests of the trace, also those without a series. part: int32 (n,), the file of each, -1 = no
+    series. interval_s: float64 (n,), median time between its samples. start_s, end_s: of the first and the last sample.
+    clock: local time of day. header: the report and the source, as in `usage.json`.
     """
 
     folder: Path
@@ -313,8 +312,7 @@ class UsageStore:
     def open(cls, folder: str | Path) -> UsageStore:
         """The store in `folder`; FileNotFoundError if it or its table of requests is missing.
 
-        ValueError if it has another format, or a file was changed. The files of samples are checked
-        when they are read.
+        ValueError if it has another format, or a file was changed. The files of samples are checked when they are read.
         """
         source = Path(folder)
         header = read_header(source)
@@ -328,10 +326,9 @@ class UsageStore:
               bridge_steps: int = 0) -> Iterator[UsageGrid]:
         """Grids of the requests with a series, file by file; the rules of a step are those of `gridded`.
 
-        start_s, end_s: the window start_s <= t < end_s on the trace's clock; by default all
-        samples, from the multiple of step_s at or before the first. All grids have the same steps.
-        A grid has at most `MAX_CELLS` cells, so a larger file gives several. ValueError for more
-        steps than that.
+        start_s, end_s: the window start_s <= t < end_s on the trace's clock; by default all samples, from the multiple
+        of step_s at or before the first. All grids have the same steps. A grid has at most `MAX_CELLS` cells, so a
+        larger file gives several. ValueError for more steps than that.
         """
         begin_s, n_steps = self._steps(step_s, start_s, end_s)
         if n_steps > MAX_CELLS:
@@ -451,12 +448,11 @@ def store_usage(stream: UsageStream, folder: str | Path, *, n_parts: int = N_PAR
                 progress: Callable[[int, int], None] | None = None, shared: SharedReading | None = None) -> UsageStore:
     """Write the samples of a stream as a store, whole or not at all; replaces an older store.
 
-    A file holds the requests of one value of crc32(id) modulo n_parts, ordered by request and time,
-    so memory is that of the largest file: use more parts if a file would have above 10 M samples.
-    Of several samples of a request at one time the first counts, the others are refused
-    (`SAME_TIME`); samples out of order are sorted and counted (`UNORDERED`). progress: called with
-    (done, total) samples if the total is known. shared: distributes reading and writing by file;
-    bytes and report are the same.
+    A file holds the requests of one value of crc32(id) modulo n_parts, ordered by request and time, so memory is that
+    of the largest file: use more parts if a file would have above 10 M samples. Of several samples of a request at one
+    time the first counts, the others are refused (`SAME_TIME`); samples out of order are sorted and counted
+    (`UNORDERED`). progress: called with (done, total) samples if the total is known. shared: distributes reading and
+    writing by file; bytes and report are the same.
 
     Remains of a killed process beside the folder are removed first.
 
@@ -523,9 +519,8 @@ _N_RANDOM = 8
 def spool_folder(target: Path) -> Iterator[Path]:
     """An empty folder `.NAME.*` beside `target` of this process alone; removed if the block fails.
 
-    The folder is locked while its process lives, and the system ends the lock with the process. So
-    before a folder is created, those without a lock are removed. Without such locks, nothing is
-    removed.
+    The folder is locked while its process lives, and the system ends the lock with the process. So before a folder is
+    created, those without a lock are removed. Without such locks, nothing is removed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_left(target)

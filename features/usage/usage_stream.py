@@ -192,9 +192,8 @@ Reading = Callable[[RequestTable, ReadLedger], Iterator[RawSamples]]
 class FileCounts:
     """The counts of one file of a stream.
 
-    names: ids of new requests of the table. n_samples: int64, kept samples of each request of the
-    table after that file. strangers: ids of samples that are not in the table. ledger: all other
-    counts.
+    names: ids of new requests of the table. n_samples: int64, kept samples of each request of the table after that
+    file. strangers: ids of samples that are not in the table. ledger: all other counts.
     """
 
     names: tuple[int | str, ...]
@@ -207,9 +206,8 @@ class FileCounts:
 class UsageStream:
     """Samples of one trace, in blocks; memory grows with the requests, not with the samples.
 
-    source: of the trace, one line. clock: local time of day of the trace's seconds. read: all raw
-    samples, or a reading for each file. max_cpu: the cap of cpu and mem. n_rows: samples in the
-    files if known.
+    source: of the trace, one line. clock: local time of day of the trace's seconds. read: all raw samples, or a reading
+    for each file. max_cpu: the cap of cpu and mem. n_rows: samples in the files if known.
 
     Rules, for each sample in this order: the request is known (`NO_REQUEST`); those of the format; the time is a whole
     number between -100 and 100 years (`BAD_TIME`); cpu is finite (`BAD_CPU`), not negative (`NEGATIVE_CPU`) and not

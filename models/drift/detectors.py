@@ -15,12 +15,11 @@ deviation: that of an AR(1) of the same spread and correlation from day to day (
 
 `hazard-ratio`: likelihood ratios of exits, summed from every possible day of change: a bound on false alarms.
 
-A Shiryaev-Roberts sum (Shiryaev 1963; Roberts 1966) of test supermartingales. If requests are
-independent and their exits within a tolerance of the expected ones, the mean time before a false
-alarm is at least `mean_days` (Shin, Ramdas, Rinaldo 2024, e-detectors, theorem 2.4): the ratio (r /
-c)^N exp(-(r - c) E) of a day with N exits and E expected ones has a mean of at most 1 if their
-hazard is at most c times the predicted one (for r > c). Requests of one owner are not independent,
-so a day's log ratio is divided by the dispersion: the variance by clusters over that of independent
+A Shiryaev-Roberts sum (Shiryaev 1963; Roberts 1966) of test supermartingales. If requests are independent and their
+exits within a tolerance of the expected ones, the mean time before a false alarm is at least `mean_days` (Shin, Ramdas,
+Rinaldo 2024, e-detectors, theorem 2.4): the ratio (r / c)^N exp(-(r - c) E) of a day with N exits and E expected ones
+has a mean of at most 1 if their hazard is at most c times the predicted one (for r > c). Requests of one owner are not
+independent, so a day's log ratio is divided by the dispersion: the variance by clusters over that of independent
 requests. The bound is then approximate; the detector table has measurements.
 
 `dvla`: algorithm 1 of DVLA (Alibaba, OSDI'26, section 4.2 and appendix B) on the shares of lifetime classes.
@@ -54,13 +53,12 @@ _CUSUM_STATE = ("sums", "n_days", "mean", "spread", "score")
 class Cusum:
     """Two-sided CUSUM of the day's exits beyond the tolerance, in standard errors.
 
-    threshold, allowance: in standard errors. limit: the most of one day, so that a single day gives
-    no alarm if the threshold is higher. half_life_days: of a baseline, the EWMA of the residual and
-    of its distance from that mean. A day then counts by the distance of its residual from the mean
-    (less the tolerance), divided by the mean distance if that is above 1. So changes of the exits
-    count, not their level, and the first sum starts after 14 days. 0 = no baseline. After an alarm
-    the sums start at 0 and the baseline is learnt anew. rest_days: days without sums, at the start
-    and after an alarm. sides: 1 = more exits than expected, -1 = fewer.
+    threshold, allowance: in standard errors. limit: the most of one day, so that a single day gives no alarm if the
+    threshold is higher. half_life_days: of a baseline, the EWMA of the residual and of its distance from that mean. A
+    day then counts by the distance of its residual from the mean (less the tolerance), divided by the mean distance if
+    that is above 1. So changes of the exits count, not their level, and the first sum starts after 14 days. 0 = no
+    baseline. After an alarm the sums start at 0 and the baseline is learnt anew. rest_days: days without sums, at the
+    start and after an alarm. sides: 1 = more exits than expected, -1 = fewer.
 
     >>> detector = Cusum(threshold=4.0, allowance=0.5)
     >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 110.0, 160.0, 160.0]]
@@ -357,9 +355,8 @@ _RATIO_STATE = ("log_sums", "dispersion", "score")
 class HazardRatio:
     """Shiryaev-Roberts detector of a hazard above or below the predicted one by more than a tolerance.
 
-    mean_days: least mean number of days before a false alarm; the threshold of the sum. limit: the
-    most of a day's log ratio, as a share of the threshold's log. The dispersion is kept after an
-    alarm.
+    mean_days: least mean number of days before a false alarm; the threshold of the sum. limit: the most of a day's log
+    ratio, as a share of the threshold's log. The dispersion is kept after an alarm.
 
     >>> detector = HazardRatio(mean_days=1_000.0)
     >>> [detector.update(DriftDay(observed, 100.0, 100.0)) for observed in [100.0, 160.0, 160.0, 160.0]]
@@ -465,10 +462,9 @@ _SHARES_STATE = ("phase", "n_days", "means", "error", "spread", "n_learnt", "win
 class ClassShareSettings:
     """Constants of algorithm 1. window_days: of an observation; alarm, confirm: thresholds of the score.
 
-    alpha, beta: factors of the EWMA of shares and of errors (not in the paper). is_as_printed:
-    exactly the paper's text: the day of an alarm is learnt twice, no day while cooling down, and
-    averages start at 0 without correction. Else each day is learnt once, and averages are corrected
-    for their start.
+    alpha, beta: factors of the EWMA of shares and of errors (not in the paper). is_as_printed: exactly the paper's
+    text: the day of an alarm is learnt twice, no day while cooling down, and averages start at 0 without correction.
+    Else each day is learnt once, and averages are corrected for their start.
     """
 
     window_days: int = 20
@@ -491,10 +487,9 @@ DVLA_PRESETS: Mapping[str, ClassShareSettings] = MappingProxyType({
 class ClassShares:
     """Algorithm 1: an alarm is a confirmed change, after which DVLA forms new groups.
 
-    The score of a day is (error - its EWMA) / (EWMA of the distance from it), at least 0, where the
-    error is 1 minus the cosine of the day's shares and their EWMA. A score above `alarm` begins an
-    observation; a mean score of at least `confirm` over its window, relative to the baseline at its
-    start, confirms the change.
+    The score of a day is (error - its EWMA) / (EWMA of the distance from it), at least 0, where the error is 1 minus
+    the cosine of the day's shares and their EWMA. A score above `alarm` begins an observation; a mean score of at least
+    `confirm` over its window, relative to the baseline at its start, confirms the change.
 
     >>> detector = ClassShares(ClassShareSettings(window_days=2))
     >>> shares = [(0.5, 0.5)] * 14 + [(0.2, 0.8)] * 2
@@ -609,10 +604,9 @@ class ChangePoint:
 def change_point(observed: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> ChangePoint:
     """The most likely first day of a changed rate that lasts to the last day; all float64 (D,), D at least 1.
 
-    Exits are Poisson, scaled by the median over days of variance / expected, at least 1. The rate
-    before is fitted, too, within the tolerance of a calibrated model; otherwise a small bias of a
-    long log would be the change. low, high: where the profile of the log-likelihood is within 3 of
-    its maximum.
+    Exits are Poisson, scaled by the median over days of variance / expected, at least 1. The rate before is fitted,
+    too, within the tolerance of a calibrated model; otherwise a small bias of a long log would be the change. low,
+    high: where the profile of the log-likelihood is within 3 of its maximum.
 
     >>> expected = np.full(30, 100.0)
     >>> change_point(np.where(np.arange(30) < 26, 108.0, 160.0), expected, expected)

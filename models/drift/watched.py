@@ -31,13 +31,12 @@ HAZARD_MAX = 30.0
 class WatchedRequests:
     """n requests whose ends are compared with their predicted curves.
 
-    Times are seconds on one clock, int64 (n,). arrival_s: when it began to run. watch_s: start of
-    the comparison, at or after the arrival (later for a curve of a new version for a running
-    request). end_s: departure, or end of observation. is_event: bool (n,), True = departed at
-    end_s, False = censored there. cluster: int64 (n,), equal = their ends are not independent (an
-    owner, a batch). ages_s: float64 (m,), rising from 0. hazard: float64 (n, m), the predicted
-    cumulative hazard at each age, rising from 0; linear between the ages. Above the last age
-    nothing is predicted, and the request is no longer compared.
+    Times are seconds on one clock, int64 (n,). arrival_s: when it began to run. watch_s: start of the comparison, at or
+    after the arrival (later for a curve of a new version for a running request). end_s: departure, or end of
+    observation. is_event: bool (n,), True = departed at end_s, False = censored there. cluster: int64 (n,), equal =
+    their ends are not independent (an owner, a batch). ages_s: float64 (m,), rising from 0. hazard: float64 (n, m), the
+    predicted cumulative hazard at each age, rising from 0; linear between the ages. Above the last age nothing is
+    predicted, and the request is no longer compared.
 
     ValueError for other shapes, an end before watch_s, watch_s before the arrival, a falling hazard.
     """
@@ -118,11 +117,10 @@ LIFETIME_MIN_S = 1.0
 class DailyExits:
     """Exits of D days by B bands of the age at which requests were at risk. All float64 (D, B).
 
-    first_day: the number of the first day: day d is [d, d + 1) x 86,400 s on the requests' clock.
-    observed: exits. expected: predicted by the curves of requests at risk. squared: sum over
-    clusters of the square of (observed - expected) of the cluster, the variance of observed -
-    expected that lets requests of a cluster end
-    together. squared_all: float64 (D,), the same over all bands at once.
+    first_day: the number of the first day: day d is [d, d + 1) x 86,400 s on the requests' clock. observed: exits.
+    expected: predicted by the curves of requests at risk. squared: sum over clusters of the square of (observed -
+    expected) of the cluster, the variance of observed - expected that lets requests of a cluster end together.
+    squared_all: float64 (D,), the same over all bands at once.
     """
 
     first_day: int
@@ -139,10 +137,9 @@ def daily_exits(requests: WatchedRequests, first_day: int, last_day: int,
                 bands_s: tuple[float, ...] = BANDS_S) -> DailyExits:
     """Observed and expected exits of the days `first_day` .. `last_day`, both included.
 
-    A day uses only data known at its end: later days change nothing. An exit at midnight belongs to
-    the ending day. An exit in the second of its arrival has age 1 s, the least age of curves; a
-    request with watch_s at its end, at a later age, adds nothing. bands_s: start of bands, rising
-    from 0.
+    A day uses only data known at its end: later days change nothing. An exit at midnight belongs to the ending day. An
+    exit in the second of its arrival has age 1 s, the least age of curves; a request with watch_s at its end, at a
+    later age, adds nothing. bands_s: start of bands, rising from 0.
 
     >>> ages_s = np.array([0.0, 1e6])
     >>> rows = WatchedRequests(*np.array([[0, 0], [0, 0], [43_200, 172_800]]), np.array([True, False]),
@@ -226,13 +223,11 @@ def own_exits(arrival_s: np.ndarray, watch_s: np.ndarray, end_s: np.ndarray, is_
               first_day: int, last_day: int) -> list[DriftDay]:
     """Exits of each day relative to the rate of the same owners and ages in the 28 days before.
 
-    One `DriftDay` for each of `first_day` .. `last_day`. A two-sample log-rank test stratified by
-    owner (Mantel 1966) compares today with those 28 days: of all exits of an owner in a cell of
-    age, today's expected share is its share of the time at risk. Without change, observed less
-    expected has mean 0 for any lifetimes. variance: summed over owners.
-    arrival_s, watch_s, end_s, is_event: as in `WatchedRequests`, int64 and bool (n,). owner: int64
-    (n,); requests of an owner without running time in the 28 days before do not count. A day uses
-    only data known at its end.
+    One `DriftDay` for each of `first_day` .. `last_day`. A two-sample log-rank test stratified by owner (Mantel 1966)
+    compares today with those 28 days: of all exits of an owner in a cell of age, today's expected share is its share of
+    the time at risk. Without change, observed less expected has mean 0 for any lifetimes. variance: summed over owners.
+    arrival_s, watch_s, end_s, is_event: as in `WatchedRequests`, int64 and bool (n,). owner: int64 (n,); requests of an
+    owner without running time in the 28 days before do not count. A day uses only data known at its end.
 
     >>> arrival_s = np.arange(0, 40 * DAY_S, 3_600)
     >>> end_s = arrival_s + np.where(arrival_s < 35 * DAY_S, 1_800, 900)  # from day 35 on half as long
@@ -335,11 +330,10 @@ TOLERANCE = 0.25
 class DriftDay:
     """The input of a detector for one day.
 
-    observed, expected: exits. variance: of their difference, by clusters. shares: the share of
-    running cores in each lifetime class, summing to 1, for detectors of class shares; may be empty
-    for others. bands: the same day by bands of age, for `AnyOf`. own: exits relative to the owners'
-    earlier rate, `own_exits`; new_owners: requests of new owners relative to their usual share,
-    `new_owner_days`; None if not counted.
+    observed, expected: exits. variance: of their difference, by clusters. shares: the share of running cores in each
+    lifetime class, summing to 1, for detectors of class shares; may be empty for others. bands: the same day by bands
+    of age, for `AnyOf`. own: exits relative to the owners' earlier rate, `own_exits`; new_owners: requests of new
+    owners relative to their usual share, `new_owner_days`; None if not counted.
     """
 
     observed: float
@@ -389,8 +383,7 @@ class Detector(Protocol):
 def drift_days(exits: DailyExits, shares: np.ndarray | None = None, own: Sequence[DriftDay] | None = None,
                new_owners: Sequence[DriftDay] | None = None) -> list[DriftDay]:
     """The days of `exits` as inputs of detectors, all ages together and by bands. shares: float64
-    (D, K) or None. own, new_owners: from `own_exits` and `new_owner_days` for the same D days, or
-    None.
+    (D, K) or None. own, new_owners: from `own_exits` and `new_owner_days` for the same D days, or None.
 
     >>> one = np.array([[3.0, 1.0]])
     >>> day, = drift_days(DailyExits(0, one, 2.0 * one, one, np.array([5.0])))

@@ -42,9 +42,8 @@ def replay(habits, ones, blend, decided_s, lifetime_s, is_event, seen_s, by_end,
     """Write the cumulative hazards of the rows asked for, each with what was known at its decision, and the weights
     of the model of the blend.
 
-    Rows are in the order of decision; by_end: rows in the order of their ends. is_fresh: bool (n,
-    levels), the node begins anew. hazards: float32 (m, J); weights: float32 (m, buckets). At one
-    second ends come before decisions.
+    Rows are in the order of decision; by_end: rows in the order of their ends. is_fresh: bool (n, levels), the node
+    begins anew. hazards: float32 (m, J); weights: float32 (m, buckets). At one second ends come before decisions.
     """
     n, n_levels = is_fresh.shape
     first, n_weighed = blend.places[1], len(blend.is_weighed)

@@ -118,8 +118,7 @@ def _between(value: np.ndarray, is_event: np.ndarray, entry: np.ndarray, edges: 
              offsets: np.ndarray) -> np.ndarray:
     """Cumulative hazard between edges (J + 1,), float64 (J,); pooled, from log-odds (J,), without rows at risk.
 
-    scikit-survival's estimator gives the same numbers, but with entry times its time is quadratic
-    in the rows.
+    scikit-survival's estimator gives the same numbers, but with entry times its time is quadratic in the rows.
     """
     if not (entry < value).any():
         return np.log1p(np.exp(offsets))
@@ -133,10 +132,9 @@ def _between(value: np.ndarray, is_event: np.ndarray, entry: np.ndarray, edges: 
 class RepeatModel:
     """Predicts the total lifetime by a feature; an outlived one doubles.
 
-    `idx_`: the features, finest first. If all these features are missing, the answer is the
-    weighted mean of log10 lifetimes. The distribution is that of residuals on the validation
-    window; their median corrects the level of all answers, and the order of requests is that of the
-    feature.
+    `idx_`: the features, finest first. If all these features are missing, the answer is the weighted mean of log10
+    lifetimes. The distribution is that of residuals on the validation window; their median corrects the level of all
+    answers, and the order of requests is that of the feature.
     """
 
     name = "repeat-last"

@@ -1,9 +1,8 @@
 """`dvla-classes` and `lava-classes`: a classifier of "outlives it" for each threshold, as in two papers.
 
-DVLA (OSDI 2026) has K - 1 cumulative binary classifiers for K classes: one set for the whole
-lifetime, and one for the remaining time, with the uptime as a feature. Its thresholds here are 1 h,
-1 d, 7 d and 30 d. `lava-classes` is the same for LAVA's classes: 1 h, 10 h, 100 h. The paper does
-not give the model family; both use LightGBM here.
+DVLA (OSDI 2026) has K - 1 cumulative binary classifiers for K classes: one set for the whole lifetime, and one for the
+remaining time, with the uptime as a feature. Its thresholds here are 1 h, 1 d, 7 d and 30 d. `lava-classes` is the same
+for LAVA's classes: 1 h, 10 h, 100 h. The paper does not give the model family; both use LightGBM here.
 """
 
 from __future__ import annotations
@@ -74,11 +73,10 @@ class ClassTable:
 class ClassesModel:
     """Survival at thresholds by classifiers, made monotone by a running minimum, with constant hazards in between.
 
-    There is one classifier for each threshold and task: at creation, and for the remaining time at
-    fixed uptimes (1 min to 28 d, as the last feature) among running requests. Rows that are
-    censored before a threshold have weight 0, others the inverse probability of censoring. Beyond
-    the last threshold the hazard is the pooled rate there. A threshold needs 20 training rows that
-    outlive it and 20 that do not; without any, only the pooled rate is used.
+    There is one classifier for each threshold and task: at creation, and for the remaining time at fixed uptimes (1 min
+    to 28 d, as the last feature) among running requests. Rows that are censored before a threshold have weight 0,
+    others the inverse probability of censoring. Beyond the last threshold the hazard is the pooled rate there. A
+    threshold needs 20 training rows that outlive it and 20 that do not; without any, only the pooled rate is used.
     """
 
     clipped_share_: float

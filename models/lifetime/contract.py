@@ -23,10 +23,9 @@ from sojourn.serving.inputs import Encoder, HistoryDefinition, Lookup
 class FitSettings:
     """idx_backoff: positions of the history keys of a lookup table, coarsest first.
 
-    n_threads, seed: of the learner. params: LightGBM parameters that replace defaults. names: of
-    the features, in order, for families that read a feature by its name. fitted: models by family,
-    fitted on the same windows with the same settings, for families that combine others. log: the
-    whole trace, for families that learn on after their fit.
+    n_threads, seed: of the learner. params: LightGBM parameters that replace defaults. names: of the features, in
+    order, for families that read a feature by its name. fitted: models by family, fitted on the same windows with the
+    same settings, for families that combine others. log: the whole trace, for families that learn on after their fit.
     """
 
     idx_backoff: tuple[int, ...] = ()
@@ -86,11 +85,10 @@ class ExportedHabits:
 class Exported:
     """The parts of a fitted model for a bundle: kind of score, forest, the schema's numbers, age features, lookup.
 
-    forest: reads features of the training encoder; `write_bundle` adds the row of a lookup. text:
-    LightGBM's text of the forest; None for another learner. scores: raw scores of that learner, if
-    it can give them. One of the two is used to check the bits of the export; SHAP values need the
-    text. n_leaves: the most that a fit with the same settings and rounds can have; by default those
-    of the forest.
+    forest: reads features of the training encoder; `write_bundle` adds the row of a lookup. text: LightGBM's text of
+    the forest; None for another learner. scores: raw scores of that learner, if it can give them. One of the two is
+    used to check the bits of the export; SHAP values need the text. n_leaves: the most that a fit with the same
+    settings and rounds can have; by default those of the forest.
     """
 
     kind: str
@@ -180,17 +178,15 @@ TREES: Mapping[str, Bounds] = MappingProxyType({
 class Family:
     """An entry of the registry; a call gives an unfitted model with the defaults.
 
-    build: creates that model. about: one line for the docs. answers: the source of its
-    distribution. place: among families that are level within the noise the first is chosen. It says
-    how little later answers suffer from few rows, not how simple a family is, and was measured
-    (docs/lifetime/candidate.md). 1: a value of the request or its history; two models that are
-    weighted anew as requests end. 2: one pooled curve, refined by trees as far as the validation
-    window supports them. 3: a curve for each key. 4: one
-    answer of trees or of a linear model; the spread of the first is that of the validation
-    residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or
-    several models at once. trained: whether a retrain fits it. is_baseline: usable without a model;
-    studies compare with it. search: for `sojourn lab search`; None = no search. combines: families whose fitted
-    models it uses again. A family can be served if its `export` gives a model.
+    build: creates that model. about: one line for the docs. answers: the source of its distribution. place: among
+    families that are level within the noise the first is chosen. It says how little later answers suffer from few rows,
+    not how simple a family is, and was measured (docs/lifetime/candidate.md). 1: a value of the request or its history;
+    two models that are weighted anew as requests end. 2: one pooled curve, refined by trees as far as the validation
+    window supports them. 3: a curve for each key. 4: one answer of trees or of a linear model; the spread of the first
+    is that of the validation residuals. 5: new answers of trees at each age, or a whole curve of them. 6: a network, or
+    several models at once. trained: whether a retrain fits it. is_baseline: usable without a model; studies compare
+    with it. search: for `sojourn lab search`; None = no search. combines: families whose fitted models it uses again. A
+    family can be served if its `export` gives a model.
     """
 
     build: Callable[[], LifetimeModel]

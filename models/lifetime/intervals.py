@@ -36,10 +36,9 @@ HAZARD_MAX = 30.0
 class Intervals:
     """edges: float64 (J + 1,) s, from 0, at half seconds so that no lifetime is on one.
 
-    shares: float64 (K + 1,), of the limit, if there is a limit axis, else empty: K intervals follow
-    those of the age. offsets: float64 (J + K,), log-odds of the pooled hazard. tail_s: mean
-    remaining beyond the last edge, s. grid: float64 (2J + 1,) s, edges and their geometric middles,
-    for held exits.
+    shares: float64 (K + 1,), of the limit, if there is a limit axis, else empty: K intervals follow those of the age.
+    offsets: float64 (J + K,), log-odds of the pooled hazard. tail_s: mean remaining beyond the last edge, s. grid:
+    float64 (2J + 1,) s, edges and their geometric middles, for held exits.
     """
 
     edges: np.ndarray
@@ -84,8 +83,7 @@ def fit_intervals(examples: Examples, n_intervals: int = N_INTERVALS, first_s: f
 def pooled_offsets(periods: PersonPeriods, n_intervals: int) -> np.ndarray:
     """Log-odds of the pooled hazard in each interval, float64 (n_intervals,).
 
-    Before the first interval with a request at risk it is the minimum, since all requests outlived
-    these.
+    Before the first interval with a request at risk it is the minimum, since all requests outlived these.
     """
     at_risk = np.bincount(periods.interval, weights=periods.weight, minlength=n_intervals)
     ends = np.bincount(periods.interval, weights=periods.is_end, minlength=n_intervals)
@@ -245,10 +243,9 @@ def _near_limit(examples: Examples, limit_s: np.ndarray) -> tuple[int, float]:
 def limit_periods(examples: Examples, edges: np.ndarray, shares: np.ndarray, limit_s: np.ndarray) -> PersonPeriods:
     """As `person_periods`, on each example's limit axis (`serving.curves.formulas`).
 
-    edges: float64 (J + 1,) s; shares: float64 (K + 1,) of the limit; limit_s: float64 (n,), NaN =
-    none. Intervals 0 to J - 1 are of the age, J to J + K - 1 of the share of the limit. A weight is
-    the observed part of the *whole* interval, so an age interval that is cut at half of a limit
-    counts less, a stretched one more.
+    edges: float64 (J + 1,) s; shares: float64 (K + 1,) of the limit; limit_s: float64 (n,), NaN = none. Intervals 0 to
+    J - 1 are of the age, J to J + K - 1 of the share of the limit. A weight is the observed part of the *whole*
+    interval, so an age interval that is cut at half of a limit counts less, a stretched one more.
     """
     arrays = (edges, shares, limit_s, examples.entry_s, examples.lifetime_s, examples.is_event)
     none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)

@@ -81,9 +81,8 @@ GRID_S = np.append(0.0, np.rint(np.geomspace(10.0, 2_419_200.0, 32)))
 class NetworkModel:
     """Log10 of the remaining lifetime by features and log(1 + uptime), weighted for censoring.
 
-    Rows as in `gbdt-uptime` (with the same flaw: shares of the lifetime reveal the label), at most
-    60,000. The curve steps at the geometric middles of the grid's uptimes. Epochs are chosen on the
-    validation window.
+    Rows as in `gbdt-uptime` (with the same flaw: shares of the lifetime reveal the label), at most 60,000. The curve
+    steps at the geometric middles of the grid's uptimes. Epochs are chosen on the validation window.
     """
 
     name = "mlp"

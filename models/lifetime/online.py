@@ -51,11 +51,10 @@ N_ROWS_MAX = 5_000
 class Events:
     """Requests in the order of decision, with their nodes at each level.
 
-    decided_s, start_s, lifetime_s, seen_s: float64 (n,); seen_s: the uptime when first observed.
-    is_event: bool (n,). limit_s: float64 (n,), NaN = none. idx_row: int64 (n,), the rows of the
-    trace. nodes: int64 (n, levels), -1 = none, from coarse to fine; is_fresh: bool (n, levels), the
-    node begins anew. n_nodes: with that of all. last_nodes: of each level, code -> node at the end,
-    latest arrival last. owner_level: of the finest owner, -1 = none.
+    decided_s, start_s, lifetime_s, seen_s: float64 (n,); seen_s: the uptime when first observed. is_event: bool (n,).
+    limit_s: float64 (n,), NaN = none. idx_row: int64 (n,), the rows of the trace. nodes: int64 (n, levels), -1 = none,
+    from coarse to fine; is_fresh: bool (n, levels), the node begins anew. n_nodes: with that of all. last_nodes: of
+    each level, code -> node at the end, latest arrival last. owner_level: of the finest owner, -1 = none.
     """
 
     decided_s: np.ndarray
@@ -335,9 +334,8 @@ class _Trial(NamedTuple):
 class BlendModel:
     """`hazard` and `online`, and weights that go on changing. Models in `settings.fitted` are used again.
 
-    The weights begin at one half where the validation window begins, since the losses of a model on
-    its training window are too small. There the losses are those of the model that was fitted
-    before it; later, of the final one.
+    The weights begin at one half where the validation window begins, since the losses of a model on its training window
+    are too small. There the losses are those of the model that was fitted before it; later, of the final one.
     """
 
     name = "blend"

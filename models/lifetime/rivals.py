@@ -3,9 +3,8 @@
 `last-two`: the mean of the last two lifetimes of the same owner and limit (Tsafrir, Etsion and
 Feitelson, IEEE TPDS 18, 2007). `median-16`: the median of the owner's last 16.
 
-`forest-leaves`: a random forest of scikit-learn, whose leaves give a curve: the weighted
-product-limit estimate of the training rows that share a leaf with the request (Meinshausen, JMLR 7,
-2006, with censoring).
+`forest-leaves`: a random forest of scikit-learn, whose leaves give a curve: the weighted product-limit estimate of the
+training rows that share a leaf with the request (Meinshausen, JMLR 7, 2006, with censoring).
 """
 
 from __future__ import annotations

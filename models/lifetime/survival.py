@@ -153,9 +153,8 @@ _N_QUARTERED = 100
 class ForestModel(SurvivalModel):
     """Ishwaran et al., Ann. Appl. Stat. 2 (2008), on at most 8,000 rows, a quarter of them per tree.
 
-    Each leaf holds a whole curve, so times are moved to the intervals' edges: an end to the upper
-    edge of its interval, a censoring to the nearer edge. That bounds the memory by leaves x
-    intervals. Only rows with entry age 0 are used.
+    Each leaf holds a whole curve, so times are moved to the intervals' edges: an end to the upper edge of its interval,
+    a censoring to the nearer edge. That bounds the memory by leaves x intervals. Only rows with entry age 0 are used.
     """
 
     name = "rsf"

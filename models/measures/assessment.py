@@ -1,12 +1,10 @@
 """One model's scores on a window, by name, and their variation over draws of owners.
 
-Decisions use `ages.ibs`, over creation and all absolute ages (`models.measures.brier`), since a
-scheduler predicts at an absolute age, among running requests. `creation.*` is at uptime 0;
-`age_10m.*` among requests alive at that age; `share_50.*` at 50 % of each lifetime (LAVA, figure 9:
-it uses the lifetime that it predicts). `*_1h`, `*_7d` and `*_long` are of "outlives" 1 h, 7 d and
-the trace's
-threshold: names do not depend on the trace, so versions can be compared. Each measure is prepared
-once as a function of row weights, for a bootstrap.
+Decisions use `ages.ibs`, over creation and all absolute ages (`models.measures.brier`), since a scheduler predicts at
+an absolute age, among running requests. `creation.*` is at uptime 0; `age_10m.*` among requests alive at that age;
+`share_50.*` at 50 % of each lifetime (LAVA, figure 9: it uses the lifetime that it predicts). `*_1h`, `*_7d` and
+`*_long` are of "outlives" 1 h, 7 d and the trace's threshold: names do not depend on the trace, so versions can be
+compared. Each measure is prepared once as a function of row weights, for a bootstrap.
 """
 
 from __future__ import annotations
@@ -52,12 +50,11 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int,
                 brier: Mapping[int, Part | None] | None = None) -> dict[str, float]:
     """The scores of every version: outliving and errors, by absolute age and by share of the lifetime.
 
-    ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are
-    of log10 seconds over observed ends, median against observed (lower and nearer 0 is better);
-    `_ipcw`: observed ends are weighted for the censored rows; `_restricted`: both times are cut at
-    the follow-up, so rows that outlast it count, too; ibs is the integrated Brier score of the
-    remaining time (lower is better); `ages.ibs`, over creation and all ages, decides between
-    families.
+    ap, f1 and recall (higher is better) weigh by inverse probability of censoring; mae and bias are of log10 seconds
+    over observed ends, median against observed (lower and nearer 0 is better); `_ipcw`: observed ends are weighted for
+    the censored rows; `_restricted`: both times are cut at the follow-up, so rows that outlast it count, too; ibs is
+    the integrated Brier score of the remaining time (lower is better); `ages.ibs`, over creation and all ages, decides
+    between families.
 
     brier: `parts_by_age` of the same curves and rows; None = computed here.
     """

@@ -5,10 +5,9 @@ come before a censoring at the same second. Given G, a score and its integral ov
 over rows: the contributions (n,) are computed once, and `weighted_mean` reweighs them. Predictions
 are those at creation, so rows must be under observation from their start; others are refused.
 
-`BrierOverAges` is one number for a whole model: the integrated Brier score at creation and of the
-remaining time at each absolute age. It decides between families, settings and champions: a proper
-score of the whole distribution under censoring. Errors over observed ends would favour too short
-answers (docs/lifetime/candidate.md). Lower is better.
+`BrierOverAges` is one number for a whole model: the integrated Brier score at creation and of the remaining time at
+each absolute age. It decides between families, settings and champions: a proper score of the whole distribution under
+censoring. Errors over observed ends would favour too short answers (docs/lifetime/candidate.md). Lower is better.
 """
 
 from __future__ import annotations
@@ -107,9 +106,8 @@ Part = tuple[np.ndarray, np.ndarray]
 class BrierOverAges:
     """The score as a ratio of two sums over rows, for a bootstrap with new row weights.
 
-    added: float64 (n,), contribution of each row, summed over its ages. n_asked: float64 (n,),
-    number of its ages: creation, and each age at which it was observed alive, if observed from its
-    start.
+    added: float64 (n,), contribution of each row, summed over its ages. n_asked: float64 (n,), number of its ages:
+    creation, and each age at which it was observed alive, if observed from its start.
     """
 
     added: np.ndarray
@@ -162,8 +160,7 @@ def parts_by_age(table: SurvivesByRow, rows: Examples) -> dict[int, Part | None]
 def integrated_at_age(table: SurvivesByRow, rows: Examples, age_s: float) -> Part | None:
     """The contribution of each row observed alive at an age to the integrated Brier score of the remaining time.
 
-    Only rows observed from their start count; G is of them. None if there are none, or none can be
-    followed for 30 s.
+    Only rows observed from their start count; G is of them. None if there are none, or none can be followed for 30 s.
     """
     is_asked = alive_at(rows, age_s) & (rows.entry_s == 0.0)
     alive = rows.take(is_asked)
@@ -216,10 +213,9 @@ def exit_groups(rows: Examples) -> _Groups:
 def group_exits(table: CurveTable, rows: Examples) -> Callable[[np.ndarray | None], float]:
     """Brier score of "one of four requests that run together still runs after h", mean over log h; lower is better.
 
-    Placement asks when a host is empty: when the longest of its requests ends. The chance is 1 - the
-    product of the chances to have ended. Groups are of consecutive arrivals, so no policy chooses
-    them. If an end was not observed, h counts up to the last time at which one of them ran. A
-    group weighs as the mean of its rows.
+    Placement asks when a host is empty: when the longest of its requests ends. The chance is 1 - the product of the
+    chances to have ended. Groups are of consecutive arrivals, so no policy chooses them. If an end was not observed, h
+    counts up to the last time at which one of them ran. A group weighs as the mean of its rows.
     """
     groups = exit_groups(rows)
     n = len(groups.exit_s)

@@ -32,19 +32,16 @@ _HALF_S = 0.5
 class Pit:
     """PIT of each row, prepared for new row weights in O(n).
 
-    value: float64 (n,), of the end or, where is_event (bool (n,)) is False, of the censoring.
-    entry: float64 (n,), of the late entry, -1 for rows observed from the age on. over: Kaplan-Meier
-    over the values.
+    value: float64 (n,), of the end or, where is_event (bool (n,)) is False, of the censoring. entry: float64 (n,), of
+    the late entry, -1 for rows observed from the age on. over: Kaplan-Meier over the values.
 
-    A lifetime is known to a second, L - 1/2 to L + 1/2 (1 s: from 0), and a curve may rise steeply
-    in it. The PIT of an end is then drawn uniformly from the rise: the randomised PIT of Czado,
-    Gneiting and Held (2009), and 1 - survival(L, 0) where the rise is small. Censored and late rows
-    have outlived their whole second.
+    A lifetime is known to a second, L - 1/2 to L + 1/2 (1 s: from 0), and a curve may rise steeply in it. The PIT of an
+    end is then drawn uniformly from the rise: the randomised PIT of Czado, Gneiting and Held (2009), and 1 -
+    survival(L, 0) where the rise is small. Censored and late rows have outlived their whole second.
 
-    Coverage at q, the share that ends by the predicted quantile q, is the distribution at q. An end
-    in the quantile's second (a tie) counts by the part of the second's rise that is below q. In
-    whole seconds all such ends would count: with a third of a curve's mass on one second, a right q
-    would cover more.
+    Coverage at q, the share that ends by the predicted quantile q, is the distribution at q. An end in the quantile's
+    second (a tie) counts by the part of the second's rise that is below q. In whole seconds all such ends would count:
+    with a third of a curve's mass on one second, a right q would cover more.
     """
 
     value: np.ndarray
@@ -278,10 +275,9 @@ class AgedPit:
     def scores(self, weight: np.ndarray | None = None) -> dict[str, float]:
         """`*.pit_deviation`, `*.coverage_10`, `*.coverage_50` and `*.coverage_90`, and the number of observed ends.
 
-        The same with `_at_2pct`, at the resolution of limits, if these were given.
-        At creation also `coverage_80` and `d_calibration_chi2`. weight: float64 (n,) of all rows,
-        how often each counts; `*.n_ends` only without. NaN if no row was followed that far, or none
-        counts.
+        The same with `_at_2pct`, at the resolution of limits, if these were given. At creation also `coverage_80` and
+        `d_calibration_chi2`. weight: float64 (n,) of all rows, how often each counts; `*.n_ends` only without. NaN if
+        no row was followed that far, or none counts.
         """
         rows_weight = None if weight is None else weight[self.idx]
         at_deciles = self.pit.distribution(DECILES, rows_weight)

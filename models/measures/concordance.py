@@ -1,8 +1,7 @@
 """Concordance: of two requests, how often the one scored as longer-lived is; 0.5 is guessing, higher is better.
 
-A pair can be ordered if the first of the two times is an observed end; of two ends at one second
-neither is first, and one censored then outlives an end. Equal scores count one half. A late entry
-counts from its entry on.
+A pair can be ordered if the first of the two times is an observed end; of two ends at one second neither is first, and
+one censored then outlives an end. Equal scores count one half. A late entry counts from its entry on.
 
 Row weights multiply: w_i w_j for a pair. So a weight of 3 is that row three times: its copies are
 equal in time and form no pair, and a bootstrap's repeated rows add no ties.
@@ -127,9 +126,8 @@ class Ranking:
 def average_precision(is_long: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Area under the precision-recall curve, in [0, 1]; NaN if one class is missing.
 
-    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), how often a
-    row counts. As in scikit-learn: steps, not trapezoids, which no threshold reaches (Davis and
-    Goadrich 2006).
+    is_long: bool (n,). score: float (n,), higher = longer-lived. weight: float64 (n,), how often a row counts. As in
+    scikit-learn: steps, not trapezoids, which no threshold reaches (Davis and Goadrich 2006).
     """
     return Ranking.of(is_long, score).curve(weight).average_precision() if len(score) else float("nan")
 

@@ -1,16 +1,13 @@
 """Errors of predicted times in log10 seconds; lower is better, and 0.3 is a factor of two.
 
-`Coverage` is how often lifetimes stay within their predicted bound, under censoring. A row censored
-before its bound may still stay within it, with a probability that follows from F(C | x), its
-predicted share that ends by then. Kaplan-Meier over such shares (PIT, see `calibration`) uses this,
-and allows censoring to depend on x.
+`Coverage` is how often lifetimes stay within their predicted bound, under censoring. A row censored before its bound
+may still stay within it, with a probability that follows from F(C | x), its predicted share that ends by then.
+Kaplan-Meier over such shares (PIT, see `calibration`) uses this, and allows censoring to depend on x.
 
-`class_scores` measures the classes of a scheduler from any lifetime curve, at creation and for the
-remaining time at 1 h. A request's class is the number of thresholds that it outlives; the predicted
-class the number that it outlives with a probability above 0.5. DVLA reports plain accuracy,
-although one class
-holds most requests: macro-recall is the mean of each class's recall, and with core-hours as weight
-each request counts with its cores and observed lifetime.
+`class_scores` measures the classes of a scheduler from any lifetime curve, at creation and for the remaining time at 1
+h. A request's class is the number of thresholds that it outlives; the predicted class the number that it outlives with
+a probability above 0.5. DVLA reports plain accuracy, although one class holds most requests: macro-recall is the mean
+of each class's recall, and with core-hours as weight each request counts with its cores and observed lifetime.
 """
 
 from __future__ import annotations

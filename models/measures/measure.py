@@ -27,12 +27,10 @@ Reweighed = Callable[[np.ndarray | None], float]
 class Measure:
     """How tables of a study show a measure, and how it is computed if `assessment` does not do it.
 
-    title: two lines; `{long}` in it is the trace's threshold of "long-lived". better: the
-    direction; "80 %" = the nearest to 0.8. table: one of the four of a study. words: a sentence of
-    the table's
-    caption. is_paired: it compares the chosen family with the baselines. is_shown: whether tables show
-    it, given the threshold in seconds. of: prepares it for the curves of n test rows; None = in
-    `assessment`.
+    title: two lines; `{long}` in it is the trace's threshold of "long-lived". better: the direction; "80 %" = the
+    nearest to 0.8. table: one of the four of a study. words: a sentence of the table's caption. is_paired: it compares
+    the chosen family with the baselines. is_shown: whether tables show it, given the threshold in seconds. of: prepares
+    it for the curves of n test rows; None = in `assessment`.
     """
 
     title: str
@@ -174,8 +172,7 @@ def interval(replicates: np.ndarray | Sequence[float]) -> tuple[float, float]:
 def standard_error(values: np.ndarray, n_units: int) -> float:
     """The standard error from bootstrap values of n_units owners or requests; infinite with too few.
 
-    Draws of n units vary too little, by (n - 1) / n in the variance. Values that are not finite do
-    not count.
+    Draws of n units vary too little, by (n - 1) / n in the variance. Values that are not finite do not count.
 
     >>> standard_error(np.array([1.0, 3.0, np.nan]), 2)
     1.4142135623730951

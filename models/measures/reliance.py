@@ -25,9 +25,8 @@ N_SHUFFLES = 3
 class Reliance:
     """The reliance on one column.
 
-    score: Brier over ages; shuffled: the same with the column's values given to other requests.
-    pooled: of one Kaplan-Meier curve for all requests, from the earlier window. gain_share: of all
-    splits that are not on the age.
+    score: Brier over ages; shuffled: the same with the column's values given to other requests. pooled: of one
+    Kaplan-Meier curve for all requests, from the earlier window. gain_share: of all splits that are not on the age.
     """
 
     column: str

@@ -25,11 +25,10 @@ def power_rows(spectra, excluded, power):
 def background_rows(power, gain, bounds, middles, shapes, background):
     """The expected power of noise in each bin of each row: a sum of `shapes` with weights of at least 0.
 
-    gain: share of each bin's power after the filter. bounds: int64 (g + 1,), first bins of the
-    groups; middles: the bin of each group for its median. shapes: (k, n_bins), positive. Bins
-    without power do not count. The weights minimise the Itakura-Saito distance to the groups'
-    medians, by multiplicative steps (Fevotte, Bertin and Durrieu 2009), so they stay positive.
-    Without power in any bin the result is infinite.
+    gain: share of each bin's power after the filter. bounds: int64 (g + 1,), first bins of the groups; middles: the bin
+    of each group for its median. shapes: (k, n_bins), positive. Bins without power do not count. The weights minimise
+    the Itakura-Saito distance to the groups' medians, by multiplicative steps (Fevotte, Bertin and Durrieu 2009), so
+    they stay positive. Without power in any bin the result is infinite.
     """
     n_groups, n_shapes, n_bins = len(middles), len(shapes), power.shape[1]
     at = np.empty((n_shapes, n_groups))

@@ -229,8 +229,7 @@ def profile_of(sums, counts, profile):
 def busy_window(profile):
     """First bin and number of bins of the window that splits a circular profile into two levels with least error.
 
-    For each width it takes the window with the largest sum; of these the one whose two means
-    explain most variance.
+    For each width it takes the window with the largest sum; of these the one whose two means explain most variance.
     """
     n_bins = len(profile)
     mean = 0.0
@@ -334,9 +333,8 @@ def _stands_out(power, reached, share, idx):
 def _strongest(power, reached, one_share, first, last, subharmonic_share, earlier, keep_share):
     """Bins of the frequency and of the largest local maximum in first..last above `reached`, or -1.
 
-    The frequency is next to the earlier one, or else a third or a half of the largest, if it is
-    strong enough. Power is compared over three bins, since a frequency between two bins spreads
-    over them.
+    The frequency is next to the earlier one, or else a third or a half of the largest, if it is strong enough. Power is
+    compared over three bins, since a frequency between two bins spreads over them.
     """
     best, near_earlier = -1, -1
     for idx in range(first, last + 1):

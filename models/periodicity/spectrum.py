@@ -40,15 +40,14 @@ def find_periods(smoothed: Smoothed, band: Band, settings: PeriodicitySettings, 
                  excluded: np.ndarray | None = None, earlier: np.ndarray | None = None) -> Frequencies:
     """The strongest frequency of each row within the band that is not by chance (section II-B).
 
-    It is a local maximum of power, since the slope of a longer period would else give one at the
-    bound. If no frequency exceeds the limit of chance, it is the strongest, with is_by_chance;
-    without a background all exceed it. A short busy window has nearly as much power at twice and
-    three times its frequency, see `subharmonic_share`. Refinement: three bins of a Hann window,
-    with little leakage of neighbours and harmonics, give the frequency of a sinusoid with their
-    magnitudes (Grandke 1983). Strength is summed over the bin and its two neighbours, since a
-    frequency between two bins spreads over them. excluded: float64 (n,), periods in the span whose
-    first three multiples are excluded; NaN = none. earlier: float64 (n,), periods in the span of an
-    earlier fit, kept if they are strong enough; NaN = none.
+    It is a local maximum of power, since the slope of a longer period would else give one at the bound. If no frequency
+    exceeds the limit of chance, it is the strongest, with is_by_chance; without a background all exceed it. A short
+    busy window has nearly as much power at twice and three times its frequency, see `subharmonic_share`. Refinement:
+    three bins of a Hann window, with little leakage of neighbours and harmonics, give the frequency of a sinusoid with
+    their magnitudes (Grandke 1983). Strength is summed over the bin and its two neighbours, since a frequency between
+    two bins spreads over them. excluded: float64 (n,), periods in the span whose first three multiples are excluded;
+    NaN = none. earlier: float64 (n,), periods in the span of an earlier fit, kept if they are strong enough; NaN =
+    none.
     """
     n_steps = smoothed.detrended.shape[1]
     n = len(smoothed.detrended)
@@ -206,23 +205,20 @@ Chosen on synthetic noise: without it 2 to 4 % of one-day series pass at a chanc
 class Background:
     """The power of noise in each bin of a spectrum, for series of one length.
 
-    The background is a sum of c / (1 + (f / knee)^2) over knees from half a bin up, by factors of
-    4, and a constant, with c of at least 0. One such term is the spectrum of AR(1) noise and of
-    on/off use with exponential times; a knee below the first bin is a random walk or a step; the
-    constant is white noise. The sum falls with the frequency, as spectra of usage without a period
-    do, and cannot follow a narrow peak. It is fitted to medians of groups of bins, on which a
-    period and its harmonics have little effect (compare Torrence and Compo 1998, with AR(1), and
-    Vaughan 2005, with a power law).
+    The background is a sum of c / (1 + (f / knee)^2) over knees from half a bin up, by factors of 4, and a constant,
+    with c of at least 0. One such term is the spectrum of AR(1) noise and of on/off use with exponential times; a knee
+    below the first bin is a random walk or a step; the constant is white noise. The sum falls with the frequency, as
+    spectra of usage without a period do, and cannot follow a narrow peak. It is fitted to medians of groups of bins, on
+    which a period and its harmonics have little effect (compare Torrence and Compo 1998, with AR(1), and Vaughan 2005,
+    with a power law).
 
-    In noise the power of a bin over its background is exponential with mean 1, that of three bins
-    gamma distributed of shape 3 (Fisher 1929 for one bin of white noise). The sum exceeds `limit`
-    in any bin of the band with a probability of at most `chance` (Bonferroni); `limit` is raised
-    for the uncertainty of the background.
+    In noise the power of a bin over its background is exponential with mean 1, that of three bins gamma distributed of
+    shape 3 (Fisher 1929 for one bin of white noise). The sum exceeds `limit` in any bin of the band with a probability
+    of at most `chance` (Bonferroni); `limit` is raised for the uncertainty of the background.
 
-    one_share: the limit of a single bin as a share of `limit`, for the half and the third of a
-    frequency above the limit, which are no new search.
-    gain: share of power after the filter, float64 (n_bins,). bounds, middles: of the groups, see `_kernels`.
-    shapes: float64 (k, n_bins).
+    one_share: the limit of a single bin as a share of `limit`, for the half and the third of a frequency above the
+    limit, which are no new search. gain: share of power after the filter, float64 (n_bins,). bounds, middles: of the
+    groups, see `_kernels`. shapes: float64 (k, n_bins).
 
     >>> low_pass, band = LowPass(4, 3600.0, 300), Band(4, 168)
     >>> round(Background.of(low_pass, band, 2016, chance=0.01).limit, 1)
@@ -277,9 +273,8 @@ class Background:
 class Band:
     """Bins of the FFT of `n_steps` samples that may hold the period; bin k = k periods in the span.
 
-    first: the lowest bin with a period of at most the longest one; after refinement by up to half a
-    bin, a period may be a little longer. last: the highest with a period not below the cut-off.
-    Empty if first is above last.
+    first: the lowest bin with a period of at most the longest one; after refinement by up to half a bin, a period may
+    be a little longer. last: the highest with a period not below the cut-off. Empty if first is above last.
 
     >>> Band.of(8640, 12.0, 0.25)
     Band(first=4, last=720)
@@ -354,12 +349,11 @@ _MOST_STARTS = 256
 def recurring(times: np.ndarray, period: float, epsilon: float) -> tuple[float, np.ndarray]:
     """Phase of times that recur with a period, and the times with that phase: bool (n,) (section III-A4).
 
-    Times and period have the same unit. Each time is tried as the start: its sequence is the times
-    within epsilon x period of it on the circle. The sequence with the least mean distance from its
-    start is chosen; the phase is the circular mean of its times. A start alone has the distance 0,
-    so the paper's rule as printed would choose a lone outlier; here a sequence must have at least
-    half as many times as the longest one. Of more than 256 times, 256 evenly spaced ones are tried.
-    ValueError without times.
+    Times and period have the same unit. Each time is tried as the start: its sequence is the times within epsilon x
+    period of it on the circle. The sequence with the least mean distance from its start is chosen; the phase is the
+    circular mean of its times. A start alone has the distance 0, so the paper's rule as printed would choose a lone
+    outlier; here a sequence must have at least half as many times as the longest one. Of more than 256 times, 256
+    evenly spaced ones are tried. ValueError without times.
 
     >>> phase, is_kept = recurring(np.array([3.0, 13.2, 22.8, 28.0, 33.0]), 10.0, 0.1)
     >>> round(phase, 6), is_kept.tolist()
@@ -394,9 +388,8 @@ def duty_of_least_error(profile: np.ndarray, counts: np.ndarray, phase_share: fl
                         trough: float) -> float:
     """The duty cycle with the least squared error, for a phase and levels (section III-A5).
 
-    profile, counts: mean and number of the samples in each bin of the period, float64 and int64
-    (n_bins,); the candidates are 1 to n_bins - 1 bins from the bin of phase_share, a share of the
-    period.
+    profile, counts: mean and number of the samples in each bin of the period, float64 and int64 (n_bins,); the
+    candidates are 1 to n_bins - 1 bins from the bin of phase_share, a share of the period.
 
     >>> duty_of_least_error(np.array([0.2, 0.9, 0.8, 0.1]), np.ones(4, np.int64), 0.25, 0.9, 0.1)
     0.5
@@ -412,11 +405,10 @@ def duty_of_least_error(profile: np.ndarray, counts: np.ndarray, phase_share: fl
 def duty_of_change_points(values: np.ndarray, period: float, epsilon: float) -> tuple[float, float] | None:
     """Phase in steps and duty cycle from abrupt changes of level (section III-A5), or None if too few remain.
 
-    values: raw samples, float64 (m,), none missing. period: in steps. Change points: PELT with the
-    cost of a shifted mean; the penalty is 3 ln m times the variance of the noise, which is that of
-    the differences of neighbours, halved. Rises and falls are filtered separately by their phases;
-    a rise is paired with the next fall if there is no other rise between; pairs of a period or
-    longer are dropped; the result is the median.
+    values: raw samples, float64 (m,), none missing. period: in steps. Change points: PELT with the cost of a shifted
+    mean; the penalty is 3 ln m times the variance of the noise, which is that of the differences of neighbours, halved.
+    Rises and falls are filtered separately by their phases; a rise is paired with the next fall if there is no other
+    rise between; pairs of a period or longer are dropped; the result is the median.
 
     >>> busy = np.arange(600) % 50 < 20
     >>> noise = np.random.default_rng(0).normal(0, 0.05, 600)

@@ -50,11 +50,10 @@ def fit_waves(grid: UsageGrid, settings: PeriodicitySettings | None = None, reso
               n_threads: int = 1, earlier: WaveFits | None = None) -> WaveFits:
     """The pulse wave of each request of a grid, or a reason (period-aware placement, sections II-B and III-A).
 
-    A series goes from its first to its last sample; missing samples between them are interpolated
-    linearly for the filter and the FFT only: levels by mean, phase, duty and errors are of real
-    samples. Not finite = missing. The time of a step is its middle. A request with a sampling
-    interval above `cutoff_s` is fitted at steps of that interval (`by_interval`). The bytes do not
-    depend on the number of threads or the blocks.
+    A series goes from its first to its last sample; missing samples between them are interpolated linearly for the
+    filter and the FFT only: levels by mean, phase, duty and errors are of real samples. Not finite = missing. The time
+    of a step is its middle. A request with a sampling interval above `cutoff_s` is fitted at steps of that interval
+    (`by_interval`). The bytes do not depend on the number of threads or the blocks.
 
     earlier: fits of an earlier window; the period of a request in both is kept while it is strong
     enough (`keep_share`), and all else is fitted anew.
@@ -383,9 +382,8 @@ N_BINS = 288
 class Timing:
     """For each row: period and phase in steps from its first column, and duty cycle, float64 (n,).
 
-    Infinite period = aperiodic. The middle of a step decides. sums: of real samples, float64 (n,
-    5): count and sum within the busy window; count, sum and sum of squares of all. NaN without a
-    period.
+    Infinite period = aperiodic. The middle of a step decides. sums: of real samples, float64 (n, 5): count and sum
+    within the busy window; count, sum and sum of squares of all. NaN without a period.
     """
 
     period: np.ndarray
@@ -405,11 +403,10 @@ class Timing:
 def timing_of(raw: np.ndarray, smooth: np.ndarray, period: np.ndarray, settings: PeriodicitySettings) -> Timing:
     """Phase and duty cycle of each row by the methods of the settings.
 
-    raw: float32 (n, m), NaN = missing. smooth: the same rows smoothed. period: in steps, infinite =
-    none. `joint` folds the raw samples: a mean over many periods needs no filter, and a filter
-    would smooth short busy windows. The paper's methods use the smoothed series, change points the
-    raw one. If change points give no pair of a rise and a fall, the duty cycle is that of least
-    error.
+    raw: float32 (n, m), NaN = missing. smooth: the same rows smoothed. period: in steps, infinite = none. `joint` folds
+    the raw samples: a mean over many periods needs no filter, and a filter would smooth short busy windows. The paper's
+    methods use the smoothed series, change points the raw one. If change points give no pair of a rise and a fall, the
+    duty cycle is that of least error.
     """
     timing = Timing(period, np.zeros(len(raw)), np.full(len(raw), 0.5), np.full((len(raw), 5), np.nan))
     if settings.phase_method == "joint":

@@ -21,10 +21,9 @@ def refit_waves(earlier: WaveFits, grid: UsageGrid, newer: UsageGrid, settings: 
                 longest_s: int = 30 * 86_400) -> tuple[UsageGrid, WaveFits]:
     """The grid with newer samples at its end, cut to its last `longest_s` seconds, and its fits.
 
-    Each request's period is kept from the earlier fit while it is strong enough (`keep_share`), and
-    nothing else. All samples of the window are read again: at 5,000 series a second that is cheaper
-    than an update of sums. New requests start with missing samples; requests that are not in
-    `newer` and have no sample in the window are removed.
+    Each request's period is kept from the earlier fit while it is strong enough (`keep_share`), and nothing else. All
+    samples of the window are read again: at 5,000 series a second that is cheaper than an update of sums. New requests
+    start with missing samples; requests that are not in `newer` and have no sample in the window are removed.
 
     ValueError for different steps or clocks, and a newer grid that does not start at the end of the grid.
 
@@ -90,10 +89,9 @@ def _joined(grid: UsageGrid, newer: UsageGrid) -> UsageGrid:
 class WaveErrors:
     """NRMSE of each request, float64 (n,), lower = better; NaN without samples to judge.
 
-    label: "in-sample" or "next-day". is_periodic: bool (n,), whether the fit has a period; without
-    one, `wave` is the error of its peak at all times. constant: of the mean. last_week: of the
-    value a week earlier; all NaN if the series is too short. All three are judged on the same
-    samples.
+    label: "in-sample" or "next-day". is_periodic: bool (n,), whether the fit has a period; without one, `wave` is the
+    error of its peak at all times. constant: of the mean. last_week: of the value a week earlier; all NaN if the series
+    is too short. All three are judged on the same samples.
     """
 
     label: Literal["in-sample", "next-day"]

@@ -45,9 +45,8 @@ class Centres:
 def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) -> Centres:
     """Classes of complete profiles, by the best of 10 runs of k-means++ (CTCL, section V-C).
 
-    profiles: (n, n_slots), without NaN. With fewer distinct profiles than n_classes, each is a
-    class. ids follow the size of the class, largest first. ValueError for no profile, NaN,
-    n_classes below 1.
+    profiles: (n, n_slots), without NaN. With fewer distinct profiles than n_classes, each is a class. ids follow the
+    size of the class, largest first. ValueError for no profile, NaN, n_classes below 1.
 
     >>> centres = cluster(np.array([[0.1, 0.1], [0.1, 0.2], [0.9, 0.1]]), 2)
     >>> centres.labels.tolist(), centres.centres.round(2).tolist()
@@ -67,11 +66,10 @@ def cluster(profiles: np.ndarray, n_classes: int = N_CLASSES, *, seed: int = 0) 
 def cluster_again(profiles: np.ndarray, before: Centres, n_classes: int = N_CLASSES) -> Centres:
     """Classes of today's profiles, started from yesterday's centres and with their ids.
 
-    Old and new centres are matched with the least sum of squared moves. A pair with a distance of
-    SHIFT_MAX or more is no match: the old id is never used again, the new centre gets the next id.
-    An id without requests is dropped, too. If there are more distinct profiles than centres, and
-    fewer than n_classes centres, the profiles with the largest distance from all centres start new
-    classes.
+    Old and new centres are matched with the least sum of squared moves. A pair with a distance of SHIFT_MAX or more is
+    no match: the old id is never used again, the new centre gets the next id. An id without requests is dropped, too.
+    If there are more distinct profiles than centres, and fewer than n_classes centres, the profiles with the largest
+    distance from all centres start new classes.
     """
     values = _check_profiles(profiles)
     distinct = np.unique(values, axis=0)
@@ -128,9 +126,8 @@ _COVERED_DAY = 0.9
 class SlotMaxima:
     """Use by 15-minute slots of local days: column day * 96 + slot.
 
-    request_ids: (n,). highest, mean: float32 (n, n_days * 96), shares of the reservation, NaN = no
-    sample. first_slot: the column of the series' first step. When daylight saving ends, an hour's
-    slots hold two hours.
+    request_ids: (n,). highest, mean: float32 (n, n_days * 96), shares of the reservation, NaN = no sample. first_slot:
+    the column of the series' first step. When daylight saving ends, an hour's slots hold two hours.
 
     >>> from sojourn.serving.usage import DayClock
     >>> grid = UsageGrid(np.array([7]), np.array([[0.5, 0.25, 0.75]], np.float32), None, np.ones(1), np.ones(1), 300,
@@ -237,13 +234,12 @@ def class_surplus(earlier: SlotMaxima, centres: np.ndarray,
                   quantile: float = QUANTILE) -> tuple[np.ndarray, np.ndarray]:
     """Surplus by length of observation, its end and hour of the day, >= 0.
 
-    Returns that of each class, float64 (k, 3 * 8 * 24), and of all requests, float64 (3 * 8 * 24,).
-    earlier: earlier requests. A window is one request's observation of a length of SEEN_S until one
-    of N_ENDS times of one day; its class is that of the nearest centre. Its surplus is the use in
-    the 24 hours after, minus the maximum in the window. The quantile is over all windows of a class
-    and the slots of an hour with half an hour on each side. An hour without windows gets the
-    class's maximum, or the whole reservation (1) if no hour is known. ValueError for a quantile
-    that is not between 0 and 1.
+    Returns that of each class, float64 (k, 3 * 8 * 24), and of all requests, float64 (3 * 8 * 24,). earlier: earlier
+    requests. A window is one request's observation of a length of SEEN_S until one of N_ENDS times of one day; its
+    class is that of the nearest centre. Its surplus is the use in the 24 hours after, minus the maximum in the window.
+    The quantile is over all windows of a class and the slots of an hour with half an hour on each side. An hour without
+    windows gets the class's maximum, or the whole reservation (1) if no hour is known. ValueError for a quantile that
+    is not between 0 and 1.
     """
     if not 0.0 < quantile < 1.0:
         raise ValueError(f"quantile must be above 0 and below 1, got {quantile!r}")

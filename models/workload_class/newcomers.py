@@ -69,10 +69,9 @@ class Newcomers:
 def judge_newcomers(judged: Sequence[tuple[ClassModel, SlotMaxima, int]], hours: int) -> Newcomers:
     """The cost of the predictions of METHODS for requests that start to run at some column.
 
-    judged: each a model, requests, and the start column of their history; the model must be learnt
-    from other requests, or from samples before that column. hours: length of the history, at least
-    3; the 24 hours after it are judged, as far as there are samples. A request with less than three
-    quarters of its history does not count.
+    judged: each a model, requests, and the start column of their history; the model must be learnt from other requests,
+    or from samples before that column. hours: length of the history, at least 3; the 24 hours after it are judged, as
+    far as there are samples. A request with less than three quarters of its history does not count.
     """
     if hours < 3:
         raise ValueError(f"hours must be at least 3, got {hours!r}")
