@@ -408,13 +408,13 @@ def fit_families(names: Sequence[str], split: Split, settings: FitSettings, thre
     """Fit families, as many at once as there are threads; ValueError if one refuses the trace.
 
     First those that combine no others. One thread a fit costs a fifth less than two: LightGBM's wait for each other.
-    The number of threads changes no bit.
+    The others have all threads in turn. The number of threads changes no bit.
     """
     alone = [name for name in names if not LIFETIME_MODELS[name].combines]
     fitted: dict[str, Trained] = {}
-    for group in (alone, [name for name in names if name not in alone]):
+    for group, n_most in ((alone, settings.n_threads), ([name for name in names if name not in alone], 1)):
         if group:
-            n_at_once = min(settings.n_threads, len(group)) if len(split.past) <= AT_ONCE_UP_TO else 1
+            n_at_once = min(n_most, len(group)) if len(split.past) <= AT_ONCE_UP_TO else 1
             own = replace(with_fitted(settings, list(fitted.values())), n_threads=settings.n_threads // n_at_once)
             fitted |= _at_once(group, n_at_once, split, own, threshold_s)
     return [fitted[name] for name in names]
@@ -544,12 +544,14 @@ def _tried(settings: TrainSettings, features: Features, other: FeatureRows, spli
     """The choice between the two histories, without the figures of instant ends."""
     rng = np.random.default_rng(settings.seed)
     train, valid = _drawn(split.train, N_TRAIN_MAX, rng), _drawn(split.valid, N_VALID_MAX, rng)
-    briers = {}
-    for name, each in ((TOGETHER, features.rows), (APART, other)):
-        fit = FitSettings((), settings.n_threads, settings.seed, names=each.names)
+
+    def brier_of(each: FeatureRows) -> BrierOverAges:
+        fit = FitSettings((), max(settings.n_threads // 2, 1), settings.seed, names=each.names)
         train_rows, valid_rows = (replace(rows, features=each.features[rows.idx_row]) for rows in (train, valid))
-        model = HazardModel().learn(train_rows, valid_rows, fit)
-        briers[name] = BrierOverAges.of(model.validation_table_, valid_rows)
+        return BrierOverAges.of(HazardModel().learn(train_rows, valid_rows, fit).validation_table_, valid_rows)
+
+    with ThreadPoolExecutor(min(settings.n_threads, 2)) as threads:
+        briers = dict(zip((TOGETHER, APART), threads.map(brier_of, (features.rows, other)), strict=True))
     codes, _ = drawn_owners(valid, features.encoder.history)
     chosen, rival, behind, error = first_within_error(briers, {TOGETHER: 1, APART: 2},
                                                          OwnerDraws(codes, seed=settings.seed))

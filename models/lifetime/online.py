@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -380,14 +381,17 @@ class BlendModel:
             table = axis.table(mixed(of_valid, known, weights, axis), valid)
             return _Trial(habit_rules, rules, table, BrierOverAges.of(table, valid).score())
 
-        best = trial(online.rules_, BlendRules())
-        for value in FAST_PRIORS:
-            other = best if value == best.habit_rules.fast_prior else trial(
-                best.habit_rules._replace(fast_prior=value), best.rules)
-            best = other if other.score < best.score else best
-        for prior in PRIORS:
-            other = best if prior == best.rules.prior else trial(best.habit_rules, BlendRules(prior=prior))
-            best = other if other.score < best.score else best
+        def better(best: _Trial, habit_rules: list[HabitRules], rules: list[BlendRules]) -> _Trial:
+            for other in threads.map(trial, habit_rules, rules):
+                best = other if other.score < best.score else best
+            return best
+
+        with ThreadPoolExecutor(settings.n_threads) as threads:  # the loop runs without Python's lock
+            habit_rules = [online.rules_._replace(fast_prior=value) for value in FAST_PRIORS
+                           if value != online.rules_.fast_prior]
+            best = better(trial(online.rules_, BlendRules()), habit_rules, [BlendRules()] * len(habit_rules))
+            priors = [BlendRules(prior=prior) for prior in PRIORS if prior != best.rules.prior]
+            best = better(best, [best.habit_rules] * len(priors), priors)
         self.habit_rules_, self.rules_, self.validation_table_, _ = best
 
     def curve_table(self, rows: Examples) -> HazardTable:
