@@ -217,8 +217,7 @@ def choose(families: Sequence[Trained], valid: Examples, history: HistoryDefinit
 
 
 def comparable(families: Sequence[Trained], valid: Examples) -> list[Trained]:
-    """Those that the validation window can compare: with few ends only whole distributions, if one has a score. Others
-    take their residuals from this window."""
+    """Those that the validation window can compare: with few ends not those that take their residuals from it."""
     if int(valid.is_event.sum()) >= RESIDUAL_ENDS_MIN:
         return list(families)
     whole = [trained for trained in families if LIFETIME_MODELS[trained.family].answers == "whole distribution"]
