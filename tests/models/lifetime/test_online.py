@@ -111,6 +111,21 @@ def test_an_end_is_known_from_its_own_second_on() -> None:
         assert found[1, 0] < np.log(2.0)  # the first ran through the first interval
 
 
+def test_constants_are_tried_on_what_came_before_the_window_only(
+        learnt: tuple[OnlineModel, BlendModel, FeatureRows], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _, rows = learnt
+    split = split_by_time(rows, 0.3, 0.15)
+    order = np.sort(model.events_.places(split.valid.idx_row)[0])
+    assert len(model.events_.recent(split.valid).idx_row) == order[-1] + 1  # a short log: from its begin
+    monkeypatch.setattr("sojourn.models.lifetime.online.N_BEFORE", 100)
+    monkeypatch.setattr("sojourn.models.lifetime.online.N_RECENT", 10)
+    recent = model.events_.recent(split.valid)
+    np.testing.assert_array_equal(recent.idx_row, model.events_.idx_row[order[0] - 100:order[-1] + 1])
+    assert np.isin(split.valid.idx_row, recent.idx_row).all()
+    monkeypatch.setattr("sojourn.models.lifetime.online.N_RECENT", 700)
+    assert len(model.events_.recent(split.valid).idx_row) == 700
+
+
 EDGES = np.array([0.0, 10.5, 100.5, 1_000.5])
 BASE = np.array([0.5, 0.5, 0.5])
 NO_BLEND = new_blend(BlendRules(), np.zeros(6), -1, 2, 0)
