@@ -550,10 +550,10 @@ def _tried(settings: TrainSettings, features: Features, other: FeatureRows, spli
         return BrierOverAges.of(HazardModel().learn(train_rows, valid_rows, fit).validation_table_, valid_rows)
 
     with ThreadPoolExecutor(min(settings.n_threads, 2)) as threads:
-        briers = dict(zip((TOGETHER, APART), threads.map(brier_of, (features.rows, other)), strict=True))
+        together, apart = threads.map(brier_of, (features.rows, other))
     codes, _ = drawn_owners(valid, features.encoder.history)
-    chosen, rival, behind, error = first_within_error(briers, {TOGETHER: 1, APART: 2},
-                                                         OwnerDraws(codes, seed=settings.seed))
+    chosen, rival, behind, error = first_within_error(
+        {TOGETHER: together, APART: apart}, {TOGETHER: 1, APART: 2}, OwnerDraws(codes, seed=settings.seed))
     if not rival:  # the same answers, or none could be scored
         return Instants(False, math.nan, 0)
     return Instants(chosen == APART, math.nan, 0, behind if chosen == APART else -behind, error)
