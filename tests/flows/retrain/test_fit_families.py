@@ -33,8 +33,8 @@ def _fitted(monkeypatch: pytest.MonkeyPatch, fit: Any) -> None:
 
 @pytest.mark.parametrize(("n_threads", "n_requests", "of_each"), [
     (1, 10, dict.fromkeys(NAMES, 1)),
-    (2, 10, dict.fromkeys(NAMES, 1)),
-    (6, 10, {"km": 2, "hazard": 2, "online": 2, "mixture": 3, "blend": 3}),  # three at once, then two
+    (2, 10, {"km": 1, "hazard": 1, "online": 1, "mixture": 2, "blend": 2}),  # two at once, then one after the other
+    (6, 10, {"km": 2, "hazard": 2, "online": 2, "mixture": 6, "blend": 6}),
     (6, AT_ONCE_UP_TO + 1, dict.fromkeys(NAMES, 6)),  # one after the other
 ])
 def test_families_that_combine_others_are_given_them(monkeypatch: pytest.MonkeyPatch, n_threads: int, n_requests: int,
