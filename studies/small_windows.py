@@ -5,9 +5,9 @@
 A stretch is a trace of its own: nothing before it is known. 70 % of it are fitted and chosen on (the last 15 % of them
 validate); at least 800 requests after it score. No request of the test window is read. A figure is by how much the
 Brier score over ages of the family that is taken lies above that of the best one, mean over stretches, % (lower =
-better). `lowest`: the lowest validation score. `rule`: `flows.retrain.train.choose`. `all compared`: the same, if
-families with residuals of the validation window are compared there. `hazard first`: and if `blend` stands behind
-`hazard`, `km` and `gbdt-once`.
+better). `lowest`: the lowest validation score. `rule`: that of `flows.retrain.train`, without its look at coverage.
+`all compared`: the same, if families with residuals of the validation window are compared there. `hazard first`: and if
+`blend` stands behind `hazard`, `km` and `gbdt-once`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import numpy as np
 
 from sojourn.features import Trace
 from sojourn.features.creation import decision_times
-from sojourn.flows.retrain.train import Trained, comparable, first_within_error
+from sojourn.flows.retrain.train import Trained, comparable
 from sojourn.flows.settings.retrain import RetrainConfig
 from sojourn.models import LIFETIME_MODELS
-from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner
+from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, first_within_error
 from studies.later_parts import learning, of_name
 
 FAMILIES = ("km", "gbdt-once", "hazard", "online", "blend")

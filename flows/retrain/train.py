@@ -51,10 +51,10 @@ from sojourn.models.measures import (
     OwnerDraws,
     choose_threshold,
     drawn_owners,
+    first_within_error,
     limits_of,
     parts_by_age,
     score_model,
-    standard_error,
 )
 from sojourn.serving.inputs import LIMIT, Encoder, HistoryDefinition, HistoryState
 from sojourn.simulator.measures import signed_text
@@ -283,38 +283,6 @@ def _uncovered(families: Sequence[Trained], valid: Examples, names: Sequence[str
         if words:
             found[trained.family] = f"{trained.family} ({' and '.join(words)})"
     return found if len(found) < len(close) else {}
-
-
-def first_within_error(briers: Mapping[str, BrierOverAges], place: Mapping[str, int],
-                          draws: OwnerDraws) -> tuple[str, str, float, float]:
-    """The chosen name, its rival, and the rival's score minus the chosen one's, with its error.
-
-    Of those within one standard error of the best the one with the lowest place is taken, at the same place the better,
-    then the first. If no name has a score, the lowest place is. A name with the same answers as the chosen one is no
-    rival. A name that is worse by mean than another, whose place is no higher, is never taken: only its noise would be
-    in its favour.
-    """
-    names = list(briers)
-    if not names:
-        raise ValueError("families must hold at least one to choose from, got none")
-    scores = {name: briers[name].score() for name in names}
-    scored = sorted((name for name in names if math.isfinite(scores[name])), key=lambda name: scores[name])
-    if not scored:
-        return min(names, key=lambda name: place[name]), "", math.nan, math.nan
-    best = scored[0]
-    drawn = {name: np.empty(len(draws)) for name in scored}
-    for at, weight in enumerate(draws):
-        for name in scored:
-            drawn[name][at] = briers[name].score(weight)
-    errors = {name: standard_error(drawn[name] - drawn[best], draws.n_units) if name != best else 0.0
-              for name in scored}
-    level = [name for name in scored if scores[name] - scores[best] <= errors[name]
-             and not any(scores[other] < scores[name] and place[other] <= place[name] for other in scored)]
-    chosen = min(level, key=lambda name: (place[name], scores[name]))
-    if chosen != best:
-        return chosen, best, scores[best] - scores[chosen], errors[chosen]
-    rival = next((name for name in scored[1:] if not np.array_equal(drawn[name], drawn[best])), "")
-    return chosen, rival, *((scores[rival] - scores[best], errors[rival]) if rival else (math.nan, math.nan))
 
 
 @dataclass(frozen=True, slots=True)

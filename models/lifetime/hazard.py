@@ -23,7 +23,7 @@ from sojourn.models.lifetime.baselines import KaplanMeierModel
 from sojourn.models.lifetime.contract import TREES, Bounds, Exported, ExportedLookup, Family, FitSettings, SearchSpace
 from sojourn.models.lifetime.gbdt import DEFAULTS, PATIENCE, Boosted, Rows, boost
 from sojourn.models.lifetime.intervals import N_INTERVALS, Axis, limit_place_of
-from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, interval, standard_error
+from sojourn.models.measures import BrierOverAges, OwnerDraws, coarsest_owner, first_within_error, interval
 from sojourn.serving.forest import AgeFeatures, varying_walk
 
 N_PERIODS_MAX = 400_000
@@ -114,13 +114,11 @@ class HazardModel:
 
 def is_level(smaller: CurveTable, larger: CurveTable, valid: Examples, seed: int) -> bool:
     """Whether the curves of smaller trees have a lower Brier score over ages on `valid`, or a level one; see CLOSE."""
-    briers = [BrierOverAges.of(table, valid) for table in (smaller, larger)]
-    worse = briers[0].score() - briers[1].score()
-    if worse <= 0.0 or not worse <= (CLOSE - 1.0) * briers[1].score():
-        return worse <= 0.0
+    briers = {"smaller": BrierOverAges.of(smaller, valid), "larger": BrierOverAges.of(larger, valid)}
+    if not briers["smaller"].score() <= CLOSE * briers["larger"].score():  # nor if one has no score
+        return False
     draws = OwnerDraws(coarsest_owner(list(valid.keys), len(valid)), seed=seed)
-    drawn = np.array([briers[0].score(weight) - briers[1].score(weight) for weight in draws])
-    return worse <= standard_error(drawn, draws.n_units)
+    return first_within_error(briers, {"smaller": 1, "larger": 2}, draws)[0] == "smaller"
 
 
 _SEARCH = SearchSpace(

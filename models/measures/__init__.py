@@ -13,6 +13,7 @@ from sojourn.models.measures.assessment import (
 from sojourn.models.measures.brier import (
     BrierOverAges,
     brier_score,
+    first_within_error,
     integrated_at_age,
     integrated_brier_score,
     parts_by_age,
@@ -67,7 +68,7 @@ __all__ = [
     "Concordance", "Coverage", "KaplanMeier", "Measure", "OwnerDraws", "Pit", "Ranking", "Reliance", "age_prefix",
     "assess", "average_precision", "brier_score", "by_week", "calibration_points", "calibration_with_ends",
     "card_measures", "censoring_curve", "choose_threshold", "class_scores", "coarsest_owner", "drawn_owners",
-    "f1", "has_each", "integrated_at_age", "integrated_brier_score", "interval", "limits_of",
+    "f1", "first_within_error", "has_each", "integrated_at_age", "integrated_brier_score", "interval", "limits_of",
     "mae_log10", "of_owners", "outliving_weights", "parts_by_age", "reliances", "score_model", "shown_thresholds",
     "standard_error", "time_label", "weeks_after",
 ]  # fmt: skip

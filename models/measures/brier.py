@@ -23,7 +23,7 @@ from sojourn.features.split import Examples
 from sojourn.models.curve_table import CurveTable
 from sojourn.models.measures.censoring import censoring_curve, follow_up_s, outliving_weights, weighted_mean
 from sojourn.models.measures.errors import FLOOR_S
-from sojourn.models.measures.measure import AGES_S, alive_at
+from sojourn.models.measures.measure import AGES_S, OwnerDraws, alive_at, standard_error
 from sojourn.models.outcomes import CensoringCurve
 
 N_TIMES = 40
@@ -139,6 +139,38 @@ class BrierOverAges:
         n_asked = float((self.n_asked if weight is None else weight * self.n_asked).sum())
         added = float((self.added if weight is None else weight * self.added).sum())
         return added / n_asked if n_asked > 0.0 else float("nan")
+
+
+def first_within_error(briers: Mapping[str, BrierOverAges], place: Mapping[str, int],
+                       draws: OwnerDraws) -> tuple[str, str, float, float]:
+    """The chosen name, its rival, and the rival's score minus the chosen one's, with its error.
+
+    Of those within one standard error of the best the one with the lowest place is taken, at the same place the better,
+    then the first. If no name has a score, the lowest place is. A name with the same answers as the chosen one is no
+    rival. A name that is worse by mean than another, whose place is no higher, is never taken: only its noise would be
+    in its favour.
+    """
+    names = list(briers)
+    if not names:
+        raise ValueError("families must hold at least one to choose from, got none")
+    scores = {name: briers[name].score() for name in names}
+    scored = sorted((name for name in names if math.isfinite(scores[name])), key=lambda name: scores[name])
+    if not scored:
+        return min(names, key=lambda name: place[name]), "", math.nan, math.nan
+    best = scored[0]
+    drawn = {name: np.empty(len(draws)) for name in scored}
+    for at, weight in enumerate(draws):
+        for name in scored:
+            drawn[name][at] = briers[name].score(weight)
+    errors = {name: standard_error(drawn[name] - drawn[best], draws.n_units) if name != best else 0.0
+              for name in scored}
+    level = [name for name in scored if scores[name] - scores[best] <= errors[name]
+             and not any(scores[other] < scores[name] and place[other] <= place[name] for other in scored)]
+    chosen = min(level, key=lambda name: (place[name], scores[name]))
+    if chosen != best:
+        return chosen, best, scores[best] - scores[chosen], errors[chosen]
+    rival = next((name for name in scored[1:] if not np.array_equal(drawn[name], drawn[best])), "")
+    return chosen, rival, *((scores[rival] - scores[best], errors[rival]) if rival else (math.nan, math.nan))
 
 
 @dataclass(frozen=True, slots=True)

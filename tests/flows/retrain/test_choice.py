@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sojourn.features.split import Examples
-from sojourn.flows.retrain.train import Choice, Trained, as_served, choose, first_within_error
+from sojourn.flows.retrain.train import Choice, Trained, as_served, choose
 from sojourn.models import LIFETIME_MODELS, LifetimeModel
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.measures import BrierOverAges, OwnerDraws
+from sojourn.models.measures import BrierOverAges, OwnerDraws, first_within_error
 from sojourn.serving.inputs import HistoryDefinition, HistoryKey
 
 EDGES = np.array([0.0, 60.5, 600.5, 3_600.5, 14_400.5, 86_400.5])
@@ -46,7 +46,7 @@ def test_a_clear_winner_is_taken_though_it_is_the_least_simple() -> None:
     trees = rng.uniform(0.05, 0.15, 400)
     # worse by 0.02 +- 0.001 over 400 requests
     found = first_within_error(_briers(lookup=trees + 0.02 + rng.normal(0.0, 0.02, 400), trees=trees), ORDER,
-                                  OwnerDraws(np.arange(400), seed=0))
+                               OwnerDraws(np.arange(400), seed=0))
     assert found[:2] == ("trees", "lookup")
     assert found[2] == pytest.approx(0.02, abs=0.003) and found[3] == pytest.approx(0.001, rel=0.15)
 
