@@ -29,6 +29,8 @@ BACKFILLING: Mapping[str, int] = MappingProxyType({
     "none": kernels.NONE, "easy": kernels.EASY, "conservative": kernels.CONSERVATIVE, "depth": kernels.DEPTH,
     "any": kernels.ANY,
 })
+WITHOUT_PROFILE = ("none", "any", "easy")
+"""Those that need no plan of free processors over time; a machine of hosts has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def replay_queue(jobs: QueueJobs, rules: QueueRules, source: RunTimes) -> Schedu
     if jobs.queue_processors and rules.backfilling == "conservative":
         raise ValueError("backfilling must not be conservative if queues have limits of processors, got "
                          f"{jobs.queue_processors}")
-    if jobs.host_processors is not None and rules.backfilling not in ("none", "any", "easy"):
+    if jobs.host_processors is not None and rules.backfilling not in WITHOUT_PROFILE:
         raise ValueError(f"backfilling must be none, any or easy on a machine of hosts, got {rules.backfilling!r}")
     if jobs.host_processors is not None and rules.chance is not None:
         raise ValueError(f"chance must be None on a machine of hosts, got {rules.chance!r}")
@@ -264,7 +266,7 @@ def blank_state(jobs: QueueJobs, rules: QueueRules, n_draws: int = 0) -> kernels
     numbers[[kernels.FREE, kernels.NEXT_END, kernels.DUE]] = n_processors, kernels.NEVER, kernels.NEVER
     numbers[kernels.PROCESSORS], numbers[kernels.IS_COUNTED] = n_processors, rules.overtaken_s is not None
     numbers[kernels.IS_GUARDED] = rules.guard_s is not None or rules.overtaken_s is not None
-    has_profile = rules.backfilling not in ("none", "any", "easy")
+    has_profile = rules.backfilling not in WITHOUT_PROFILE
     t, profile = np.full((10, n), -1), np.empty((2, n_most + 4 * n + 8 if has_profile else 0), np.int64)
     listed, running, keys = np.empty((2, n), np.int64), np.empty((4, n_most + 1), np.int64), np.empty((2, n))
     whole = jobs.host_processors
