@@ -135,7 +135,7 @@ def policies_table(simulation: pd.DataFrame, description: str) -> Table:
                f"Gain: over best-fit, percentage points{', with 95 % interval' if has_interval else ''}. "
                f"{rival}Gap closed: the mean gain as a share of best-fit's mean distance to the bound."
                f"{''.join(chr(10) + words for words in caveats(simulation))}")
-    table = FittedTable("Placement", titles, caption, n_text=2, wrapped=("predictor",),
+    table = FittedTable("Placement", titles, caption, n_text=2, wrapped=titles[:2],
                         least=("events/s", *stranded, "packing\ndensity %", "gap\nclosed %", "rejected"))
     for row, more_rejected in zip(simulation.to_dict("records"), is_rejecting_more(simulation), strict=True):
         interval = interval_text(row["gain_low_pp"], row["gain_high_pp"], between=" ") if has_interval else ""

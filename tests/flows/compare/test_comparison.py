@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import shutil
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from sojourn.flows.compare.settings import OF_PAST, CompareConfig
 from sojourn.flows.compare.tables import cells_table, summary_table
 from sojourn.flows.placement import predictors
 from sojourn.flows.placement.predictors import TableSource, asked_rows, parse_predictor
-from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables
+from sojourn.flows.reports.comparison_report import comparison_markdown, comparison_tables, policies_table
 from sojourn.flows.retrain.train import windows
 from sojourn.flows.versions.promotion import open_store
 from sojourn.flows.workers.dask import local_workers
@@ -290,6 +291,21 @@ def test_compare_and_results_from_the_command_line(tmp_path: Path, monkeypatch: 
 def _cells_of(line: str) -> list[str]:
     """The cells of a line of a Markdown table."""
     return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_at_80_columns_policies_and_predictors_fold_between_words() -> None:
+    row = {"empty_hosts_pct": 66.28, "gain_pp": 2.57, "gain_low_pp": 1.79, "gain_high_pp": 3.35,
+           "rival": "first-in-use", "over_rival_pp": 1.65, "over_rival_low_pp": 1.0, "over_rival_high_pp": 2.0,
+           "gap_closed_pct": 40.0, "packing_density_pct": 71.0, "n_rejected": 3, "rejected_pct": 0.01,
+           "events_per_s": 1e5, "n_seeds": 5, "load": 0.8}
+    rows = [{**row, "policy": "nilas-expected + value:5,every=1", "predictor": predictor}
+            for predictor in ("oracle", "hazard", "refreshed:hazard")]
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(policies_table(pd.DataFrame(rows), "openb"))
+    cells = [line.split("│")[1:3] for line in stream.getvalue().splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line] for line in cells] == [
+        part for predictor in ("oracle", "hazard", "refreshed:hazard")
+        for part in (["nilas-expected +", predictor], ["value:5,every=1", ""])]
 
 
 def test_a_section_of_the_results_page() -> None:
