@@ -117,5 +117,7 @@ def known_at(rows: FeatureRows, is_taken: np.ndarray, cut_s: int | None, *, is_l
     if is_late_entry:
         is_taken = is_taken & (entry_s < lifetime_s)
     idx = np.flatnonzero(is_taken)
-    return Examples(rows.features[idx], tuple(key[idx] for key in rows.keys), lifetime_s[idx], is_event[idx],
-                    entry_s[idx], rows.arrival_s[idx], idx, begin_s=rows.begin_s)
+    has_gaps = len(idx) == 0 or idx[-1] - idx[0] + 1 != len(idx)  # without gaps the features are a view
+    features = rows.features[idx if has_gaps else slice(idx[0], idx[-1] + 1)]
+    return Examples(features, tuple(key[idx] for key in rows.keys), lifetime_s[idx], is_event[idx], entry_s[idx],
+                    rows.arrival_s[idx], idx, begin_s=rows.begin_s)

@@ -90,15 +90,16 @@ def boost(objective: str, train: Rows, valid: Rows | None, *, n_varying: int, n_
     settings["min_data_in_leaf"] = min(settings["min_data_in_leaf"], max(len(train.label) // 20, 1))
     n_leaves = int(settings["num_leaves"])
     dataset = lgb.Dataset(train.features, train.label, weight=train.weight, init_score=train.init_score,
-                          params=settings)
+                          params=settings).construct()
     callbacks: list[Callable[..., Any]] = [_end_if_stopped]
     sets = []
     if valid is not None:
         sets.append(lgb.Dataset(valid.features, valid.label, weight=valid.weight, init_score=valid.init_score,
-                                reference=dataset))
+                                params=settings, reference=dataset).construct())
         callbacks.append(lgb.early_stopping(PATIENCE, verbose=False))
+    del train, valid  # the rows are binned now, and are many times as large as the bins
     booster = lgb.train(settings, dataset, n_rounds, valid_sets=sets, callbacks=callbacks)
-    best = booster.best_iteration if valid is not None and booster.best_iteration > 0 else booster.num_trees()
+    best = booster.best_iteration if sets and booster.best_iteration > 0 else booster.num_trees()
     text: str = booster.model_to_string(num_iteration=best)
     return Boosted(text, forest_from_text(text), best, booster.feature_importance("gain", iteration=best),
                    best * n_leaves)
@@ -233,7 +234,7 @@ def _weighted(examples: Examples, idx: np.ndarray, uptime_s: np.ndarray, feature
         raise ValueError("training examples must hold at least one observed end of a request seen at an uptime that "
                          f"is asked about, got {int(examples.is_event.sum()):,} ends, all of requests seen later only")
     left_s = np.maximum(examples.lifetime_s[idx] - uptime_s, 1.0)
-    return Rows(features[is_kept], np.log10(left_s[is_kept]), weight[is_kept]), clipped
+    return Rows(features if is_kept.all() else features[is_kept], np.log10(left_s[is_kept]), weight[is_kept]), clipped
 
 
 def _scores(boosted: Boosted, features: np.ndarray) -> np.ndarray:

@@ -81,8 +81,8 @@ class HazardModel:
         return self
 
     def _boost(self, train: Examples, valid: Examples | None, n_rounds: int, settings: FitSettings) -> None:
-        valid_rows = None if valid is None else self._rows(valid, settings.seed + 1)
-        self.boosted_ = boost("binary", self._rows(train, settings.seed), valid_rows,
+        self.boosted_ = boost("binary", self._rows(train, settings.seed),
+                              None if valid is None else self._rows(valid, settings.seed + 1),
                               n_varying=len(self.age_features_) + 1, n_rounds=n_rounds, n_threads=settings.n_threads,
                               seed=settings.seed, params={**PARAMS, **(settings.params or {})})
 
@@ -141,7 +141,7 @@ def _rows(examples: Examples, axis: Axis, age_features: AgeFeatures, seed: int) 
         is_kept &= periods.is_end | is_drawn
         weight = np.where(periods.is_end, weight, weight / share)
     idx, interval = periods.idx[is_kept], periods.interval[is_kept]
-    return Rows(age_features.rows(examples.features[idx], interval), periods.is_end[is_kept].astype(np.float64),
+    return Rows(age_features.rows(examples.features, interval, idx), periods.is_end[is_kept].astype(np.float64),
                 weight[is_kept], axis.intervals.offsets[interval])
 
 

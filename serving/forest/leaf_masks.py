@@ -116,9 +116,17 @@ class AgeFeatures:
                 values[:, position] = column - log_ages[interval] if is_log else column / ages_s[interval]
         return values
 
-    def rows(self, features: np.ndarray, interval: np.ndarray) -> np.ndarray:
-        """Rows as a hazard forest reads them: features, their values against the age, the interval."""
-        return np.column_stack([features, self.at(features, interval), interval])
+    def rows(self, features: np.ndarray, interval: np.ndarray, idx: np.ndarray | None = None) -> np.ndarray:
+        """Rows as a hazard forest reads them: features, their values against the age, the interval. idx: the row of
+        `features` of each; default: of each its own."""
+        n, n_given = len(interval), features.shape[1]
+        rows = np.empty((n, n_given + len(self) + 1))
+        for start in range(0, n, _BLOCK):  # so that no second copy of all is made
+            block = slice(start, start + _BLOCK)
+            given = features[block] if idx is None else features[idx[block]]
+            rows[block, :n_given], rows[block, n_given:-1] = given, self.at(given, interval[block])
+        rows[:, -1] = interval
+        return rows
 
     def arrays(self) -> AgeScales:
         """The arrays for the compiled walk."""
@@ -136,6 +144,7 @@ N_BYTES_MAX = 1 << 25
 N_VARYING_MAX = 8
 """The most features that vary with the age, the interval included, in the compiled AND."""
 _ALL = np.uint64(2**64 - 1)
+_BLOCK = 65_536
 
 
 class LeafMasks(NamedTuple):

@@ -47,6 +47,18 @@ def _split(trace: Trace) -> Split:
     return split_by_time(build_rows(trace, default_encoder(trace)), 0.3, 0.2)
 
 
+def test_windows_without_gaps_copy_no_features(rows: FeatureRows) -> None:
+    split = split_by_time(rows, 0.3, 0.2)
+    for window in (split.train, split.valid, split.past, split.test):
+        has_gaps = bool((np.diff(window.idx_row) != 1).any())
+        assert np.shares_memory(window.features, rows.features) != has_gaps
+        np.testing.assert_array_equal(window.features, rows.features[window.idx_row])
+    odd = known_at(rows, np.arange(len(rows)) % 2 == 1, None)
+    assert not np.shares_memory(odd.features, rows.features)
+    np.testing.assert_array_equal(odd.features, rows.features[odd.idx_row])
+    assert len(known_at(rows, np.zeros(len(rows), bool), None).features) == 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_shuffling_everything_after_the_cut_changes_nothing_in_training(trace: Trace, rows: FeatureRows,
                                                                         seed: int) -> None:

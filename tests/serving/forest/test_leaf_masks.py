@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import naive_forest
 from made_forests import comb
 from sojourn.serving.forest import MEMBER, AgeFeatures, Forest, LeafMasks, MaskWalk, varying_walk
+from sojourn.serving.forest import leaf_masks as leaf_mask_module
 from sojourn.serving.forest.leaf_masks import age_bins, leaf_masks
 from sojourn.serving.forest.mask_kernels import score_rows
 from sojourn.serving.forest.walks import RangeWalk
@@ -78,6 +79,17 @@ def test_a_value_falls_in_the_bins_that_it_has_against_each_age(splits: list[flo
     against = value - np.log10(ages_s) if is_log else value / ages_s
     assert found.tolist() == [int((np.array(sorted(splits)) < each).sum()) for each in against]
     assert (rows[-1] - masks.first_row(1) == len(splits) + 1).all()  # NaN
+
+
+@pytest.mark.parametrize("n", [0, 6, 7, 20])
+def test_rows_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    rng = np.random.default_rng(n)
+    features, idx, interval = rng.normal(size=(9, 3)), rng.integers(0, 9, n), rng.integers(0, 4, n)
+    ages = AgeFeatures((2, 0), (True, False), (1.0, 10.0, 100.0, 1000.0), (0.0, 1.0, 2.0, 3.0))
+    monkeypatch.setattr(leaf_mask_module, "_BLOCK", 7)
+    known = np.column_stack([features[idx], ages.at(features[idx], interval), interval])
+    np.testing.assert_array_equal(ages.rows(features, interval, idx), known)
+    np.testing.assert_array_equal(ages.rows(features[idx], interval), known)
 
 
 def test_threads_walk_without_sharing_scratch() -> None:
