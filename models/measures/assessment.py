@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -58,6 +58,7 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int,
 
     brier: `parts_by_age` of the same curves and rows; None = computed here.
     """
+    test = replace(test, features=test.features[:, :0])  # unread, and not to be copied with each selection of rows
     groups = [*_resampled(table, test, threshold_s, (), brier), *_by_share(table, test, threshold_s)]
     return _scores(groups, None)
 
@@ -186,7 +187,7 @@ def _outlives(table: CurveTable, test: Examples, curve: CensoringCurve, age_s: f
     if not is_used.any():
         return lambda _: {}
     censoring = censoring[is_used]
-    score = table.take(is_used).survival(threshold_s - age_s, age_s)
+    score = table.survival(threshold_s - age_s, age_s)[is_used]
     is_long, is_called = test.lifetime_s[is_used] > threshold_s, score > 0.5
     ranking = Ranking.of(is_long, score)
 

@@ -98,6 +98,8 @@ def integrated_brier_score(table: CurveTable, rows: Examples, weight: np.ndarray
     return weighted_mean(integrated_brier_rows(table, rows, brier_times(rows), censoring_curve(rows)), weight)
 
 
+_BLOCK = 65_536
+
 Part = tuple[np.ndarray, np.ndarray]
 """For one age: bool (n,), the rows that count; and float64, the contribution of each of these."""
 
@@ -195,14 +197,19 @@ def integrated_at_age(table: SurvivesByRow, rows: Examples, age_s: float) -> Par
     Only rows observed from their start count; G is of them. None if there are none, or none can be followed for 30 s.
     """
     is_asked = alive_at(rows, age_s) & (rows.entry_s == 0.0)
-    alive = rows.take(is_asked)
+    alive = replace(rows, features=rows.features[:, :0]).take(is_asked)
     if len(alive) == 0:
         return None
     alive = replace(alive, lifetime_s=alive.lifetime_s - age_s)
     times_s = brier_times(alive, N_TIMES if age_s == 0.0 else N_TIMES // 2)
     if len(times_s) < 2:
         return None
-    return is_asked, integrated_brier_rows(_Aged(table.take(is_asked), age_s), alive, times_s, censoring_curve(alive))
+    curve, idx, added = censoring_curve(alive), np.flatnonzero(is_asked), np.empty(len(alive))
+    for start in range(0, len(idx), _BLOCK):  # so that curves are not copied all at once
+        block = np.arange(start, min(start + _BLOCK, len(idx)))
+        aged = _Aged(table.take(idx[block]), age_s)
+        added[block] = integrated_brier_rows(aged, alive.take(block), times_s, curve)
+    return is_asked, added
 
 
 N_MOMENTS, N_TOGETHER, N_GROUPS = 500, 4, 16

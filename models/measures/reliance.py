@@ -90,7 +90,7 @@ class _Pooled:
         return cls(np.append(0.0, curve.values), np.append(1.0, curve.survival()), n)
 
     def take(self, idx: np.ndarray) -> _Pooled:
-        return replace(self, n=int(idx.sum()))
+        return replace(self, n=len(np.arange(self.n)[idx]))
 
     def survival(self, horizon_s: float, uptime_s: float) -> np.ndarray:
         alive = self._at(uptime_s)

@@ -11,15 +11,17 @@ from sksurv.util import Surv
 
 from sojourn.features.split import Examples
 from sojourn.models.curve_table import HazardTable
-from sojourn.models.measures import brier_score, censoring_curve, integrated_brier_score
+from sojourn.models.measures import brier, brier_score, censoring_curve, integrated_brier_score
 from sojourn.models.measures.brier import (
     EXIT_TIMES_S,
     N_GROUPS,
     N_MOMENTS,
+    N_TIMES,
     brier_rows,
     brier_times,
     exit_groups,
     group_exits,
+    integrated_at_age,
     integrated_brier_rows,
 )
 from sojourn.models.measures.censoring import follow_up_s, weighted_mean
@@ -86,6 +88,20 @@ def test_reweighing_rows_is_repeating_them() -> None:
     again = integrated_brier_rows(table.take(repeated), rows.take(repeated), times_s, curve)
     assert weighted_mean(whole, times.astype(float)) == pytest.approx(again.mean())
     assert weighted_mean(whole, times.astype(float)) != pytest.approx(whole.mean(), rel=1e-3)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1_000_000])
+def test_rows_that_outlived_an_age_are_scored_in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    table, rows = _drawn(3)
+    is_asked = rows.lifetime_s > 100.0
+    left = dataclasses.replace(rows.take(is_asked), lifetime_s=rows.lifetime_s[is_asked] - 100.0)
+    # an exponential curve is the same at each age
+    known = integrated_brier_rows(table.take(is_asked), left, brier_times(left, N_TIMES // 2), censoring_curve(left))
+    monkeypatch.setattr(brier, "_BLOCK", block)
+    found = integrated_at_age(table, rows, 100.0)
+    assert found is not None
+    np.testing.assert_array_equal(found[0], is_asked)
+    np.testing.assert_allclose(found[1], known, rtol=1e-9)
 
 
 def test_censoring_does_not_move_it_and_the_true_model_is_the_best() -> None:
