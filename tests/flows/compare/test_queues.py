@@ -15,10 +15,20 @@ from made_jobs import swf_log
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
-from sojourn.flows.compare.queues import BASELINE, LIMITS, LONGEST_SHARE, Part, answers_of, choose, placed, queue_part
+from sojourn.flows.compare.queues import (
+    BASELINE,
+    LAST_TWO,
+    LIMITS,
+    LONGEST_SHARE,
+    Part,
+    answers_of,
+    choose,
+    placed,
+    queue_part,
+)
 from sojourn.flows.placement.predictors import parse_predictor
 from sojourn.flows.placement.workloads import known_by
-from sojourn.simulator import Oracle
+from sojourn.simulator import NoisyOracle, Oracle
 from sojourn.simulator.queueing import (
     QueueJobs,
     QueueRules,
@@ -125,6 +135,17 @@ def test_what_is_chosen_keeps_the_longest_wait() -> None:
         own = tried[(tried["order"] == rules.order) & (tried["source"] == name) & (
             tried["overtaken_s"].fillna(-1) == (-1 if rules.overtaken_s is None else rules.overtaken_s))]
         assert (own["max_wait_s"] <= LONGEST_SHARE * tried["max_wait_s"].iloc[0]).any()
+
+
+def test_a_model_is_taken_if_it_is_level_and_not_if_it_is_noise() -> None:
+    jobs = drawn_part(0.9, 0).jobs
+    perfect: dict[str, RunTimes] = {LIMITS: Oracle(jobs)}
+    rules, name, _ = choose(Part(jobs, perfect), unheard)
+    assert name == LIMITS and rules != BASELINE
+    level: dict[str, RunTimes] = {**perfect, LAST_TWO: Oracle(jobs), "model": Oracle(jobs)}
+    assert choose(Part(jobs, level), unheard)[:2] == (rules, "model")
+    noise: dict[str, RunTimes] = {**perfect, LAST_TWO: Oracle(jobs), "model": NoisyOracle(jobs, 4.0)}
+    assert choose(Part(jobs, noise), unheard)[:2] == (rules, LAST_TWO)
 
 
 def test_an_idle_machine_keeps_what_it_has() -> None:
