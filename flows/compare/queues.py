@@ -121,9 +121,10 @@ def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
     """The rules and the source to take; the baseline if none has a lower mean slowdown. The table: all that were tried,
     the baseline first.
 
-    Fair is what has a longest wait of at most LONGEST_SHARE of the baseline's. A model is taken if a fair one is level
-    with the best fair source: the 95 % interval of the ratio of their mean slowdowns holds 1; else the last two under
-    the same condition; else the best. For limits stay as good as they were, and what learns knows more later on."""
+    Fair is what has a longest wait of at most LONGEST_SHARE of the baseline's; level is what is fair, if the 95 %
+    interval of its mean slowdown over the least one holds 1. Of those that are level a model is taken before the last
+    two, and these before limits, since limits stay as good as they were, and what learns knows more later on; then the
+    least bound, since the longest wait of a past says little of the next one; then the least slowdown."""
     pairs = [(BASELINE, LIMITS), *((rules, name) for rules in CANDIDATES for name in part.sources)]
     schedules: list[tuple[str, Schedule]] = []
     for done, (rules, name) in enumerate(pairs):
@@ -136,8 +137,8 @@ def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
         return BASELINE, LIMITS, table
     fair = fair[np.argsort(slowdown[fair], kind="stable")]
     against = compare_schedules([schedules[row] for row in fair], warmup_s=part.warmup_s)["slowdown_ratio_low"]
-    level, learns = [fair[0], *fair[(against <= 1.0).to_numpy()]], {LIMITS: 0, LAST_TWO: 1}
-    best = max(level, key=lambda row: learns.get(pairs[row][1], 2))
+    level, learns = [fair[0], *fair[(against <= 1.0).to_numpy()]], {LIMITS: 2, LAST_TWO: 1}
+    best = min(level, key=lambda row: (learns.get(pairs[row][1], 0), pairs[row][0].overtaken_s))
     return (*pairs[best], table)
 
 

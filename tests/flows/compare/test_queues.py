@@ -15,6 +15,7 @@ from made_jobs import swf_log
 from sojourn.features.readers import read_trace
 from sojourn.features.trace import Trace
 from sojourn.flows.cli import app
+from sojourn.flows.compare import queues
 from sojourn.flows.compare.queues import (
     BASELINE,
     LAST_TWO,
@@ -146,6 +147,17 @@ def test_a_model_is_taken_if_it_is_level_and_not_if_it_is_noise() -> None:
     assert choose(Part(jobs, level), unheard)[:2] == (rules, "model")
     noise: dict[str, RunTimes] = {**perfect, LAST_TWO: Oracle(jobs), "model": NoisyOracle(jobs, 4.0)}
     assert choose(Part(jobs, noise), unheard)[:2] == (rules, LAST_TWO)
+
+
+@pytest.mark.parametrize(("load", "bound_s"), [(0.8, 10_800), (0.9, 43_200)])
+def test_the_least_bound_is_taken_unless_it_is_worse(monkeypatch: pytest.MonkeyPatch, load: float,
+                                                     bound_s: int) -> None:
+    monkeypatch.setattr(queues, "LONGEST_SHARE", 10.0)  # all are fair
+    for seed in range(2):
+        jobs = drawn_part(load, seed).jobs
+        rules, _, tried = choose(Part(jobs, {LIMITS: Oracle(jobs)}), unheard)
+        assert tried["overtaken_s"].iloc[int(tried["mean_slowdown"].argmin())] == 43_200
+        assert rules.overtaken_s == bound_s
 
 
 def test_an_idle_machine_keeps_what_it_has() -> None:
