@@ -241,8 +241,8 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
     best = fair.loc[fair["mean_slowdown"].idxmin()]
     if best["mean_slowdown"] < past["mean_slowdown"]:
         lines[1] += (f" In the order {words_of(_rules_of(best))}, by {best['source']}, it was "
-                     f"{best['mean_slowdown']:.1f}: level within the noise, and then a model goes before limits, and the "
-                     "least bound before others.")
+                     f"{best['mean_slowdown']:.1f}: level within the noise, and then a model goes before limits, "
+                     "and the least bound before others.")
     if not found["saved_wait_s_low"] > 0.0:
         lines[0] += " The interval holds 0: the hours saved may be chance."
     if found["source"] != LIMITS:
