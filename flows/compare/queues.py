@@ -60,6 +60,8 @@ CANDIDATES = tuple(QueueRules(order, second, overtaken_s=hours * HOUR_S)
 """What is tried on the past, each with every source of run times that can be deployed."""
 LONGEST_SHARE = 1.1
 """What is chosen has a longest wait of at most this share of the baseline's on the past."""
+N_WEEKS_MIN = 4
+"""A past of fewer weeks can't show what is level: the least slowdown is taken."""
 LIMITS, LAST_TWO, PERFECT = "limits", "last two", "perfect"
 LEGEND = ("Wait: mean, 95th percentile, longest (lower = better). Slowdown: mean of (wait + run) / run, runs below "
           "10 s count as 10 s, at least 1 (lower = better). Saved: mean wait below the first row's, with its 95 % "
@@ -124,7 +126,8 @@ def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
     Fair is what has a longest wait of at most LONGEST_SHARE of the baseline's; level is what is fair, if the 95 %
     interval of its mean slowdown over the least one holds 1. Of those that are level a model is taken before the last
     two, and these before limits, since limits stay as good as they were, and what learns knows more later on; then the
-    least bound, since the longest wait of a past says little of the next one; then the least slowdown."""
+    least bound, since the longest wait of a past says little of the next one; then the least slowdown. With fewer than
+    N_WEEKS_MIN weeks only the least is level."""
     pairs = [(BASELINE, LIMITS), *((rules, name) for rules in CANDIDATES for name in part.sources)]
     schedules: list[tuple[str, Schedule]] = []
     for done, (rules, name) in enumerate(pairs):
@@ -137,7 +140,9 @@ def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
         return BASELINE, LIMITS, table
     fair = fair[np.argsort(slowdown[fair], kind="stable")]
     against = compare_schedules([schedules[row] for row in fair], warmup_s=part.warmup_s)["slowdown_ratio_low"]
-    level, learns = [fair[0], *fair[(against <= 1.0).to_numpy()]], {LIMITS: 2, LAST_TWO: 1}
+    counted_s = part.jobs.submission_s[-1] - part.jobs.submission_s[0] - part.warmup_s
+    is_level = (against <= 1.0).to_numpy() & (counted_s >= N_WEEKS_MIN * WEEK_S)
+    level, learns = [fair[0], *fair[is_level]], {LIMITS: 2, LAST_TWO: 1}
     best = min(level, key=lambda row: (learns.get(pairs[row][1], 0), pairs[row][0].overtaken_s))
     return (*pairs[best], table)
 
@@ -244,12 +249,14 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
                      f"{best['mean_slowdown']:.1f}: level within the noise, and then a model goes before limits, "
                      "and the least bound before others.")
     if not found["saved_wait_s_low"] > 0.0:
-        lines[0] += " The interval holds 0: the hours saved may be chance."
+        lines[0] += (" The interval holds 0: the hours saved may be chance." if found["saved_wait_s_high"] >= 0.0 else
+                     " Jobs wait longer than before: keep what you have.")
     if found["source"] != LIMITS:
         lines.append(f"In the same order the slowdown by {found['source']} is {found['order_ratio']:.2f} "
                      f"[{found['order_ratio_low']:.2f} to {found['order_ratio_high']:.2f}] of that by limits.")
         if not found["order_ratio_high"] < 1.0:
-            lines[-1] += " The interval holds 1: the limits may do as well."
+            lines[-1] += (" The interval holds 1: the limits may do as well." if found["order_ratio_low"] <= 1.0 else
+                          " The limits do better here.")
     if not past["slowdown_ratio_high"] < 1.0:
         lines[1] += " Its gain there is not proven."
     return lines

@@ -119,10 +119,10 @@ def test_the_choice_does_not_see_the_later_part(trace: Trace, tmp_path: Path) ->
     pd.testing.assert_frame_equal(tables[0][2], tables[1][2])
 
 
-def drawn_part(load: float, seed: int) -> Part:
-    """Jobs whose limits say nothing."""
+def drawn_part(load: float, seed: int, n: int = 1_500) -> Part:
+    """Jobs whose limits say nothing; 1,500 are some two weeks."""
     rng = np.random.default_rng(seed)
-    n, processors = 1_500, 16
+    processors = 16
     run_s = np.maximum(rng.lognormal(8.0, 1.0, n).astype(np.int64), 1)
     size = rng.integers(1, 5, n)
     submission_s = np.sort(rng.integers(0, int((run_s * size).sum() / (load * processors)), n))
@@ -139,7 +139,7 @@ def test_what_is_chosen_keeps_the_longest_wait() -> None:
 
 
 def test_a_model_is_taken_if_it_is_level_and_not_if_it_is_noise() -> None:
-    jobs = drawn_part(0.9, 0).jobs
+    jobs = drawn_part(0.9, 0, 6_000).jobs
     perfect: dict[str, RunTimes] = {LIMITS: Oracle(jobs)}
     rules, name, _ = choose(Part(jobs, perfect), unheard)
     assert name == LIMITS and rules != BASELINE
@@ -147,14 +147,16 @@ def test_a_model_is_taken_if_it_is_level_and_not_if_it_is_noise() -> None:
     assert choose(Part(jobs, level), unheard)[:2] == (rules, "model")
     noise: dict[str, RunTimes] = {**perfect, LAST_TWO: Oracle(jobs), "model": NoisyOracle(jobs, 4.0)}
     assert choose(Part(jobs, noise), unheard)[:2] == (rules, LAST_TWO)
+    short = drawn_part(0.9, 0).jobs
+    assert choose(Part(short, {LIMITS: Oracle(short), "model": Oracle(short)}), unheard)[1] == LIMITS
 
 
-@pytest.mark.parametrize(("load", "bound_s"), [(0.8, 10_800), (0.9, 43_200)])
+@pytest.mark.parametrize(("load", "bound_s"), [(0.75, 21_600), (0.9, 43_200)])
 def test_the_least_bound_is_taken_unless_it_is_worse(monkeypatch: pytest.MonkeyPatch, load: float,
                                                      bound_s: int) -> None:
     monkeypatch.setattr(queues, "LONGEST_SHARE", 10.0)  # all are fair
     for seed in range(2):
-        jobs = drawn_part(load, seed).jobs
+        jobs = drawn_part(load, seed, 6_000).jobs
         rules, _, tried = choose(Part(jobs, {LIMITS: Oracle(jobs)}), unheard)
         assert tried["overtaken_s"].iloc[int(tried["mean_slowdown"].argmin())] == 43_200
         assert rules.overtaken_s == bound_s
@@ -207,6 +209,11 @@ def test_a_model_is_compared_with_the_limits_in_the_same_order(trace: Trace) -> 
         answers = answers_of("log", jobs, table.assign(chosen=np.arange(4) == chosen), table)
         assert f"In the same order the slowdown {words}" in answers[2]
         assert ("The interval holds 1: the limits may do as well." in answers[2]) == (chosen == 3)
+    worse = table.assign(chosen=np.arange(4) == 3, order_ratio_low=1.01, order_ratio_high=1.5, saved_wait_s_high=-1.0,
+                         saved_wait_s_low=-2.0)
+    answers = answers_of("log", jobs, worse, table)
+    assert answers[2].endswith("of that by limits. The limits do better here.")
+    assert answers[0].endswith("Jobs wait longer than before: keep what you have.")
     fair = table.assign(max_wait_s=1.0)
     by_limits = answers_of("log", jobs, table.assign(chosen=np.arange(4) == 1), fair)
     better = f"In the order sjf, by perfect, it was {table['mean_slowdown'].iloc[2]:.1f}: level within the noise"
