@@ -234,9 +234,10 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
         return [f"{head}: hardly any job waits, so there is nothing to save."]
     if found.name == 0:
         return [f"{head}. On the past none of {len(tried) - 1} others was better without longer waits: keep it."]
-    saved = interval_text(found["saved_wait_s_low"] / HOUR_S, found["saved_wait_s_high"] / HOUR_S)
+    saved = "" if pd.isna(found["saved_wait_s_low"]) else (
+        f" [{interval_text(found['saved_wait_s_low'] / HOUR_S, found['saved_wait_s_high'] / HOUR_S)}]")
     lines = [f"{head}; in the order {words_of(_rules_of(found))}, by {found['source']}, {hours['found']}, "
-             f"{found['saved_wait_s'] / HOUR_S:.2f} h less [{saved}]. The mean slowdown is "
+             f"{found['saved_wait_s'] / HOUR_S:.2f} h less{saved}. The mean slowdown is "
              f"{found['mean_slowdown']:.1f} in place of {first['mean_slowdown']:.1f}, the longest wait "
              f"{found['max_wait_s'] / DAY_S:.1f} days in place of {first['max_wait_s'] / DAY_S:.1f}; "
              f"{found['later_owners_pct']:.0f} % of the users wait longer than before.",
@@ -248,10 +249,12 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
         lines[1] += (f" In the order {words_of(_rules_of(best))}, by {best['source']}, it was "
                      f"{best['mean_slowdown']:.1f}: level within the noise, and then a model goes before limits, "
                      "and the least bound before others.")
-    if not found["saved_wait_s_low"] > 0.0:
+    if pd.isna(found["saved_wait_s_low"]):
+        lines[0] += " Less than two weeks are counted: there is no interval, and it may all be chance."
+    elif not found["saved_wait_s_low"] > 0.0:
         lines[0] += (" The interval holds 0: the hours saved may be chance." if found["saved_wait_s_high"] >= 0.0 else
                      " Jobs wait longer than before: keep what you have.")
-    if found["source"] != LIMITS:
+    if found["source"] != LIMITS and not pd.isna(found["order_ratio_low"]):
         lines.append(f"In the same order the slowdown by {found['source']} is {found['order_ratio']:.2f} "
                      f"[{found['order_ratio_low']:.2f} to {found['order_ratio_high']:.2f}] of that by limits.")
         if not found["order_ratio_high"] < 1.0:

@@ -214,6 +214,10 @@ def test_a_model_is_compared_with_the_limits_in_the_same_order(trace: Trace) -> 
     answers = answers_of("log", jobs, worse, table)
     assert answers[2].endswith("of that by limits. The limits do better here.")
     assert answers[0].endswith("Jobs wait longer than before: keep what you have.")
+    without = {f"{name}_{end}": np.nan for name in ("saved_wait_s", "order_ratio") for end in ("low", "high")}
+    answers = answers_of("log", jobs, worse.assign(**without), table)
+    assert len(answers) == 2 and "h less. The mean" in answers[0] and "Less than two weeks are counted" in answers[0]
+    assert not any(word in " ".join(answers) for word in ("nan", "[-]", "keep what you have", "limits do better"))
     fair = table.assign(max_wait_s=1.0)
     by_limits = answers_of("log", jobs, table.assign(chosen=np.arange(4) == 1), fair)
     better = f"In the order sjf, by perfect, it was {table['mean_slowdown'].iloc[2]:.1f}: level within the noise"
