@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class Examples:
         return Examples(self.features[idx], tuple(key[idx] for key in self.keys), self.lifetime_s[idx],
                         self.is_event[idx], self.entry_s[idx], self.arrival_s[idx], self.idx_row[idx],
                         begin_s=self.begin_s)
+
+    def without_features(self) -> Examples:
+        """The same examples for what reads labels alone: `take` then copies no features. Shape (n, 0)."""
+        return replace(self, features=self.features[:, :0])
 
 
 @dataclass(frozen=True, slots=True)

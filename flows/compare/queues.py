@@ -119,23 +119,28 @@ def _processors(trace: Trace) -> int | None:
     return int(max(np.cumsum(change).max(initial=0.0), size.max(initial=1.0)))
 
 
+def is_fair(tried: pd.DataFrame) -> np.ndarray:
+    """Whether the longest wait of each row is at most LONGEST_SHARE of that of the first one, the baseline; bool."""
+    longest_s = tried["max_wait_s"].to_numpy()
+    return np.asarray(longest_s <= LONGEST_SHARE * longest_s[0])
+
+
 def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
     """The rules and the source to take; the baseline if none has a lower mean slowdown. The table: all that were tried,
     the baseline first.
 
-    Fair is what has a longest wait of at most LONGEST_SHARE of the baseline's; level is what is fair, if the 95 %
-    interval of its mean slowdown over the least one holds 1. Of those that are level a model is taken before the last
-    two, and these before limits, since limits stay as good as they were, and what learns knows more later on; then the
-    least bound, since the longest wait of a past says little of the next one; then the least slowdown. With fewer than
-    N_WEEKS_MIN weeks only the least is level."""
+    Level is what is fair (`is_fair`), if the 95 % interval of its mean slowdown over the least one holds 1. Of those
+    that are level a model is taken before the last two, and these before limits, since limits stay as good as they
+    were, and what learns knows more later on; then the least bound, since the longest wait of a past says little of the
+    next one; then the least slowdown. With fewer than N_WEEKS_MIN weeks only the least is level."""
     pairs = [(BASELINE, LIMITS), *((rules, name) for rules in CANDIDATES for name in part.sources)]
     schedules: list[tuple[str, Schedule]] = []
     for done, (rules, name) in enumerate(pairs):
         progress(done, len(pairs))
         schedules.append((name, replay_queue(part.jobs, rules, part.sources[name])))
     table = compare_schedules(schedules, warmup_s=part.warmup_s)
-    slowdown, longest_s = table["mean_slowdown"].to_numpy(), table["max_wait_s"].to_numpy()
-    fair = np.flatnonzero((longest_s <= LONGEST_SHARE * longest_s[0]) & (slowdown < slowdown[0]))
+    slowdown = table["mean_slowdown"].to_numpy()
+    fair = np.flatnonzero(is_fair(table) & (slowdown < slowdown[0]))
     if len(fair) == 0:
         return BASELINE, LIMITS, table
     fair = fair[np.argsort(slowdown[fair], kind="stable")]
@@ -234,22 +239,21 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
         return [f"{head}: hardly any job waits, so there is nothing to save."]
     if found.name == 0:
         return [f"{head}. On the past none of {len(tried) - 1} others was better without longer waits: keep it."]
-    saved = "" if pd.isna(found["saved_wait_s_low"]) else (
-        f" [{interval_text(found['saved_wait_s_low'] / HOUR_S, found['saved_wait_s_high'] / HOUR_S)}]")
+    saved = interval_text(found["saved_wait_s_low"] / HOUR_S, found["saved_wait_s_high"] / HOUR_S, missing="")
     lines = [f"{head}; in the order {words_of(_rules_of(found))}, by {found['source']}, {hours['found']}, "
-             f"{found['saved_wait_s'] / HOUR_S:.2f} h less{saved}. The mean slowdown is "
+             f"{found['saved_wait_s'] / HOUR_S:.2f} h less{f' [{saved}]' if saved else ''}. The mean slowdown is "
              f"{found['mean_slowdown']:.1f} in place of {first['mean_slowdown']:.1f}, the longest wait "
              f"{found['max_wait_s'] / DAY_S:.1f} days in place of {first['max_wait_s'] / DAY_S:.1f}; "
              f"{found['later_owners_pct']:.0f} % of the users wait longer than before.",
              f"It was chosen on the past, of {len(tried) - 1}: there the slowdown was {past['mean_slowdown']:.1f} in "
              f"place of {before['mean_slowdown']:.1f}."]
-    fair = tried[tried["max_wait_s"] <= LONGEST_SHARE * before["max_wait_s"]]
-    best = fair.loc[fair["mean_slowdown"].idxmin()]
+    fair = tried[is_fair(tried)]
+    best = fair.iloc[int(fair["mean_slowdown"].argmin())]
     if best["mean_slowdown"] < past["mean_slowdown"]:
         lines[1] += (f" In the order {words_of(_rules_of(best))}, by {best['source']}, it was "
                      f"{best['mean_slowdown']:.1f}: level within the noise, and then a model goes before limits, "
                      "and the least bound before others.")
-    if pd.isna(found["saved_wait_s_low"]):
+    if not saved:
         lines[0] += " Less than two weeks are counted: there is no interval, and it may all be chance."
     elif not found["saved_wait_s_low"] > 0.0:
         lines[0] += (" The interval holds 0: the hours saved may be chance." if found["saved_wait_s_high"] >= 0.0 else

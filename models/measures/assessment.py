@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -58,7 +58,7 @@ def score_model(table: CurveTable, test: Examples, threshold_s: int,
 
     brier: `parts_by_age` of the same curves and rows; None = computed here.
     """
-    test = replace(test, features=test.features[:, :0])  # unread, and not to be copied with each selection of rows
+    test = test.without_features()
     groups = [*_resampled(table, test, threshold_s, (), brier), *_by_share(table, test, threshold_s)]
     return _scores(groups, None)
 

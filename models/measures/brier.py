@@ -197,7 +197,7 @@ def integrated_at_age(table: SurvivesByRow, rows: Examples, age_s: float) -> Par
     Only rows observed from their start count; G is of them. None if there are none, or none can be followed for 30 s.
     """
     is_asked = alive_at(rows, age_s) & (rows.entry_s == 0.0)
-    alive = replace(rows, features=rows.features[:, :0]).take(is_asked)
+    alive = rows.without_features().take(is_asked)
     if len(alive) == 0:
         return None
     alive = replace(alive, lifetime_s=alive.lifetime_s - age_s)
