@@ -66,7 +66,11 @@ class FittedTable(Table):
                 break
             fitted.columns = [column for column in fitted.columns if column.header != title]
             left_out.append(title)
-        fitted.columns = [replace(column, _index=k) for k, column in enumerate(fitted.columns)]
+        most, least = ([of(column) for column in fitted.columns] for of in (_most_width, _least_width))
+        share = (options.max_width - 1 - sum(least) - _BETWEEN * len(least)) / max(sum(most) - sum(least), 1)
+        widths = [low + int(share * (high - low)) if 0.0 <= share < 1.0 else None
+                  for low, high in zip(least, most, strict=True)]
+        fitted.columns = [replace(column, _index=k, width=widths[k]) for k, column in enumerate(fitted.columns)]
         if left_out:
             in_order = [str(column.header) for column in self.columns if column.header in left_out]
             words = Text(left_out_words(in_order, options.max_width))
@@ -87,11 +91,16 @@ def _text(cell: object) -> Text:
     return cell if isinstance(cell, Text) else Text.from_markup(str(cell))
 
 
+def _most_width(column: Column) -> int:
+    """Characters of a column whose cells take no more lines than they are given."""
+    lines = [line for cell in (column.header, *column.cells) for line in _text(cell).plain.split("\n")]
+    return max(map(cell_len, lines), default=1)
+
+
 def _least_width(column: Column) -> int:
     """Characters that a column cannot do without."""
-    texts = [_text(cell).plain for cell in (column.header, *column.cells)]
-    parts = [part for text in texts for part in (text.split("\n") if column.no_wrap else text.split())]
-    return max(map(cell_len, parts), default=1)
+    words = [word for cell in (column.header, *column.cells) for word in _text(cell).plain.split()]
+    return _most_width(column) if column.no_wrap else max(map(cell_len, words), default=1)
 
 
 @contextmanager

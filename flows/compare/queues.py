@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
@@ -33,6 +33,8 @@ from sojourn.publishing import whole_file
 from sojourn.simulator import Oracle
 from sojourn.simulator.measures import interval_text
 from sojourn.simulator.queueing import (
+    LEFT_OUT,
+    N_WEEKS_MIN,
     LastTwo,
     QueueJobs,
     QueueRules,
@@ -60,8 +62,8 @@ CANDIDATES = tuple(QueueRules(order, second, overtaken_s=hours * HOUR_S)
 """What is tried on the past, each with every source of run times that can be deployed."""
 LONGEST_SHARE = 1.1
 """What is chosen has a longest wait of at most this share of the baseline's on the past."""
-N_WEEKS_MIN = 4
-"""A past of fewer weeks can't show what is level: the least slowdown is taken."""
+LEVEL_MOST = 1.5
+"""What is level with the least mean slowdown on the past is at most so many times as high, whatever the interval."""
 LIMITS, LAST_TWO, PERFECT = "limits", "last two", "perfect"
 LEGEND = ("Wait: mean, 95th percentile, longest (lower = better). Slowdown: mean of (wait + run) / run, runs below "
           "10 s count as 10 s, at least 1 (lower = better). Saved: mean wait below the first row's, with its 95 % "
@@ -75,10 +77,11 @@ _CHOSEN = "chosen"
 @dataclass(frozen=True, slots=True)
 class Part:
     """The later part of a log as a queue. jobs: of it. sources: what predicts run times and can be deployed, by name;
-    it was learnt on what came before."""
+    it was learnt on what came before. doubts: sentences, what makes the log a weaker one."""
 
     jobs: QueueJobs
     sources: Mapping[str, RunTimes]
+    doubts: tuple[str, ...] = ()
 
     @property
     def warmup_s(self) -> int:
@@ -105,7 +108,22 @@ def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[fl
     for family in families:
         bundle = learnt_bundle(folder / family.kind, family, known, 2)
         sources[family.name] = LiveRunTimes(bundle, trace.requests, 0.5)
-    return Part(jobs, sources)
+    return Part(jobs, sources, tuple(_doubts(everything, n_processors is None and not says_processors(trace))))
+
+
+def _doubts(jobs: QueueJobs, is_guessed: bool) -> Iterator[str]:
+    """jobs: all of the log. is_guessed: nobody said how many processors there are."""
+    n, counts, least = len(jobs), dict(jobs.counts), 0.01 * len(jobs)
+    if is_guessed:
+        yield (f"Neither the log nor --processors says how many processors the machine has: {jobs.n_processors:,} is "
+               "the most that ran at once. On a larger one jobs wait less.")
+    if (n_missing := counts["limit missing"]) > least:
+        yield (f"{n_missing:,} of {n:,} jobs have no limit: the log's longest {'run' if n_missing == n else 'limit'} "
+               "stands for it. With limits of their own the baseline would do better.")
+    left = {rule: counts[rule] for rule in LEFT_OUT if counts[rule]}
+    if (n_left := sum(left.values())) > least:
+        rules = ", ".join(f"{rule} {count:,}" for rule, count in left.items())
+        yield f"{n_left:,} of {n + n_left:,} jobs are left out: {rules}."
 
 
 def _processors(trace: Trace) -> int | None:
@@ -129,10 +147,11 @@ def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
     """The rules and the source to take; the baseline if none has a lower mean slowdown. The table: all that were tried,
     the baseline first.
 
-    Level is what is fair (`is_fair`), if the 95 % interval of its mean slowdown over the least one holds 1. Of those
-    that are level a model is taken before the last two, and these before limits, since limits stay as good as they
-    were, and what learns knows more later on; then the least bound, since the longest wait of a past says little of the
-    next one; then the least slowdown. With fewer than N_WEEKS_MIN weeks only the least is level."""
+    Level is what is fair (`is_fair`), if the 95 % interval of its mean slowdown over the least one holds 1, and it is
+    at most LEVEL_MOST times as high. Of those that are level a model is taken before the last two, and these before
+    limits, since limits stay as good as they were, and what learns knows more later on; then the least bound, since the
+    longest wait of a past says little of the next one; then the least slowdown. With fewer than N_WEEKS_MIN weeks there
+    is no interval, so only the least is level. The table's `chosen` is True in the row that is taken."""
     pairs = [(BASELINE, LIMITS), *((rules, name) for rules in CANDIDATES for name in part.sources)]
     schedules: list[tuple[str, Schedule]] = []
     for done, (rules, name) in enumerate(pairs):
@@ -141,24 +160,19 @@ def choose(part: Part, progress: Any) -> tuple[QueueRules, str, pd.DataFrame]:
     table = compare_schedules(schedules, warmup_s=part.warmup_s)
     slowdown = table["mean_slowdown"].to_numpy()
     fair = np.flatnonzero(is_fair(table) & (slowdown < slowdown[0]))
-    if len(fair) == 0:
-        return BASELINE, LIMITS, table
-    fair = fair[np.argsort(slowdown[fair], kind="stable")]
-    against = compare_schedules([schedules[row] for row in fair], warmup_s=part.warmup_s)["slowdown_ratio_low"]
-    counted_s = part.jobs.submission_s[-1] - part.jobs.submission_s[0] - part.warmup_s
-    is_level = (against <= 1.0).to_numpy() & (counted_s >= N_WEEKS_MIN * WEEK_S)
-    level, learns = [fair[0], *fair[is_level]], {LIMITS: 2, LAST_TWO: 1}
-    best = min(level, key=lambda row: (learns.get(pairs[row][1], 0), pairs[row][0].overtaken_s))
-    return (*pairs[best], table)
+    best = 0
+    if len(fair):
+        fair = fair[np.argsort(slowdown[fair], kind="stable")]
+        against = compare_schedules([schedules[row] for row in fair], warmup_s=part.warmup_s)
+        is_level = (against["slowdown_ratio_low"] <= 1.0) & (against["slowdown_ratio"] <= LEVEL_MOST)
+        level, learns = [fair[0], *fair[is_level.to_numpy()]], {LIMITS: 2, LAST_TWO: 1}
+        best = min(level, key=lambda row: (learns.get(pairs[row][1], 0), pairs[row][0].overtaken_s))
+    return (*pairs[best], table.assign(**{_CHOSEN: np.arange(len(pairs)) == best}))
 
 
 def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
     """Choose on the past, replay the later part, print, draw and log; returns `answers` and `rows`."""
     families = [parse_predictor(text) for text in config.predictors]
-    unfit = [one.name for one in families if not one.is_learnt or one.kind == "bundle" or one.is_one_shot
-             or one.is_refreshed]
-    if unfit:
-        raise ValueError(f"predictor must be a lifetime family with preset queue, got {unfit[0]!r}")
     spec = config.trace_specs()[config.seeds[0]]
     with stage("ingest"):
         features = stored_features(spec.store, ingested_trace(spec.store, spec.source, spec.data_hash))
@@ -182,15 +196,15 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
                 schedules.append((source, replay_queue(later.jobs, each, sources[source])))
     table = compare_schedules(schedules, warmup_s=later.warmup_s)
     table[_CHOSEN] = [source == name and schedule.rules == rules for source, schedule in schedules]
-    answers = answers_of(spec.name, later.jobs, table, tried)
-    section = section_of(spec.name, later, table)
+    answers = [*answers_of(spec.name, later.jobs, table, tried), *later.doubts]
+    section = section_of("Waiting", f"{spec.name}, later part", later, table)
     for line in answers:
         console.print()
         console.print(escape(line))
     console.print()
     console.print(section)
-    shown = [(0, *schedules[0]), *((1, *one) for one, is_it in zip(schedules, table[_CHOSEN], strict=True) if is_it)]
-    labelled = [(f"{words_of(one.rules)}, {source}", one) for _, source, one in shown]
+    labelled = [(f"{words_of(one.rules)}, {source}", one) for is_chosen, (source, one) in zip(
+        table[_CHOSEN], schedules, strict=True) if is_chosen or one is schedules[0][1]]
     figure, week = waits_figure(labelled, later.warmup_s), week_figure(labelled, later.warmup_s)
     if config.picture is not None:
         with whole_file(config.picture) as temporary:
@@ -198,14 +212,16 @@ def run_queue_gain(config: CompareConfig, tracker: Tracker) -> dict[str, Any]:
         console.print(f"picture  {config.picture}", soft_wrap=True)
     if config.page is not None:
         with whole_file(config.page) as temporary:
-            temporary.write_text(section_page(f"Waiting on {spec.name}", " ".join(answers), [section],
+            temporary.write_text(section_page(f"Waiting on {spec.name}", " ".join(answers), [
+                section, section_of("Tried on the past", f"{spec.name}, before the later part", past, tried)],
                                               pngs({"waits": figure, "week": week})))
         table.to_csv(config.page.with_name(f"{config.page.stem}-queues.csv"), index=False)
         console.print(f"page     {config.page}", soft_wrap=True)
     with stage("log"):
         log_sections(tracker, config.preset, config.model_dump(mode="json"), spec, [section],
                      {"queues": table, "past": tried}, {"waits": figure, "week": week}, about="hours of waiting")
-    return {"answers": answers, "rows": json.loads(table.to_json(orient="records", double_precision=15))}
+    return {"answers": answers, **{key: json.loads(one.to_json(orient="records", double_precision=15))
+                                   for key, one in (("rows", table), ("past", tried))}}
 
 
 def words_of(rules: QueueRules) -> str:
@@ -227,10 +243,9 @@ def _rules_of(row: Mapping[Any, Any] | pd.Series[Any]) -> QueueRules:
 
 
 def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
-    """Sentences. table: of the later part, the baseline first, and which row is `chosen`. tried: of the past."""
+    """Sentences. table: of the later part, tried: of the past; the baseline first, one row is `chosen`."""
     first, found = table.iloc[0], table[table[_CHOSEN]].iloc[0]
-    same = [_rules_of(row) == _rules_of(found) and row["source"] == found["source"] for _, row in tried.iterrows()]
-    past, before = tried[same].iloc[0], tried.iloc[0]
+    past, before = tried[tried[_CHOSEN]].iloc[0], tried.iloc[0]
     hours = {key: f"{row['mean_wait_s'] / HOUR_S:.2f} h" for key, row in (("first", first), ("found", found))}
     days = (jobs.submission_s[-1] - jobs.submission_s[0]) / DAY_S
     head = (f"{name}, the last {len(jobs):,} jobs ({days:,.0f} days) on {jobs.n_processors:,} processors: first come, "
@@ -240,8 +255,9 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
     if found.name == 0:
         return [f"{head}. On the past none of {len(tried) - 1} others was better without longer waits: keep it."]
     saved = interval_text(found["saved_wait_s_low"] / HOUR_S, found["saved_wait_s_high"] / HOUR_S, missing="")
-    lines = [f"{head}; in the order {words_of(_rules_of(found))}, by {found['source']}, {hours['found']}, "
-             f"{found['saved_wait_s'] / HOUR_S:.2f} h less{f' [{saved}]' if saved else ''}. The mean slowdown is "
+    interval = f" [{saved}; 95 %, {found['n_weeks']} weeks]" if saved else ""
+    lines = [f"{head}; in the order {words_of(_rules_of(found))}, by {found['source']}, {hours['found']}: "
+             f"{found['saved_wait_s'] / HOUR_S:+.2f} h saved{interval}. The mean slowdown is "
              f"{found['mean_slowdown']:.1f} in place of {first['mean_slowdown']:.1f}, the longest wait "
              f"{found['max_wait_s'] / DAY_S:.1f} days in place of {first['max_wait_s'] / DAY_S:.1f}; "
              f"{found['later_owners_pct']:.0f} % of the users wait longer than before.",
@@ -251,10 +267,10 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
     best = fair.iloc[int(fair["mean_slowdown"].argmin())]
     if best["mean_slowdown"] < past["mean_slowdown"]:
         lines[1] += (f" In the order {words_of(_rules_of(best))}, by {best['source']}, it was "
-                     f"{best['mean_slowdown']:.1f}: level within the noise, and then a model goes before limits, "
+                     f"{best['mean_slowdown']:.1f}: level within the noise, and then what learns goes before limits, "
                      "and the least bound before others.")
     if not saved:
-        lines[0] += " Less than two weeks are counted: there is no interval, and it may all be chance."
+        lines[0] += f" Fewer than {N_WEEKS_MIN} weeks are counted: there is no interval, and it may all be chance."
     elif not found["saved_wait_s_low"] > 0.0:
         lines[0] += (" The interval holds 0: the hours saved may be chance." if found["saved_wait_s_high"] >= 0.0 else
                      " Jobs wait longer than before: keep what you have.")
@@ -269,8 +285,8 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
     return lines
 
 
-def section_of(name: str, part: Part, table: pd.DataFrame) -> Section:
-    """The table for the terminal and the page."""
+def section_of(title: str, about: str, part: Part, table: pd.DataFrame) -> Section:
+    """The table for the terminal and the page. about: the data, in words."""
     rows = []
     for row in table.to_dict("records"):
         saved = "-" if pd.isna(row["saved_wait_s_low"]) else interval_text(row["saved_wait_s_low"] / HOUR_S,
@@ -281,11 +297,11 @@ def section_of(name: str, part: Part, table: pd.DataFrame) -> Section:
                      f"{row['max_wait_s'] / DAY_S:,.1f}", f"{row['mean_slowdown']:,.1f}",
                      f"{row['saved_wait_s'] / HOUR_S:+.2f}", saved, "-" if pd.isna(later) else f"{later:.0f}"))
     left = ", ".join(f"{rule}: {n:,}" for rule, n in part.jobs.counts.items() if n)
-    caption = (f"{name}: {int(table['n_jobs'].iloc[0]):,} jobs of the later part are counted, after "
+    caption = (f"{about}: {table['n_jobs'].iloc[0]:,.0f} jobs in {table['n_weeks'].iloc[0]} weeks are counted, after "
                f"{part.warmup_s / DAY_S:.1f} days of warm-up. * = chosen on the past."
                f"{f' In the log: {left}.' if left else ''}")
     titles = ("order", "run times", "wait h", "p95 h", "longest d", "slow- down", "saved h", "95 %", "later %")
-    return Section("Waiting", caption, titles, tuple(rows), 2, LEGEND)
+    return Section(title, caption, titles, tuple(rows), 2, LEGEND)
 
 
 def waits_figure(schedules: Sequence[tuple[str, Schedule]], warmup_s: int) -> Figure:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sojourn.flows.settings.retrain import HostSettings, LaterPartSettings, WorkerSettings, load_config
 from sojourn.flows.settings.store import distinct
@@ -162,9 +162,13 @@ class CompareConfig(WorkerSettings, HostSettings, LaterPartSettings, SharedSetti
 
     @field_validator("predictors")
     @classmethod
-    def _known_predictors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _known_predictors(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         from sojourn.flows.placement.predictors import parse_predictor
+        from sojourn.models.lifetime import SERVED
 
+        unfit = [text for text in value if text not in SERVED] if info.data.get("preset") == QUEUE else []
+        if unfit:
+            raise ValueError(f"predictor must be one of {', '.join(SERVED)} with preset {QUEUE}, got {unfit[0]!r}")
         return tuple(dict.fromkeys(parse_predictor(text).name for text in value))
 
     @field_validator("rectifiers")

@@ -28,7 +28,7 @@ from sojourn.models.lifetime.rivals import FOREST_LEAVES, LAST_TWO, MEDIAN_16
 from sojourn.models.lifetime.survival import COX, GBSA, RSF
 
 __all__ = [
-    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "STOP", "TRAINED", "AgeGain", "Axis",
+    "ALWAYS_TRAINED", "BASELINES", "LIFETIME_MODELS", "SEARCH_SPACES", "SERVED", "STOP", "TRAINED", "AgeGain", "Axis",
     "Bounds", "ClassesModel", "EventLog", "Events", "Exported", "ExportedRefresh", "Family", "FitSettings",
     "HazardModel", "Intervals", "LifetimeModel", "NetworkModel", "Refresh", "Replayed", "Rows", "Scores", "SearchSpace",
     "Weighing", "fit_refresh", "limit_text", "mixed", "person_periods",
@@ -63,6 +63,8 @@ TRAINED = tuple(name for name, family in LIFETIME_MODELS.items() if family.train
 """Families that a retrain fits by default."""
 BASELINES = tuple(name for name, family in LIFETIME_MODELS.items() if family.is_baseline)
 """Families that a team would use instead of a model."""
+SERVED = ("km", "gbdt-once", "gbdt-uptime", "gbdt-landmark", "hazard", "mixture", "online", "blend")
+"""Families whose `export` gives a model."""
 SEARCH_SPACES: Mapping[str, SearchSpace] = MappingProxyType(
     {name: family.search for name, family in LIFETIME_MODELS.items() if family.search is not None})
 """Search spaces by family."""

@@ -4,6 +4,7 @@ May import: `predictions` and what it may import.
 """
 
 from sojourn.simulator.queueing.jobs import (
+    LEFT_OUT,
     LastTwo,
     QueueJobs,
     QueueSetting,
@@ -15,6 +16,7 @@ from sojourn.simulator.queueing.jobs import (
     says_processors,
 )
 from sojourn.simulator.queueing.measures import (
+    N_WEEKS_MIN,
     bounded_slowdown,
     compare_queues,
     compare_schedules,
@@ -37,8 +39,9 @@ from sojourn.simulator.queueing.replay import (
 from sojourn.simulator.queueing.start_times import QUANTILES, QueueNow, queue_at, start_times
 
 __all__ = [
-    "BACKFILLING", "ORDERS", "QUANTILES", "DrawingLearner", "DrawnRunTimes", "LastTwo", "Learner", "LearningSource",
-    "QueueJobs", "QueueNow", "QueueRules", "QueueSetting", "RunTimes", "Schedule", "bounded_slowdown",
-    "compare_queues", "compare_schedules", "counted", "last_two", "measures_by_class", "parse_queue", "queue_at",
-    "queue_jobs", "queue_measures", "queue_names", "replay_queue", "requested", "says_processors", "start_times",
+    "BACKFILLING", "LEFT_OUT", "N_WEEKS_MIN", "ORDERS", "QUANTILES", "DrawingLearner", "DrawnRunTimes", "LastTwo",
+    "Learner", "LearningSource", "QueueJobs", "QueueNow", "QueueRules", "QueueSetting", "RunTimes", "Schedule",
+    "bounded_slowdown", "compare_queues", "compare_schedules", "counted", "last_two", "measures_by_class",
+    "parse_queue", "queue_at", "queue_jobs", "queue_measures", "queue_names", "replay_queue", "requested",
+    "says_processors", "start_times",
 ]  # fmt: skip

@@ -19,6 +19,8 @@ MAX_TIME_S = 2**40
 """Times stay below this, so that their sums, and products with a number of processors, are exact in 64 bits."""
 GRACE_S = 60
 """A run that is this much longer than its limit raises the limit: logs are that inexact. A longer one is cut."""
+LEFT_OUT = ("start or end not known", "ran for 0 s", "wider than the machine", "wider than its queue")
+"""Why `queue_jobs` leaves out a job, as in `QueueJobs.counts`."""
 CORRECTIONS_S = (60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000)
 """What is added to the uptime of a job each time that it outlives its prediction (Tsafrir et al. 2007, section 3.2)."""
 
@@ -180,13 +182,12 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     run_s = (requests["departure_s"] - requests["arrival_s"]).astype("Float64").to_numpy(np.float64, na_value=np.nan)
     counts: dict[str, int] = {}
     is_left = np.zeros(len(requests), bool)
-    for rule, is_out in (("start or end not known", np.isnan(run_s)), ("ran for 0 s", run_s <= 0),
-                         ("wider than the machine", size > processors)):
+    for rule, is_out in zip(LEFT_OUT, (np.isnan(run_s), run_s <= 0, size > processors), strict=False):
         counts[rule] = int((is_out & ~is_left).sum())
         is_left |= is_out
     queue, priority, queue_processors = _queues_of(requests, queues or {}, processors)
     is_wide = ~is_left & (size > np.array(queue_processors or [processors])[queue])
-    counts["wider than its queue"] = int(is_wide.sum())
+    counts[LEFT_OUT[-1]] = int(is_wide.sum())
     kept = np.flatnonzero(~is_left & ~is_wide)
     submission_s = requests[submit].to_numpy(np.int64)
     ids = requests["request_id"]

@@ -16,6 +16,8 @@ from sojourn.simulator.whole_numbers import check_setting
 LEAST_RUN_S = 10
 """Runs below this count as so long in a bounded slowdown (Feitelson 2001)."""
 WEEK_S = 7 * 86_400
+N_WEEKS_MIN = 4
+"""With fewer weeks an interval from weeks that are drawn again would be far too short: there is none."""
 LATER_S = 60
 """An owner whose mean wait grows by more waits longer than before."""
 SIZES = {"1": 1, "2 to 8": 8, "9 to 64": 64, "above 64": np.inf}
@@ -108,9 +110,10 @@ def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mappin
     Columns: those of the rules, `source`, those of `queue_measures`, and against the first row `slowdown_ratio` (mean
     bounded slowdown over the first row's, lower = better) and `saved_wait_s` (mean wait below the first row's, higher
     = better), each with `_low` and `_high`: a 95 % interval. `order_ratio`, `_low`, `_high`: of mean bounded slowdowns,
-    too, against the first row with the same rules. Weeks of submission are drawn again with replacement, the
-    same for both rows of a pair; NaN with fewer than two weeks, and in the first row. `later_owners_pct`: owners whose
-    mean wait is more than a minute longer than in the first row, lower = better; NaN without owners.
+    too, against the first row with the same rules. The weeks of submission (`n_weeks`) are drawn again with
+    replacement, the same for both rows of a pair; NaN with fewer than N_WEEKS_MIN, and in the first row.
+    `later_owners_pct`: owners whose mean wait is more than a minute longer than in the first row, lower = better; NaN
+    without owners.
 
     warmup_s: jobs of the first so many seconds are replayed and not counted.
 
@@ -140,10 +143,11 @@ def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: in
         if first is None:
             first, n_weeks = own, len(own.n)
             draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
-                if n_weeks > 1 else np.zeros((0, n_weeks))
+                if n_weeks >= N_WEEKS_MIN else np.zeros((0, n_weeks))
         same = of_rules.setdefault(schedule.rules, own)
         in_order = _against(own.sums, same.sums, same.n, draws if own is not same else draws[:0])
         found.append({**asdict(schedule.rules), "source": name, **queue_measures(schedule, warmup_s),
+                      "n_weeks": n_weeks,
                       **_against(own.sums, first.sums, first.n, draws if own is not first else draws[:0]),
                       **{f"order_ratio{end}": in_order[f"slowdown_ratio{end}"] for end in ("", "_low", "_high")},
                       "later_owners_pct": 100.0 * float((own.owners_s > first.owners_s + LATER_S).mean())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,16 +71,21 @@ def test_it_says_hours_saved_and_writes_what_it_shows(tmp_path: Path, monkeypatc
     assert "Waiting on jobs.swf.gz" in Path("page.html").read_text()
     assert Path("page.html").read_text().count("data:image/png") == 2, "waits, and a week's schedule"
     assert len(pd.read_csv("page-queues.csv")) == len(rows)
+    past = pd.DataFrame(found["past"])
+    assert past["chosen"].sum() == 1 and len(past) == 1 + 9 * 3
+    assert Path("page.html").read_text().count("<table>") == 2, "the later part, and what was tried on the past"
 
 
-@pytest.mark.parametrize("predictor", ["oracle", "one-shot:km", "noise:1"])
-def test_only_families_that_are_learnt_have_a_place_in_a_queue(predictor: str, tmp_path: Path,
+@pytest.mark.parametrize("predictor", ["oracle", "one-shot:km", "noise:1", "refreshed:hazard", "cox", "no"])
+def test_only_families_that_are_served_have_a_place_in_a_queue(predictor: str, tmp_path: Path,
                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     swf_log(tmp_path / "jobs.swf", 300, days=4)
     done = CliRunner().invoke(app, ["gain", "jobs.swf", "--preset", "queue", "--predictor", predictor])
     assert done.exit_code == 2
-    assert f"predictor must be a lifetime family with preset queue, got '{predictor}'" in done.stderr
+    words = " ".join(done.stderr.replace("│", " ").split())
+    assert "predictor must be one of km, gbdt-once, " in words
+    assert f"online, blend with preset queue, got '{predictor}'" in words
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -198,31 +204,64 @@ def test_a_drawn_week_has_each_job_on_free_processors() -> None:
     assert max(high for _, _, high in parts) <= processors
 
 
-def test_a_model_is_compared_with_the_limits_in_the_same_order(trace: Trace) -> None:
-    jobs = queue_jobs(trace, n_processors=10)
+def test_a_model_is_compared_with_the_limits_in_the_same_order() -> None:
+    jobs = drawn_part(0.9, 0, 6_000).jobs
     rules = QueueRules("sjf", "sjf")
     pairs: list[tuple[QueueRules, str, RunTimes]] = [
         (BASELINE, LIMITS, requested(jobs)), (rules, LIMITS, requested(jobs)), (rules, "perfect", Oracle(jobs)),
         (rules, "same", requested(jobs))]
     table = compare_schedules(((name, replay_queue(jobs, each, source)) for each, name, source in pairs), warmup_s=0)
+    of = [table.assign(chosen=np.arange(4) == row) for row in range(4)]
     for chosen, words in ((2, f"by perfect is {table['order_ratio'].iloc[2]:.2f} ["), (3, "by same is 1.00 [1.00 to")):
-        answers = answers_of("log", jobs, table.assign(chosen=np.arange(4) == chosen), table)
+        answers = answers_of("log", jobs, of[chosen], of[chosen])
         assert f"In the same order the slowdown {words}" in answers[2]
         assert ("The interval holds 1: the limits may do as well." in answers[2]) == (chosen == 3)
-    worse = table.assign(chosen=np.arange(4) == 3, order_ratio_low=1.01, order_ratio_high=1.5, saved_wait_s_high=-1.0,
-                         saved_wait_s_low=-2.0)
-    answers = answers_of("log", jobs, worse, table)
+    worse = of[3].assign(order_ratio_low=1.01, order_ratio_high=1.5, saved_wait_s=-7_200.0, saved_wait_s_high=-3_600.0,
+                         saved_wait_s_low=-10_800.0)
+    answers = answers_of("log", jobs, worse, of[3])
     assert answers[2].endswith("of that by limits. The limits do better here.")
     assert answers[0].endswith("Jobs wait longer than before: keep what you have.")
+    assert f": -2.00 h saved [-3.00 to -1.00; 95 %, {table['n_weeks'].iloc[0]} weeks]. The mean" in answers[0]
     without = {f"{name}_{end}": np.nan for name in ("saved_wait_s", "order_ratio") for end in ("low", "high")}
-    answers = answers_of("log", jobs, worse.assign(**without), table)
-    assert len(answers) == 2 and "h less. The mean" in answers[0] and "Less than two weeks are counted" in answers[0]
+    answers = answers_of("log", jobs, worse.assign(**without), of[3])
+    assert len(answers) == 2 and "h saved. The mean" in answers[0]
+    assert "Fewer than 4 weeks are counted: there is no interval" in answers[0]
     assert not any(word in " ".join(answers) for word in ("nan", "[-]", "keep what you have", "limits do better"))
-    fair = table.assign(max_wait_s=1.0)
-    by_limits = answers_of("log", jobs, table.assign(chosen=np.arange(4) == 1), fair)
+    by_limits = answers_of("log", jobs, of[1], of[1].assign(max_wait_s=1.0))
     better = f"In the order sjf, by perfect, it was {table['mean_slowdown'].iloc[2]:.1f}: level within the noise"
     assert len(by_limits) == 2 and better in by_limits[1]
-    assert "level within" not in answers_of("log", jobs, table.assign(chosen=np.arange(4) == 2), fair)[1]
+    assert "level within" not in answers_of("log", jobs, of[2], of[2].assign(max_wait_s=1.0))[1]
+
+
+def test_a_rule_is_not_level_if_it_is_far_worse_whatever_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model with a few very bad weeks: the interval of its slowdown over that by limits holds 1."""
+    jobs = drawn_part(0.9, 0, 6_000).jobs
+    rng, week = np.random.default_rng(5), (jobs.submission_s - jobs.submission_s[0]) // (7 * DAY_S)
+    is_bad = week == week[3_000]
+    guessed_s = np.maximum(np.where(is_bad, rng.permutation(jobs.run_s), 0), jobs.run_s)
+    part = Part(jobs, {LIMITS: Oracle(jobs), "model": requested(replace(jobs, limit_s=guessed_s))})
+    monkeypatch.setattr(queues, "LONGEST_SHARE", 10.0)  # all are fair
+    monkeypatch.setattr(queues, "LEVEL_MOST", np.inf)
+    _, name, tried = choose(part, unheard)
+    least = tried["mean_slowdown"].min()
+    ratio = float(tried.loc[tried["chosen"], "mean_slowdown"].iloc[0]) / least
+    assert name == "model" and ratio > 1.0
+    monkeypatch.setattr(queues, "LEVEL_MOST", ratio - 0.001)
+    _, _, tried = choose(part, unheard)
+    assert float(tried.loc[tried["chosen"], "mean_slowdown"].iloc[0]) / least < ratio
+
+
+def test_an_answer_names_what_the_log_does_not_say(trace: Trace, tmp_path: Path) -> None:
+    bare = Trace(trace.requests.assign(requested_s=np.nan), trace.horizon_s, trace.roles,
+                 meta={"submit_column": "submit_s"})
+    whole = queue_part(trace, [], (0.3, 0.15), tmp_path, n_processors=13)
+    assert whole.doubts == ()
+    guessed, limits = queue_part(bare, [], (0.3, 0.15), tmp_path).doubts
+    assert "Neither the log nor --processors says how many processors the machine has" in guessed
+    assert "jobs have no limit: the log's longest run stands for it" in limits
+    narrow, = queue_part(trace, [], (0.3, 0.15), tmp_path, n_processors=3).doubts
+    n_wide = int((trace.requests["cpu_cores"] > 3).sum())
+    assert "jobs are left out: " in narrow and f"wider than the machine {n_wide}." in narrow
 
 
 @pytest.mark.slow

@@ -57,6 +57,16 @@ def test_marks_of_rich_in_a_name_are_printed_as_they_are() -> None:
     assert cells_of(printed(80, Section("T", "", ("a", "b"), (("[red]x[/red]", "1"),), 1))) == [["[red]x[/red]", "1"]]
 
 
+@pytest.mark.parametrize("width", range(50, 100, 7))
+def test_a_short_name_beside_a_long_one_is_not_broken(width: int) -> None:
+    titles = ("order", "run times", "wait h", "p95 h", "longest d", "slow- down", "saved h", "95 %", "later %")
+    rows = (("wfp3, saf, bound 12 h *", "perfect", *["25.10"] * 5, "+0.68 +1.57", "9"),
+            ("sjf, bound 6 h", "last two", *["136.3"] * 5, "-10.11 +10.22", "-"))
+    lines = printed(width, Section("Waiting", "", titles, rows, 2))
+    assert {"perfect", "last"} <= {word for row in cells_of(lines) for word in row[1].split()}
+    assert max(map(len, lines)) <= width
+
+
 def test_a_wide_terminal_has_one_line_a_row() -> None:
     assert sum(line.startswith("│") for line in printed(120)) == len(SECTION.rows)
     assert sum(line.startswith("│") for line in printed(80)) == len(SECTION.rows)

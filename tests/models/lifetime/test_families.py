@@ -12,7 +12,7 @@ from sojourn.features.split import Examples, Split, split_by_time
 from sojourn.features.synthetic import synthesize
 from sojourn.models import LIFETIME_MODELS, FitSettings, LifetimeModel, score_model
 from sojourn.models.curve_table import CurveTable
-from sojourn.models.lifetime import NetworkModel, Rows, person_periods
+from sojourn.models.lifetime import SERVED, NetworkModel, Rows, person_periods
 from sojourn.models.lifetime.gbdt import boost
 from sojourn.models.lifetime.intervals import fit_intervals
 from sojourn.models.lifetime.survival import SurvivalModel
@@ -244,6 +244,11 @@ def test_same_seed_same_bytes_whatever_the_thread_count(split: Split, settings: 
             exports.append(exported.forest)
         for part in ("split", "leaves", "feature"):
             np.testing.assert_array_equal(getattr(exports[0], part), getattr(exports[1], part))
+
+
+def test_served_families_are_those_that_export(fitted: dict[str, LifetimeModel]) -> None:
+    of_logs = ("online", "blend")  # they need the log of events, which these settings do not have
+    assert (*(name for name, model in fitted.items() if model.export() is not None), *of_logs) == SERVED
 
 
 def test_told_lifetimes_are_those_of_the_feature_they_are_named_after(

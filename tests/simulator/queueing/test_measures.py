@@ -95,16 +95,18 @@ def test_a_comparison_is_paired_with_its_first_row() -> None:
 
 
 def test_an_interval_of_equal_queues_holds_no_difference() -> None:
-    jobs = drawn_jobs(500, 4, 3)
+    jobs = drawn_jobs(500, 5, 3)
     table = compare_queues(jobs, [QueueRules()], {"one": Oracle(jobs), "same": Oracle(jobs)})
     for name, value in (("slowdown_ratio", 1.0), ("saved_wait_s", 0.0)):
         assert [table[f"{name}_{end}"].iloc[1] for end in ("low", "high")] == [value, value]
 
 
-def test_one_week_has_no_interval() -> None:
-    jobs = drawn_jobs(100, 1, 3)
+@pytest.mark.parametrize("n_weeks", [1, 3, 4])
+def test_less_than_four_weeks_have_no_interval(n_weeks: int) -> None:
+    jobs = drawn_jobs(300, n_weeks, 3)
     table = compare_queues(jobs, [QueueRules()], {"requested": requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
-    assert table["slowdown_ratio_low"].isna().all()
+    assert table["n_weeks"].tolist() == [n_weeks] * 2
+    assert table[["slowdown_ratio_low", "saved_wait_s_high"]].iloc[1].isna().all() == (n_weeks < 4)
     with pytest.raises(ValueError, match="rules and sources must not be empty, got 0 and 0"):
         compare_queues(jobs, [], {})
 
