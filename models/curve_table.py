@@ -68,18 +68,21 @@ def _edges_of(edges: np.ndarray, block: slice) -> np.ndarray:
 
 
 def drawn_left(quantile: Callable[[float], np.ndarray], n_draws: int, owner: np.ndarray, *, alike: float = 0.9,
-               seed: int = 0) -> np.ndarray:
+               together: float = 0.1, seed: int = 0) -> np.ndarray:
     """Remaining times drawn from curves, from their 0.5 to 99.5 % quantiles; whole seconds, int64 (n_draws, n), >= 1.
 
     quantile: the remaining times (n,) that a share of the curves does not exceed. owner: numbers (n,), -1 = none.
     alike: correlation, 0..1, of the places of one owner's jobs in their curves (a Gaussian copula): jobs of a batch
-    tend to end early together. Chosen on a part of HPC2N (docs/simulator/start_times.md).
+    tend to end early together. together: of all jobs, at most `alike`: a model can err one way for days. Both were
+    chosen on parts of logs (docs/simulator/start_times.md).
     """
     shares = (np.arange(_N_DRAWN) + 0.5) / _N_DRAWN
     times = np.array([quantile(share) for share in shares.tolist()])
     rng, (owners, place) = np.random.default_rng(seed), np.unique(owner, return_inverse=True)
     own, common = rng.standard_normal((n_draws, times.shape[1])), rng.standard_normal((n_draws, len(owners)))[:, place]
-    level = ndtr(np.where(np.asarray(owner) < 0, own, np.sqrt(alike) * common + np.sqrt(1.0 - alike) * own))
+    everyone = np.sqrt(together) * rng.standard_normal((n_draws, 1))
+    level = ndtr(everyone + np.where(np.asarray(owner) < 0, np.sqrt(1.0 - together) * own,
+                                  np.sqrt(alike - together) * common + np.sqrt(1.0 - alike) * own))
     found = [np.interp(level[:, row], shares, times[:, row]) for row in range(times.shape[1])]
     return np.maximum(np.rint(np.array(found).reshape(-1, n_draws).T), 1.0).astype(np.int64)
 

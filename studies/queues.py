@@ -12,7 +12,7 @@ job; or as recorded, with more ways to ask a curve. --processors: of a log that 
 arranged: the later half with its weeks shuffled within quarters, N times: means over these, with 95 % t-intervals.
 speed: jobs per second. eta: when the jobs that wait at N
 moments of that later half will start, against when they start in its replay by the limits; figures are of the last two
-thirds of the moments, or of the first ("past"). corrected: each quantile times a factor that is right on these.
+thirds of the moments, or of the first ("past").
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ GOLDEN = {
 NONE = ((float("nan"), float("nan")),) * 4
 """Of other logs."""
 LATER_SHARE = 0.5
-ETA_RULES, ALIKE = (QueueRules(), QueueRules(backfill_order="sjf")), (0.0, 0.5, 0.9, 0.99)
+ETA_RULES = (QueueRules(), QueueRules(backfill_order="sjf"))
+ALIKE = {f"curves, alike {alike:g}, {together:g}": {"alike": alike, "together": together}
+         for alike, together in ((0.0, 0.0), (0.9, 0.0), (0.7, 0.2), (0.9, 0.1), (0.9, 0.2), (0.9, 0.3), (0.99, 0.2))}
+"""Correlations of one owner's jobs, and of all jobs."""
 N_RECENT, MINUTE_S = 100, 60
 BOUND_S = 6 * 3_600
 RULES = (QueueRules(), QueueRules(backfill_order="sjf"), QueueRules("wfp3", "saf"),
@@ -211,21 +214,22 @@ def arranged(logs: Sequence[Path], asked: argparse.Namespace, folder: Path) -> N
 def recent_waits(schedule: Schedule, now: QueueNow, rows: np.ndarray) -> np.ndarray:
     """The simplest rival: quantiles of the waits of the last N_RECENT jobs of a job's size that started and had waited,
     less what it has waited; (n_waiting, 3)."""
-    jobs, found = schedule.jobs, []
-    for row in rows[now.waits]:
-        alike = np.flatnonzero((schedule.start_s <= now.now_s) & (schedule.wait_s > 0)
-                               & (np.digitize(jobs.size, [2, 9, 65]) == np.digitize(jobs.size[row], [2, 9, 65])))
-        last = alike[np.argsort(schedule.start_s[alike], kind="stable")[-N_RECENT:]]
-        waited_s = now.now_s - jobs.submission_s[row]
-        longer = schedule.wait_s[last][schedule.wait_s[last] > waited_s] - waited_s
+    waits_s, of_class = schedule.wait_s, np.digitize(schedule.jobs.size, [2, 9, 65])
+    started = np.flatnonzero((schedule.start_s <= now.now_s) & (waits_s > 0))
+    started = started[np.argsort(schedule.start_s[started], kind="stable")]
+    last = {k: waits_s[started[of_class[started] == k][-N_RECENT:]] for k in np.unique(of_class[rows]).tolist()}
+    found = []
+    for row in rows[now.waits].tolist():
+        recent_s, waited_s = last[int(of_class[row])], now.now_s - schedule.jobs.submission_s[row]
+        longer = recent_s[recent_s > waited_s] - waited_s
         found.append(np.quantile(longer if len(longer) else [3_600.0], QUANTILES))
     return np.array(found)
 
 
-def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int) -> None:
+def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int, n_processors: int | None) -> None:
     """Prints a table for each log and order of backfilling."""
     for log in logs:
-        _, jobs, ids, table = learnt_on_earlier(log, family)
+        _, jobs, ids, table = learnt_on_earlier(log, family, n_processors)
         curves, owner = table.take(positions_of(pd.Series(jobs.request_ids), ids)), np.asarray(jobs.owner)
         for rules in ETA_RULES:
             schedule = replay_queue(jobs, rules, requested(jobs))
@@ -239,8 +243,8 @@ def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int) -> None
                 own = rows[now.waits]
                 frame = {"now_s": now_s, "is_new": jobs.submission_s[own] == now_s,
                          "waited_s": schedule.start_s[own] - now_s, **{f"limits_{k}": by_limits for k in range(3)}}
-                drawn = {f"curves, alike {alike:g}": np.quantile(start_times(now, rules, drawn_left(
-                    quantile, n_draws, owner[rows], alike=alike)), QUANTILES, axis=0).T for alike in ALIKE}
+                drawn = {name: np.quantile(start_times(now, rules, drawn_left(
+                    quantile, n_draws, owner[rows], **both)), QUANTILES, axis=0).T for name, both in ALIKE.items()}
                 for name, values in (drawn | {"recent waits": recent_waits(schedule, now, rows)}).items():
                     frame |= {f"{name}_{k}": values[:, k] for k in range(3)}
                 parts.append(pd.DataFrame(frame))
@@ -249,22 +253,21 @@ def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int) -> None
 
 
 def print_eta(found: pd.DataFrame, test_from_s: int) -> None:
-    """Prints coverage of 80 % intervals, median error of the log of waits and median width; each also with factors."""
+    """Prints coverage of 80 % intervals, median error of the log of waits and median width: of jobs at their
+    submission, of all jobs, and of moments, each a mean or a median of its jobs, so that no long queue counts for
+    many."""
     waited, now_s = found["waited_s"].to_numpy(), found["now_s"].to_numpy()
-    is_past, is_test = now_s + waited <= test_from_s, now_s > test_from_s
-    names = ["limits", "recent waits", *(f"curves, alike {alike:g}" for alike in ALIKE)]
-    for name in [*names, *(f"{name}, corrected" for name in names)]:
-        predicted = found[[f"{name.removesuffix(', corrected')}_{k}" for k in range(3)]].to_numpy(np.float64)
-        if name.endswith("corrected"):
-            ratio = (waited[is_past, None] + MINUTE_S) / (predicted[is_past] + MINUTE_S)
-            factors = [np.quantile(ratio[:, k], quantile) for k, quantile in enumerate(QUANTILES)]
-            predicted = np.maximum.accumulate(np.maximum((predicted + MINUTE_S) * factors - MINUTE_S, 0.0), axis=1)
-        for label, mask in (("new", is_test & found["is_new"].to_numpy()), ("all", is_test), ("past", is_past)):
-            low, middle, high = predicted[mask].T
-            error = np.abs(np.log((middle + MINUTE_S) / (waited[mask] + MINUTE_S)))
-            covers = (low <= waited[mask]) & (waited[mask] <= high)
-            print(f"  {name:<30}{label:<6}{mask.sum():>8,}  covered {100 * covers.mean():5.1f} %  error "
-                  f"{np.median(error):.3f}  width {np.median(high - low) / 3_600:>9,.1f} h", flush=True)
+    is_test, is_new = now_s > test_from_s, found["is_new"].to_numpy()
+    for name in ["limits", "recent waits", *ALIKE]:
+        low, middle, high = found[[f"{name}_{k}" for k in range(3)]].to_numpy(np.float64).T
+        each = pd.DataFrame({"covers": (low <= waited) & (waited <= high), "width_h": (high - low) / 3_600,
+                             "error": np.abs(np.log((middle + MINUTE_S) / (waited + MINUTE_S)))})
+        of_moments = each.groupby(now_s).agg({"covers": "mean", "width_h": "median", "error": "median"})
+        is_late = of_moments.index > test_from_s
+        for label, rows in (("new", each[is_test & is_new]), ("moments", of_moments[is_late]), ("all", each[is_test]),
+                            ("past: new", each[~is_test & is_new]), ("past: moments", of_moments[~is_late])):
+            print(f"  {name:<26}{label:<14}{len(rows):>8,}  covered {100 * rows['covers'].mean():5.1f} %  error "
+                  f"{rows['error'].median():.3f}  width {rows['width_h'].median():>7,.1f} h", flush=True)
 
 
 def speed(logs: Sequence[Path]) -> None:
@@ -299,7 +302,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             {"later": later, "arranged": arranged}[asked.part](asked.logs, asked, Path(folder))
     elif asked.part == "eta":
-        eta(asked.logs, asked.family, asked.moments, asked.draws)
+        eta(asked.logs, asked.family, asked.moments, asked.draws, asked.processors)
     else:
         {"golden": golden, "speed": speed}[asked.part](asked.logs)
 

@@ -152,11 +152,12 @@ def test_draws_have_the_curves_quantiles_and_owners_are_alike() -> None:
     def quantile(share: float) -> np.ndarray:
         return np.full(4, 1_000.0 * share)
 
-    drawn = drawn_left(quantile, 2_000, np.array([5, 5, 7, -1]), alike=0.9)
-    assert np.quantile(drawn, [0.1, 0.5, 0.9], axis=0) == pytest.approx(np.tile([[100], [500], [900]], 4), abs=30)
-    related = np.corrcoef(drawn.T)
-    assert related[0, 1] > 0.85
-    assert np.abs(related[0, [2, 3]]).max() < 0.1
+    for together in (0.0, 0.5):
+        drawn = drawn_left(quantile, 4_000, np.array([5, 5, 7, -1]), alike=0.9, together=together)
+        assert np.quantile(drawn, [0.1, 0.5, 0.9], axis=0) == pytest.approx(np.tile([[100], [500], [900]], 4), abs=30)
+        related = np.corrcoef(drawn.T)
+        assert related[0, 1] > 0.85
+        assert related[[0, 0, 2], [2, 3, 3]] == pytest.approx(together, abs=0.05)
     assert (drawn_left(quantile, 5, np.array([0, 0, 1, 1])) == drawn_left(quantile, 5, np.array([0, 0, 1, 1]))).all()
     assert drawn_left(lambda share: np.zeros(0), 5, np.zeros(0, int)).shape == (5, 0)
 
