@@ -75,8 +75,8 @@ NONE = ((float("nan"), float("nan")),) * 4
 """Of other logs."""
 LATER_SHARE = 0.5
 ETA_RULES = (QueueRules(), QueueRules(backfill_order="sjf"))
-ALIKE = {f"curves, alike {alike:g}, {together:g}": {"alike": alike, "together": together}
-         for alike, together in ((0.0, 0.0), (0.9, 0.0), (0.7, 0.2), (0.9, 0.1), (0.9, 0.2), (0.9, 0.3), (0.99, 0.2))}
+ALIKE = {f"curves, alike {alike:g}, {together:g}": (alike, together) for alike, together in (
+    (0.0, 0.0), (0.9, 0.0), (0.7, 0.2), (0.9, 0.1), (0.9, 0.2), (0.9, 0.3), (0.99, 0.2))}
 """Correlations of one owner's jobs, and of all jobs."""
 N_RECENT, MINUTE_S = 100, 60
 BOUND_S = 6 * 3_600
@@ -244,7 +244,8 @@ def eta(logs: Sequence[Path], family: str, n_moments: int, n_draws: int, n_proce
                 frame = {"now_s": now_s, "is_new": jobs.submission_s[own] == now_s,
                          "waited_s": schedule.start_s[own] - now_s, **{f"limits_{k}": by_limits for k in range(3)}}
                 drawn = {name: np.quantile(start_times(now, rules, drawn_left(
-                    quantile, n_draws, owner[rows], **both)), QUANTILES, axis=0).T for name, both in ALIKE.items()}
+                    quantile, n_draws, owner[rows], alike=alike, together=together)), QUANTILES, axis=0).T
+                    for name, (alike, together) in ALIKE.items()}
                 for name, values in (drawn | {"recent waits": recent_waits(schedule, now, rows)}).items():
                     frame |= {f"{name}_{k}": values[:, k] for k in range(3)}
                 parts.append(pd.DataFrame(frame))
