@@ -114,9 +114,11 @@ CHEATS = {kind: Cheat(kind) for kind in ("clean", "a day ahead", "object", "modu
 
 
 @pytest.mark.parametrize(("kind", "words"), [
-    ("clean", ""), ("a day ahead", "another one for request"), ("object", "another one for request"),
-    ("module", "another one for request"), ("reads", "a method must read nothing .* opens queue-nasa-lite.toml"),
-    ("dies", "the process of the search for leaks must answer, got"),
+    ("clean", ""), ("a day ahead", "another one for request"),
+    *(pytest.param(kind, words, marks=pytest.mark.slow) for kind, words in (
+        ("object", "another one for request"), ("module", "another one for request"),
+        ("reads", "a method must read nothing .* opens queue-nasa-lite.toml"),
+        ("dies", "the process of the search for leaks must answer, got"))),
 ])
 def test_the_search_for_leaks_has_a_process_of_its_own(predict: Task, kind: str, words: str) -> None:
     code = f"{__name__}:CHEATS.{kind}"
@@ -132,7 +134,7 @@ def test_the_search_for_leaks_has_a_process_of_its_own(predict: Task, kind: str,
     assert isinstance(error.value, LeakFound) == (kind != "dies")
 
 
-@pytest.mark.parametrize("name", ["queue", "place"])
+@pytest.mark.parametrize("name", ["queue", pytest.param("place", marks=pytest.mark.slow)])
 def test_what_reads_the_log_or_knows_the_ends_is_found_in_its_own_process(
         request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(DATA, str(folder))

@@ -28,7 +28,8 @@ from sojourn.serving.forest import LEQ, MEMBER, Forest, OnnxForest
 pytestmark = needs_c
 KINDS = ("hazard", "hazard-limit", "uptime", "once")
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
-OTHER_CODE = pytest.mark.parametrize("kind", ["hazard-limit", "uptime", "once"])
+OTHER_CODE = pytest.mark.parametrize("kind", ["hazard-limit", *(pytest.param(kind, marks=pytest.mark.slow)
+                                                                for kind in ("uptime", "once"))])
 """A hazard with a limit has all that one without has."""
 N_FORESTS = 4
 LIMITS_S = (60.0, 59.999, 120.5, 3_600.0, 86_400.0, 94_608_000.0, 94_608_001.0, 4e6)
@@ -291,7 +292,9 @@ HOSTILE = ("*/ int evil(void); /*", "\\", "ends in \\\n#error evil\n", "??/", "a
            "a b", "a_b", "A+B", "\ud800", "hour", "x_0", "é", "int", "N_FEATURES")  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "family"), list(zip(KINDS * 2, HOSTILE[:8], strict=True)))
+@pytest.mark.parametrize(("kind", "family"), [
+    *zip(KINDS, HOSTILE, strict=False),
+    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in zip(KINDS, HOSTILE[4:8], strict=True))])
 def test_a_hostile_bundle_injects_no_code(tmp_path: Path, kind: str, family: str) -> None:
     """Preprocessed, the C is that of an innocent bundle but for the names of positions."""
     n = len(HOSTILE) + 2

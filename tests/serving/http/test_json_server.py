@@ -147,7 +147,8 @@ async def _usual(document: Any) -> tuple[int, bytes]:
 
 @pytest.fixture
 def quick_server() -> JsonServer:
-    return JsonServer("127.0.0.1", 0, {"/quick": _usual, "/echo": _echo}, {}, Limits(body_bytes=5_000, request_s=2.0), token="t",
+    limits = Limits(body_bytes=5_000, request_s=2.0)
+    return JsonServer("127.0.0.1", 0, {"/quick": _usual, "/echo": _echo}, {}, limits, token="t",
                       quick={"/quick": _quick})
 
 
