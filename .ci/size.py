@@ -11,7 +11,7 @@ files and 661 lines; the core in C of exported models and of the extension, and 
 second run, fits at once) by 2 files and 400 lines; the clock in a log, and what a door refuses at its start, by 18;
 the rival without lifetimes beside every gain, and pieces for migrations, by 110 lines; a lighter first run by 22; loops
 that compile in up to a quarter less time by 72; exits of hosts that read only what may have changed by 36; what
-the answer of a queue says of its log, and words that no table breaks, by 28.
+the answer of a queue says of its log, and words that no table breaks, by 36.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def figures() -> Iterator[Figure]:
     yield Figure("product lines", n_lines(product), 89_120)
     for part, paths in of.items():
         yield Figure(f"{part} files", len(paths), 87 if part == "flows" else None)
-        yield Figure(f"{part} lines", n_lines(paths), 20_652 if part == "flows" else None)
+        yield Figure(f"{part} lines", n_lines(paths), 20_660 if part == "flows" else None)
     for part, budget in (("flows", 5), ("serving", 8)):
         yield Figure(f"files at the top of {part}", len(list((ROOT / part).glob("*.py"))) - 1, budget)
     n_short = sum(n_lines([path]) < 60 for path in product if path.name != "__init__.py")

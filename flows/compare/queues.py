@@ -104,7 +104,9 @@ def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[fl
     jobs = everything.take(is_later)
     if len(jobs) == 0:
         raise ValueError("trace must have jobs that ended in its later part, got none")
-    sources: dict[str, RunTimes] = {LIMITS: requested(jobs), LAST_TWO: LastTwo(everything.take(~is_later))}
+    sources: dict[str, RunTimes] = {LIMITS: requested(jobs)}
+    if (np.asarray(jobs.owner) >= 0).any():
+        sources[LAST_TWO] = LastTwo(everything.take(~is_later))
     for family in families:
         bundle = learnt_bundle(folder / family.kind, family, known, 2)
         sources[family.name] = LiveRunTimes(bundle, trace.requests, 0.5)
@@ -118,11 +120,13 @@ def _doubts(jobs: QueueJobs, is_guessed: bool) -> Iterator[str]:
         yield (f"Neither the log nor --processors says how many processors the machine has: {jobs.n_processors:,} is "
                "the most that ran at once. On a larger one jobs wait less.")
     if (n_missing := counts["limit missing"]) > least:
-        yield (f"{n_missing:,} of {n:,} jobs have no limit: the log's longest {'run' if n_missing == n else 'limit'} "
-               "stands for it. With limits of their own the baseline would do better.")
+        yield (f"{n_missing:,} of {n:,} jobs have no limit: the longest limit, or run without one, stands for it. With "
+               "limits of their own the baseline would do better.")
+    if (n_cut := counts["cut at the limit"]) > least:
+        yield f"{n_cut:,} of {n:,} jobs ran longer than their limits; their runs are cut there."
     left = {rule: counts[rule] for rule in LEFT_OUT if counts[rule]}
     if (n_left := sum(left.values())) > least:
-        rules = ", ".join(f"{rule} {count:,}" for rule, count in left.items())
+        rules = ", ".join(f"{rule}{f' {count:,}' if len(left) > 1 else ''}" for rule, count in left.items())
         yield f"{n_left:,} of {n + n_left:,} jobs are left out: {rules}."
 
 
@@ -250,30 +254,32 @@ def answers_of(name: str, jobs: QueueJobs, table: pd.DataFrame, tried: pd.DataFr
     days = (jobs.submission_s[-1] - jobs.submission_s[0]) / DAY_S
     head = (f"{name}, the last {len(jobs):,} jobs ({days:,.0f} days) on {jobs.n_processors:,} processors: first come, "
             f"first served with EASY backfilling by the users' limits, a job waits {hours['first']}")
-    if first["mean_wait_s"] < 1.0:
+    if first["mean_wait_s"] < 60.0:
         return [f"{head}: hardly any job waits, so there is nothing to save."]
     if found.name == 0:
         return [f"{head}. On the past none of {len(tried) - 1} others was better without longer waits: keep it."]
     saved = interval_text(found["saved_wait_s_low"] / HOUR_S, found["saved_wait_s_high"] / HOUR_S, missing="")
+    later, is_lost = found["later_owners_pct"], found["saved_wait_s"] < 0.0
     interval = f" [{saved}; 95 %, {found['n_weeks']} weeks]" if saved else ""
     lines = [f"{head}; in the order {words_of(_rules_of(found))}, by {found['source']}, {hours['found']}: "
              f"{found['saved_wait_s'] / HOUR_S:+.2f} h saved{interval}. The mean slowdown is "
              f"{found['mean_slowdown']:.1f} in place of {first['mean_slowdown']:.1f}, the longest wait "
-             f"{found['max_wait_s'] / DAY_S:.1f} days in place of {first['max_wait_s'] / DAY_S:.1f}; "
-             f"{found['later_owners_pct']:.0f} % of the users wait longer than before.",
+             f"{found['max_wait_s'] / DAY_S:.1f} days in place of {first['max_wait_s'] / DAY_S:.1f}"
+             + ("." if pd.isna(later) else f"; {later:.0f} % of the users wait longer than before."),
              f"It was chosen on the past, of {len(tried) - 1}: there the slowdown was {past['mean_slowdown']:.1f} in "
              f"place of {before['mean_slowdown']:.1f}."]
     fair = tried[is_fair(tried)]
     best = fair.iloc[int(fair["mean_slowdown"].argmin())]
-    if best["mean_slowdown"] < past["mean_slowdown"]:
+    if best["mean_slowdown"] < 0.98 * past["mean_slowdown"]:
         lines[1] += (f" In the order {words_of(_rules_of(best))}, by {best['source']}, it was "
-                     f"{best['mean_slowdown']:.1f}: level within the noise, and then what learns goes before limits, "
-                     "and the least bound before others.")
+                     f"{best['mean_slowdown']:.1f}: level within the noise, and of what is level what learns goes "
+                     "first, then the least bound.")
+    if is_lost:
+        lines[0] += " Jobs wait longer than before: keep what you have."
     if not saved:
         lines[0] += f" Fewer than {N_WEEKS_MIN} weeks are counted: there is no interval, and it may all be chance."
-    elif not found["saved_wait_s_low"] > 0.0:
-        lines[0] += (" The interval holds 0: the hours saved may be chance." if found["saved_wait_s_high"] >= 0.0 else
-                     " Jobs wait longer than before: keep what you have.")
+    elif found["saved_wait_s_low"] <= 0.0 <= found["saved_wait_s_high"]:
+        lines[0] += f" The interval holds 0: the hours {'lost' if is_lost else 'saved'} may be chance."
     if found["source"] != LIMITS and not pd.isna(found["order_ratio_low"]):
         lines.append(f"In the same order the slowdown by {found['source']} is {found['order_ratio']:.2f} "
                      f"[{found['order_ratio_low']:.2f} to {found['order_ratio_high']:.2f}] of that by limits.")
@@ -297,9 +303,9 @@ def section_of(title: str, about: str, part: Part, table: pd.DataFrame) -> Secti
                      f"{row['max_wait_s'] / DAY_S:,.1f}", f"{row['mean_slowdown']:,.1f}",
                      f"{row['saved_wait_s'] / HOUR_S:+.2f}", saved, "-" if pd.isna(later) else f"{later:.0f}"))
     left = ", ".join(f"{rule}: {n:,}" for rule, n in part.jobs.counts.items() if n)
-    caption = (f"{about}: {table['n_jobs'].iloc[0]:,.0f} jobs in {table['n_weeks'].iloc[0]} weeks are counted, after "
-               f"{part.warmup_s / DAY_S:.1f} days of warm-up. * = chosen on the past."
-               f"{f' In the log: {left}.' if left else ''}")
+    caption = (f"{about}: {table['n_jobs'].iloc[0]:,.0f} jobs in {table['n_weeks'].iloc[0]} whole weeks are counted, "
+               f"after {part.warmup_s / DAY_S:.1f} days of warm-up. * = chosen on the past."
+               f"{f' Changed or left out: {left}.' if left else ''}")
     titles = ("order", "run times", "wait h", "p95 h", "longest d", "slow- down", "saved h", "95 %", "later %")
     return Section(title, caption, titles, tuple(rows), 2, LEGEND)
 

@@ -43,7 +43,8 @@ KUEUE = "kubectl get workloads -A -o json"
 _SQUEUE_NEEDED = ("JOBID", "STATE", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "TIME")
 _ATTRIBUTES = {"USER": "user", "ACCOUNT": "account", "PARTITION": "partition", "QOS": "qos", "NAME": "job_name"}
 """Fields of squeue, and the columns of a trace that `sacct -P` gives."""
-_ASSUMED = {"cpu_cores": "processors", "requested_cores": "processors", "requested_s": "limit_s"}
+_ASSUMED = {"cpu_cores": "processors", "requested_cores": "processors", "requested_procs": "processors",
+            "requested_s": "limit_s"}
 """Columns of a trace of jobs, and what they are if a table does not have them."""
 _UNLIMITED = ("UNLIMITED", "NOT_SET", "Partition_Limit", "N/A", "")
 _OWNERS = ("owner", "user")

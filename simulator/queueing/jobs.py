@@ -153,8 +153,8 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     A job's size is `cpu_cores` (of SWF logs as allocated, else requested), its limit `requested_s`.
     Left out, and counted: jobs that ran for 0 s, whose end or start is not known, that are wider than the machine or
     than their queue may be.
-    Changed, and counted: without a limit a job has the log's largest (without any: its largest run time); a run of
-    up to GRACE_S more than its limit raises the limit; a longer one is cut at it.
+    Changed, and counted: a job without a limit has the longest limit of the log, or the longest run without a limit if
+    that is longer; a run of up to GRACE_S more than its limit raises the limit; a longer one is cut at it.
 
     n_processors: of the machine; default: the log's MaxProcs. owner: column of owners; default: `user`, else the
     finest owner of the trace; without any no job has one. limits: "raised" cuts no job: a limit that is missing or
@@ -173,10 +173,10 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     submit = trace.meta.get("submit_column", "submit_s" if "submit_s" in trace.requests else None)
     if submit is None:
         raise ValueError("trace must have a column of submissions (submit_s, or meta's submit_column), got none")
-    most = _max_procs(trace)
-    if n_processors is None and not most.isdecimal():
-        raise ValueError(f"n_processors must be given if the log has no MaxProcs, got {most!r} in its header")
-    processors = int(most) if n_processors is None else n_processors
+    if n_processors is None and not says_processors(trace):
+        raise ValueError("n_processors must be given if the log has no MaxProcs, got "
+                         f"{_max_procs(trace)!r} in its header")
+    processors = int(_max_procs(trace)) if n_processors is None else n_processors
     requests = trace.requests
     size = requests["cpu_cores"].to_numpy(np.float64)
     run_s = (requests["departure_s"] - requests["arrival_s"]).astype("Float64").to_numpy(np.float64, na_value=np.nan)
@@ -196,8 +196,8 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     limit_s = (requests["requested_s"].to_numpy(np.float64)[kept] if "requested_s" in requests
                else np.full(len(kept), np.nan))
     is_missing = ~(limit_s > 0)
-    largest_s = run_s.max(initial=1.0) if is_missing.all() else np.nanmax(limit_s)
-    limit_s = np.where(is_missing, run_s if limits == "raised" else np.maximum(largest_s, run_s), limit_s)
+    longest_s = max(limit_s[~is_missing].max(initial=1.0), run_s[is_missing].max(initial=1.0))
+    limit_s = np.where(is_missing, run_s if limits == "raised" else longest_s, limit_s)
     is_raised = (run_s > limit_s) & ((run_s <= limit_s + GRACE_S) | (limits == "raised"))
     limit_s = np.where(is_raised, run_s, limit_s)
     is_cut = run_s > limit_s
@@ -240,8 +240,8 @@ def _max_procs(trace: Trace) -> str:
 
 
 def says_processors(trace: Trace) -> bool:
-    """Whether the log says how many processors its machine has."""
-    return _max_procs(trace).isdecimal()
+    """Whether the log says how many processors its machine has; 0 says nothing."""
+    return _max_procs(trace).isdecimal() and int(_max_procs(trace)) > 0
 
 
 def requested(jobs: QueueJobs) -> Held:

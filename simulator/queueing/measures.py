@@ -15,7 +15,7 @@ from sojourn.simulator.whole_numbers import check_setting
 
 LEAST_RUN_S = 10
 """Runs below this count as so long in a bounded slowdown (Feitelson 2001)."""
-WEEK_S = 7 * 86_400
+DAY_S, WEEK_S = 86_400, 7 * 86_400
 N_WEEKS_MIN = 4
 """With fewer weeks an interval from weeks that are drawn again would be far too short: there is none."""
 LATER_S = 60
@@ -110,8 +110,9 @@ def compare_queues(jobs: QueueJobs, rules: Sequence[QueueRules], sources: Mappin
     Columns: those of the rules, `source`, those of `queue_measures`, and against the first row `slowdown_ratio` (mean
     bounded slowdown over the first row's, lower = better) and `saved_wait_s` (mean wait below the first row's, higher
     = better), each with `_low` and `_high`: a 95 % interval. `order_ratio`, `_low`, `_high`: of mean bounded slowdowns,
-    too, against the first row with the same rules. The weeks of submission (`n_weeks`) are drawn again with
-    replacement, the same for both rows of a pair; NaN with fewer than N_WEEKS_MIN, and in the first row.
+    too, against the first row with the same rules. The weeks of submission are drawn again with replacement, the same
+    for both rows of a pair; NaN with fewer than N_WEEKS_MIN whole ones (`n_weeks`; one may lack a day), and in the
+    first row.
     `later_owners_pct`: owners whose mean wait is more than a minute longer than in the first row, lower = better; NaN
     without owners.
 
@@ -141,9 +142,11 @@ def compare_schedules(schedules: Iterable[tuple[str, Schedule]], *, warmup_s: in
     for name, schedule in schedules:
         own = _Week.of(schedule, warmup_s)
         if first is None:
-            first, n_weeks = own, len(own.n)
-            draws = np.random.default_rng(seed).multinomial(n_weeks, np.full(n_weeks, 1.0 / n_weeks), n_resamples) \
-                if n_weeks >= N_WEEKS_MIN else np.zeros((0, n_weeks))
+            first, n = own, len(own.n)
+            submission_s = schedule.jobs.submission_s[counted(schedule.jobs, warmup_s)]
+            n_weeks = (int(np.ptp(submission_s)) + DAY_S) // WEEK_S if n else 0
+            draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), n_resamples) \
+                if n_weeks >= N_WEEKS_MIN else np.zeros((0, n))
         same = of_rules.setdefault(schedule.rules, own)
         in_order = _against(own.sums, same.sums, same.n, draws if own is not same else draws[:0])
         found.append({**asdict(schedule.rules), "source": name, **queue_measures(schedule, warmup_s),

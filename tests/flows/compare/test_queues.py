@@ -183,6 +183,11 @@ def test_a_log_without_its_machine_has_the_processors_that_ran_at_once(trace: Tr
     assert part.jobs.n_processors == max(running)
 
 
+def test_nobody_s_last_two_are_no_source(trace: Trace, tmp_path: Path) -> None:
+    bare = Trace(trace.requests.drop(columns="user"), trace.horizon_s, meta=trace.meta)
+    assert list(queue_part(bare, [], (0.3, 0.15), tmp_path, n_processors=13).sources) == [LIMITS]
+
+
 def test_a_drawn_week_has_each_job_on_free_processors() -> None:
     rng = np.random.default_rng(2)
     n, processors = 300, 9
@@ -225,8 +230,15 @@ def test_a_model_is_compared_with_the_limits_in_the_same_order() -> None:
     without = {f"{name}_{end}": np.nan for name in ("saved_wait_s", "order_ratio") for end in ("low", "high")}
     answers = answers_of("log", jobs, worse.assign(**without), of[3])
     assert len(answers) == 2 and "h saved. The mean" in answers[0]
-    assert "Fewer than 4 weeks are counted: there is no interval" in answers[0]
-    assert not any(word in " ".join(answers) for word in ("nan", "[-]", "keep what you have", "limits do better"))
+    assert "keep what you have. Fewer than 4 weeks are counted: there is no interval" in answers[0]
+    assert not any(word in " ".join(answers) for word in ("nan", "[-]", "limits do better"))
+    lost = worse.assign(saved_wait_s_high=60.0)
+    answers = answers_of("log", jobs, lost, of[3])
+    assert answers[0].endswith("keep what you have. The interval holds 0: the hours lost may be chance.")
+    alone = answers_of("log", jobs, worse.assign(later_owners_pct=np.nan), of[3])
+    assert "nan" not in " ".join(alone) and "of the users" not in " ".join(alone)
+    idle = answers_of("log", jobs, worse.assign(mean_wait_s=59.0), of[3])
+    assert len(idle) == 1 and idle[0].endswith("hardly any job waits, so there is nothing to save.")
     by_limits = answers_of("log", jobs, of[1], of[1].assign(max_wait_s=1.0))
     better = f"In the order sjf, by perfect, it was {table['mean_slowdown'].iloc[2]:.1f}: level within the noise"
     assert len(by_limits) == 2 and better in by_limits[1]
@@ -258,10 +270,13 @@ def test_an_answer_names_what_the_log_does_not_say(trace: Trace, tmp_path: Path)
     assert whole.doubts == ()
     guessed, limits = queue_part(bare, [], (0.3, 0.15), tmp_path).doubts
     assert "Neither the log nor --processors says how many processors the machine has" in guessed
-    assert "jobs have no limit: the log's longest run stands for it" in limits
+    assert "1,200 of 1,200 jobs have no limit: the longest limit, or run without one, stands for it" in limits
+    cut, = queue_part(Trace(trace.requests.assign(requested_s=30.0), trace.horizon_s, trace.roles, meta=trace.meta), [],
+                      (0.3, 0.15), tmp_path, n_processors=13).doubts
+    assert "jobs ran longer than their limits; their runs are cut there." in cut
     narrow, = queue_part(trace, [], (0.3, 0.15), tmp_path, n_processors=3).doubts
     n_wide = int((trace.requests["cpu_cores"] > 3).sum())
-    assert "jobs are left out: " in narrow and f"wider than the machine {n_wide}." in narrow
+    assert narrow == f"{n_wide} of 1,200 jobs are left out: wider than the machine."
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ ROWS = [
     (2, 100, 0, 60, -1, 2, 90, 8),  # 2 requested
     (3, 110, 0, 0, 2, 2, 90, 7),  # ran for 0 s
     (4, 120, 0, 10, 16, 16, 90, 7),  # wider than the machine
-    (5, 130, 0, 50, 1, 1, -1, 7),  # no limit: the largest of the log
+    (5, 130, 0, 50, 1, 1, -1, 7),  # no limit: the longest of the log
     (6, 140, 0, 130, 1, 1, 90, 7),  # 40 s more than its limit
     (7, 150, 0, 300, 1, 1, 200, 8),  # 100 s more
 ]
@@ -55,6 +55,20 @@ def test_each_rule_of_cleaning_is_counted(tmp_path: Path) -> None:
     assert dict(jobs.counts) == {"start or end not known": 0, "ran for 0 s": 1, "wider than the machine": 1,
                                  "wider than its queue": 0, "limit missing": 1, "limit raised to the run": 1,
                                  "cut at the limit": 1}
+
+
+def test_no_job_without_a_limit_is_told_by_how_long_it_runs(tmp_path: Path) -> None:
+    """A run longer than the log's longest limit is no limit of its own: all without one have the same."""
+    rows = [(1, 100, 0, 60, 1, 1, 90, 7), (2, 110, 0, 500, 1, 1, -1, 7), (3, 120, 0, 700, 1, 1, -1, 7),
+            (4, 130, 0, 20, 1, 1, -1, 7)]
+    jobs = queue_jobs(log_of(tmp_path, rows))
+    assert jobs.limit_s.tolist() == [90, 700, 700, 700] and jobs.run_s.tolist() == [60, 500, 700, 20]
+
+
+def test_no_processors_in_a_header_are_not_said(tmp_path: Path) -> None:
+    trace = log_of(tmp_path, ROWS, "0")
+    with pytest.raises(ValueError, match="must be given if the log has no MaxProcs, got '0' in its header"):
+        queue_jobs(trace)
 
 
 def test_raised_limits_cut_no_job(tmp_path: Path) -> None:

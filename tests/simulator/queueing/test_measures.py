@@ -95,15 +95,17 @@ def test_a_comparison_is_paired_with_its_first_row() -> None:
 
 
 def test_an_interval_of_equal_queues_holds_no_difference() -> None:
-    jobs = drawn_jobs(500, 5, 3)
+    jobs = drawn_jobs(500, 6, 3)
     table = compare_queues(jobs, [QueueRules()], {"one": Oracle(jobs), "same": Oracle(jobs)})
     for name, value in (("slowdown_ratio", 1.0), ("saved_wait_s", 0.0)):
         assert [table[f"{name}_{end}"].iloc[1] for end in ("low", "high")] == [value, value]
 
 
-@pytest.mark.parametrize("n_weeks", [1, 3, 4])
-def test_less_than_four_weeks_have_no_interval(n_weeks: int) -> None:
-    jobs = drawn_jobs(300, n_weeks, 3)
+@pytest.mark.parametrize(("days", "n_weeks"), [(7, 1), (26, 3), (28, 4), (33, 4)])
+def test_less_than_four_weeks_have_no_interval(days: int, n_weeks: int) -> None:
+    """However the weeks lie: a cut week at either end counts for none."""
+    jobs = drawn_jobs(300, 1, 3)
+    jobs = replace(jobs, submission_s=jobs.submission_s * days // 7, recorded_end_s=None)
     table = compare_queues(jobs, [QueueRules()], {"requested": requested(jobs), "oracle": Oracle(jobs)}, warmup_s=0)
     assert table["n_weeks"].tolist() == [n_weeks] * 2
     assert table[["slowdown_ratio_low", "saved_wait_s_high"]].iloc[1].isna().all() == (n_weeks < 4)
