@@ -19,7 +19,7 @@ double ${name}_score(const double row[${NAME}_N_ROW])
 MASKED_STEPS = Template("""
 static void step_scores(const double features[], double scores[])
 {
-    uint64_t scratch[N_SCRATCH];
+    SJ_ALIGNED uint64_t scratch[N_SCRATCH];
     $scores_call(&FOREST, features, scores, scratch);
 }
 """)

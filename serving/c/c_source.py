@@ -153,9 +153,10 @@ def _forest_code(forest: Forest, grid: np.ndarray, schema: Schema, texts: dict[s
     if tables is not None and tables.masks.nbytes <= _N_MASK_BYTES_MAX:
         core = files("sojourn.serving.c").joinpath("core/forest.h").read_text("ascii")
         declared = {"float64": "double"}
-        arrays = [_table(f"{declared.get(array.dtype.name, array.dtype.name + '_t')} {name.upper()}_OF_FOREST",
+        types = [declared.get(array.dtype.name, f"{array.dtype.name}_t") for array in tables]
+        arrays = [_table(f"SJ_ALIGNED {kind} {name.upper()}_OF_FOREST",
                          map(hex, array.ravel().tolist()) if array.dtype == np.uint64 else array.ravel().tolist())
-                  for name, array in zip(MaskTables._fields, tables, strict=True)]
+                  for kind, name, array in zip(types, MaskTables._fields, tables, strict=True)]
         own = {**texts, "core": core, "forest_tables": "\n".join(arrays), "n_scratch": n_scratch_words(tables),
                "pointers": ", ".join(f"{name.upper()}_OF_FOREST" for name in MaskTables._fields),
                "scores_call": "sj_interval_scores" if len(age_features) else "sj_step_scores"}

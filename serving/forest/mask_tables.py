@@ -3,9 +3,9 @@
 The fields of `MaskTables` stand in the order of the C's `SJ_FOREST_FIELDS`, with its types.
 
 Creation features are masks, as in `LeafMasks`. What varies with the age is not: a request's steps are the bits of a
-word. For a node on something that varies, a word says at which steps a request goes to the node's left child. A leaf
-that its masks leave over is reached at a step if the request goes left at every node that has the leaf on its left,
-and no leaf further left is reached (QuickScorer's rule). `places` puts the smaller child on the left, so a leaf needs
+word. For a node on something that varies, a word says at which steps a request goes to the node's right child. A leaf
+that its masks leave over is reached at a step unless the request goes right at a node that has the leaf on its left,
+or a leaf further left is reached (QuickScorer's rule). `places` puts the smaller child on the left, so a leaf needs
 0.7 words on average. Nodes of one feature and side with the same threshold share their word, a *slot*.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.serving.forest.forest import Forest
+from sojourn.serving.forest.forest import ZERO, Forest
 from sojourn.serving.forest.leaf_masks import (
     NO_AGE_FEATURES,
     AgeFeatures,
@@ -42,25 +42,27 @@ class MaskTables(NamedTuple):
 
     shape: int32, see SJ_N_TREES in the C. masks: uint64 (R, W), W = T in whole vectors; the rows of the U creation
     features that have splits, NaN's row of each varying feature, all leaves. thresholds: float64, of the U features
-    from starts[u], int32 (U + 1,), filled with infinity; features, first_rows, nan_rows: int32 (U,), their numbers,
-    the row of masks of bin 0 and of NaN; is_zero_missing: uint8 (U,).
-    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,); leaf_slots: uint32 (L + 64,), a leaf's
-    two slots, one in the lower and one in the upper half; the last 64 of both are read and not used. leaf_steps:
-    uint16 (L, 2), without age features, the first step at which what varies lets a leaf be reached, the first after.
+    in blocks of 8 from starts[2 * u + 1], int32 (2 * U + 1,), filled with infinity; from starts[2 * u] the last of each
+    block but the last one, in blocks, too. features, first_rows, nan_rows: int32 (U,), their numbers, the row of masks
+    of bin 0 and of NaN; zeros: float64 (U,), absolute values up to it are missing ones.
+    leaves: float64 (L + 64,), those of tree t from leaf_starts[t], int32 (T,); leaf_slots: uint16 (L + 64, 2), a leaf's
+    two slots; the last 64 of both are read and not used. leaf_steps: uint16 (L, 2), without age features, the first
+    step at which what varies lets a leaf be reached, the first after.
     slot_splits: float64 (S,), slot_is_false: uint8 (S,): the threshold of a slot, and 1 if left is above it. Slot 0 has
-    all steps, those of the last feature follow, whose bits are static_slots, uint64; then those of the m features in
-    turn, from slot_starts[a], int32 (m + 1,). pairs: uint16 (P, 2), more slots, each the AND of two.
+    no steps, those of the last feature follow, whose bits are static_slots, uint64; then those of the m features in
+    turn, from slot_starts[a], int32 (m + 1,). pairs: uint16 (P, 2), more slots, each the OR of two.
     A slot of an age feature is true from a step on, or before it, and that step moves with the feature's value: each
     value at which it moves is a turn. turns: float64, rising, in blocks of 32, those of a feature from
     block_starts[a], int32 (m + 1,); tops: float64, the last turn of each block; moves: uint16, for each turn 64 times
     the slot among its feature's, plus the step, whose bit changes; levels: uint8, before each block the steps at
-    which its feature's slots turn, from level_starts[a], int32 (m,); slot_flips: uint64 (S,), XORed into the bits
-    from that step on. sources: int32 (m,). Arrays are contiguous.
+    which its feature's slots turn, from level_starts[a], int32 (m,); slot_flips: uint64 (S + 8,), XORed into the bits
+    from that step on. sources: int32 (m,). Arrays are contiguous and begin cache lines.
     """
 
     shape: np.ndarray
     masks: np.ndarray
     thresholds: np.ndarray
+    zeros: np.ndarray
     leaves: np.ndarray
     slot_splits: np.ndarray
     static_slots: np.ndarray
@@ -82,7 +84,6 @@ class MaskTables(NamedTuple):
     moves: np.ndarray
     levels: np.ndarray
     slot_is_false: np.ndarray
-    is_zero_missing: np.ndarray
 
 
 def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO_AGE_FEATURES) -> MaskTables | None:
@@ -106,38 +107,45 @@ def mask_tables(forest: Forest, grid: np.ndarray, age_features: AgeFeatures = NO
         return None
     blocks, falls = turned
     is_static = (features < 0) | (features == n_fixed + n_aged)
-    static = [_bits(grid <= split) if side == 0 else _bits(grid > split)
+    static = [_bits(grid > split) if side == 0 else _bits(grid <= split)
               for side, split in zip(sides[is_static], splits[is_static], strict=True)]
-    static[0] = 2**64 - 1
+    static[0] = 0
     fixed = _fixed_tables(masks, n_fixed)
     shape = [len(masks.leaf_starts), fixed["masks"].shape[1], len(fixed["features"]), n_fixed, n_aged,
              n_aged + 1 if n_steps else 0, max(n_steps, 1), len(static), len(keys), len(pairs), len(fixed["masks"]) - 1]
     spare = np.zeros((64, 2), np.int64)
-    slot_pairs = leaf_slots[:, 0] + (leaf_slots[:, 1] << 16)
     tables = fixed | blocks | {
         "shape": shape, "leaves": np.append(masks.leaves, spare[:, 0]), "slot_splits": splits, "pairs": pairs,
         "static_slots": np.array(static, np.uint64), "slot_is_false": sides, "sources": age_features.sources,
-        "slot_flips": np.where((sides == 1) ^ falls, np.uint64(2**64 - 1), np.uint64(0)),
+        "slot_flips": np.where(np.append((sides == 0) ^ falls, [False] * _LANES), np.uint64(2**64 - 1), np.uint64(0)),
         "slot_starts": np.searchsorted(np.where(is_static, -1, features), n_fixed + np.arange(n_aged + 1)),
-        "leaf_starts": masks.leaf_starts, "leaf_slots": np.append(slot_pairs, spare[:, 0]),
+        "leaf_starts": masks.leaf_starts, "leaf_slots": np.concatenate([leaf_slots, spare]),
         "leaf_steps": spare[:0] if n_aged or not n_steps else np.column_stack(leaf_steps(masks, grid)),
     }  # fmt: skip
-    return MaskTables(**{name: np.ascontiguousarray(tables[name], _TYPES.get(name, np.int32))
+    return MaskTables(**{name: _aligned(np.asarray(tables[name], _TYPES.get(name, np.int32)))
                          for name in MaskTables._fields})
 
 
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("masks", "static_slots", "slot_flips"), np.uint64),
-    **dict.fromkeys(("thresholds", "leaves", "slot_splits", "turns", "tops"), np.float64),
-    **dict.fromkeys(("leaf_steps", "pairs", "moves"), np.uint16), "leaf_slots": np.uint32,
-    **dict.fromkeys(("levels", "slot_is_false", "is_zero_missing"), np.uint8),
+    **dict.fromkeys(("thresholds", "zeros", "leaves", "slot_splits", "turns", "tops"), np.float64),
+    **dict.fromkeys(("leaf_slots", "leaf_steps", "pairs", "moves"), np.uint16),
+    **dict.fromkeys(("levels", "slot_is_false"), np.uint8),
 }  # fmt: skip
+
+
+def _aligned(values: np.ndarray) -> np.ndarray:
+    """A contiguous copy that begins a cache line: else each vector lies in two."""
+    room = np.empty(values.nbytes + 64, np.uint8)
+    copy = room[-room.ctypes.data % 64:][:values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 def n_scratch_words(tables: MaskTables) -> int:
     """How many words of scratch a call needs: `sj_scratch_bytes` of the C, in words of 8 bytes."""
     _, n_words, n_used, _, _, n_varying, _, _, n_slots, n_pairs, _ = tables.shape.tolist()
-    return int(N_BUFFERED * 11 + n_words + n_slots + n_pairs + _LANES + 2 * (n_used + n_varying + 1))
+    return int(N_BUFFERED * 11 + n_words + n_slots + n_pairs + _LANES + (n_used + n_varying + 1) // 2)
 
 
 def _bits(is_set: np.ndarray) -> int:
@@ -153,12 +161,13 @@ def _fixed_tables(masks: LeafMasks, n_fixed: int) -> dict[str, np.ndarray]:
     first_rows, starts, n_rows = [], [0], 0
     for idx in used:
         values, first = masks.thresholds_of(idx), masks.first_row(idx)
-        filled = np.full(-(-len(values) // _LANES) * _LANES, np.inf)
-        filled[:len(values)] = values
-        thresholds.append(filled)
+        filled = np.append(values, np.full(-len(values) % _LANES, np.inf))
+        tops = filled[_LANES - 1:-1:_LANES]
+        thresholds += [tops, np.full(-len(tops) % _LANES, np.inf), filled]
         first_rows.append(n_rows)
         n_rows += len(values) + 2
-        starts.append(starts[-1] + len(filled))
+        starts += [starts[-1] + len(tops) + -len(tops) % _LANES]
+        starts += [starts[-1] + len(filled)]
         rows.append(masks.masks[first:first + len(values) + 2])
     nan_rows = np.array(first_rows, np.int64) + [len(block) - 1 for block in rows]
     last = [masks.first_row(idx) + len(masks.thresholds_of(idx)) + 1 for idx in range(n_fixed, len(masks.starts) - 1)]
@@ -167,7 +176,7 @@ def _fixed_tables(masks: LeafMasks, n_fixed: int) -> dict[str, np.ndarray]:
     padded[:, :table.shape[1]] = table
     return {"masks": padded, "thresholds": np.concatenate([*thresholds, np.empty(0)]), "features": np.array(used),
             "starts": np.array(starts), "first_rows": np.array(first_rows), "nan_rows": nan_rows,
-            "is_zero_missing": masks.is_zero_missing[used]}
+            "zeros": np.where(masks.is_zero_missing[used], ZERO, -1.0)}
 
 
 _Key = tuple[int, int, float]
@@ -234,6 +243,7 @@ def _turns(features: np.ndarray, splits: np.ndarray, n_fixed: int,
         parts.append((turns, moves, levels.ravel()))
     columns = list(zip(*parts, strict=True)) if parts else [(), (), ()]
     turns, moves, levels = (np.concatenate([np.empty(0), *column]) for column in columns)
+    levels = np.append(levels, [0] * _LANES)
     sizes = [(len(turn) // BLOCK, len(level)) for turn, _, level in parts]
     block_starts, level_starts = (np.cumsum([0, *(size[at] for size in sizes)]) for at in range(2))
     return {"turns": turns, "tops": turns[BLOCK - 1::BLOCK], "moves": moves, "levels": levels,

@@ -2,8 +2,8 @@
  *
  * For each bin of each creation feature and each tree there is a word, whose bit i is set if leaf i can still be
  * reached. The AND over a request's features leaves the leaves that what varies with the age decides between. Which
- * of them is reached is found for all steps at once: a step is a bit of a word. A leaf is reached at a step if the
- * request goes left at each node that has the leaf on its left, and no leaf further left is reached.
+ * of them is reached is found for all steps at once: a step is a bit of a word. A leaf is reached at a step unless the
+ * request goes right at a node that has the leaf on its left, or a leaf further left is reached.
  *
  * Each step's sum runs over the trees from first to last, so scores have the bits of the ONNX model. Nothing is
  * allocated and there is no state: any number of threads may call at once, each with its own scratch.
@@ -21,6 +21,7 @@
     FIELD(int32_t, shape) \
     FIELD(uint64_t, masks) \
     FIELD(double, thresholds) \
+    FIELD(double, zeros) \
     FIELD(double, leaves) \
     FIELD(double, slot_splits) \
     FIELD(uint64_t, static_slots) \
@@ -36,13 +37,12 @@
     FIELD(int32_t, slot_starts) \
     FIELD(int32_t, block_starts) \
     FIELD(int32_t, level_starts) \
-    FIELD(uint32_t, leaf_slots) \
+    FIELD(uint16_t, leaf_slots) \
     FIELD(uint16_t, leaf_steps) \
     FIELD(uint16_t, pairs) \
     FIELD(uint16_t, moves) \
     FIELD(uint8_t, levels) \
-    FIELD(uint8_t, slot_is_false) \
-    FIELD(uint8_t, is_zero_missing)
+    FIELD(uint8_t, slot_is_false)
 
 /* Positions in `shape`: trees, words of a row of masks, creation features with splits and all of them, age features,
  * all that varies, steps, slots that are the same for all requests, slots, pairs of slots, the row of all leaves. */
@@ -50,7 +50,7 @@ enum {
     SJ_N_TREES, SJ_N_WORDS, SJ_N_USED, SJ_N_FEATURES, SJ_N_AGED, SJ_N_VARYING, SJ_N_STEPS, SJ_N_STATIC, SJ_N_SLOTS,
     SJ_N_PAIRS, SJ_LAST_ROW
 };
-enum { SJ_BLOCK = 32, SJ_LANES = 8, SJ_N_BUFFERED = 64 }; /* turns; words of a vector; parts of trees */
+enum { SJ_BLOCK = 32, SJ_LANES = 8, SJ_N_BUFFERED = 64, SJ_N_AGED_MAX = 8 }; /* turns; words of a vector; parts */
 
 typedef struct {
 #define SJ_POINTER(type, name) const type *name;
@@ -58,8 +58,6 @@ typedef struct {
 #undef SJ_POINTER
 } sj_forest;
 
-/* LightGBM's kZeroThreshold as a double: smaller absolute values are zero. */
-#define SJ_ZERO 0x1.a95a5cp-117
 #define SJ_ALL UINT64_MAX
 
 /* The code is compiled for several kinds of vector instructions, and each call takes those that the processor has.
@@ -74,10 +72,15 @@ typedef struct {
 #endif
 #ifdef __GNUC__
 #define SJ_INLINE static inline __attribute__((always_inline)) /* so that callers' instructions are used */
-#define SJ_UNROLL_8 _Pragma("GCC unroll 8")
+#define SJ_FETCH(address) __builtin_prefetch(address);
+#define SJ_ALIGNED __attribute__((aligned(64))) /* to cache lines: vectors are then read twice as fast */
+#define SJ_PRAGMA(text) _Pragma(#text)
+#define SJ_UNROLL(n) SJ_PRAGMA(GCC unroll n)
 #else
 #define SJ_INLINE static inline
-#define SJ_UNROLL_8
+#define SJ_FETCH(address)
+#define SJ_ALIGNED
+#define SJ_UNROLL(n)
 #endif
 
 /* The leaves of a tree between which what varies decides, up to 8 of them. Bit i of words 0 to 2 is the number of the
@@ -89,8 +92,7 @@ typedef struct {
 
 /* The scratch of a call. */
 typedef struct {
-    uint64_t *words, *slots; /* the leaves of each tree that are left; the steps at which a slot's nodes go left */
-    double *values;          /* of the creation features with splits */
+    uint64_t *words, *slots; /* the leaves of each tree that are left; the steps at which a slot's nodes go right */
     int32_t *rows;           /* the rows of masks of a request */
     sj_part *parts;
     int32_t n_rows;
@@ -101,8 +103,8 @@ static inline size_t sj_scratch_bytes(const sj_forest *forest)
 {
     const int32_t *shape = forest->shape;
     const size_t n_words = (size_t)(shape[SJ_N_WORDS] + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES);
-    const size_t n_rows = (size_t)(shape[SJ_N_USED] + shape[SJ_N_VARYING] + 1);
-    return sizeof(sj_part) * SJ_N_BUFFERED + sizeof(uint64_t) * (n_words + 2 * n_rows);
+    return sizeof(sj_part) * SJ_N_BUFFERED + sizeof(uint64_t) * n_words
+        + sizeof(int32_t) * (size_t)(shape[SJ_N_USED] + shape[SJ_N_VARYING]);
 }
 
 SJ_INLINE sj_work sj_work_in(const sj_forest *forest, void *scratch)
@@ -112,8 +114,7 @@ SJ_INLINE sj_work sj_work_in(const sj_forest *forest, void *scratch)
     work.parts = (sj_part *)scratch;
     work.words = (uint64_t *)(void *)(work.parts + SJ_N_BUFFERED);
     work.slots = work.words + shape[SJ_N_WORDS];
-    work.values = (double *)(void *)(work.slots + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES);
-    work.rows = (int32_t *)(void *)(work.values + shape[SJ_N_USED] + shape[SJ_N_VARYING] + 1);
+    work.rows = (int32_t *)(void *)(work.slots + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES);
     work.n_rows = 0;
     return work;
 }
@@ -132,42 +133,34 @@ SJ_INLINE size_t sj_lowest_bit(uint64_t word)
 #endif
 }
 
-/* How many of n rising values are below a value; n is a multiple of 8, above 0. */
-SJ_INLINE int32_t sj_count_below(const double *values, int32_t n, double value)
+/* How many of 8 rising values are below a value. */
+SJ_INLINE int32_t sj_below(const double *values, double value)
 {
-    int32_t idx, n_blocks = 0, n_below = 0;
-    for (idx = SJ_LANES - 1; idx < n - 1; idx += SJ_LANES) { /* without branches that depend on the value */
-        n_blocks += values[idx] < value;
-    }
+    int32_t idx, n_below = 0;
     for (idx = 0; idx < SJ_LANES; idx++) {
-        n_below += values[n_blocks * SJ_LANES + idx] < value;
+        n_below += values[idx] < value;
     }
-    return n_blocks * SJ_LANES + n_below;
+    return n_below;
 }
 
-/* Turns the numbers of thresholds below the values into rows of masks. */
-SJ_INLINE void sj_finish_rows(const sj_forest *forest, sj_work *work)
+/* Writes the rows of masks of a request's creation features; `below` is sj_below. Of a feature's blocks of 8 thresholds
+ * the largest of each but the last stand first, in blocks, too. No branch depends on a value. */
+SJ_INLINE void sj_find_rows(const sj_forest *forest, const double *row, sj_work *work,
+                            int32_t (*below)(const double *, double))
 {
     const int32_t n = forest->shape[SJ_N_USED];
-    int32_t idx;
+    int32_t idx, at;
     for (idx = 0; idx < n; idx++) {
-        const double value = work->values[idx];
-        const int is_nan = (value != value) | ((fabs(value) <= SJ_ZERO) & forest->is_zero_missing[idx]);
-        work->rows[idx] = is_nan ? forest->nan_rows[idx] : forest->first_rows[idx] + work->rows[idx];
+        const double value = row[forest->features[idx]];
+        const int is_nan = !(fabs(value) > forest->zeros[idx]);
+        int32_t n_below = 0, found;
+        for (at = forest->starts[2 * idx]; at < forest->starts[2 * idx + 1]; at += SJ_LANES) {
+            n_below += SJ_LANES * below(forest->thresholds + at, value);
+        }
+        found = forest->first_rows[idx] + n_below + below(forest->thresholds + at + n_below, value);
+        work->rows[idx] = found + ((forest->nan_rows[idx] - found) & -is_nan);
     }
     work->n_rows = n;
-}
-
-/* Writes the rows of masks of a request's creation features. */
-SJ_INLINE void sj_find_rows(const sj_forest *forest, const double *row, sj_work *work)
-{
-    int32_t idx;
-    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
-        const int32_t start = forest->starts[idx], n = forest->starts[idx + 1] - start;
-        work->values[idx] = row[forest->features[idx]];
-        work->rows[idx] = sj_count_below(forest->thresholds + start, n, work->values[idx]);
-    }
-    sj_finish_rows(forest, work);
 }
 
 /* Adds NaN's row of the varying feature of a number, whose slots then say nothing. */
@@ -199,7 +192,7 @@ SJ_INLINE void sj_join_pairs(const sj_forest *forest, uint64_t *slots)
     const int32_t n = forest->shape[SJ_N_SLOTS];
     int32_t idx;
     for (idx = 0; idx < forest->shape[SJ_N_PAIRS]; idx++) {
-        slots[n + idx] = slots[forest->pairs[2 * idx]] & slots[forest->pairs[2 * idx + 1]];
+        slots[n + idx] = slots[forest->pairs[2 * idx]] | slots[forest->pairs[2 * idx + 1]];
     }
 }
 
@@ -209,39 +202,53 @@ SJ_INLINE int32_t sj_search_below(const double *values, int32_t n, double value)
     const double *base = values;
     while (n > 1) {
         const int32_t half = n / 2;
-        base += base[half - 1] < value ? half : 0;
+        base += half & -(int32_t)(base[half - 1] < value); /* not a branch */
         n -= half;
     }
     return (int32_t)(base - values) + (*base < value);
 }
 
-/* The steps at which nodes on what varies go left, for each slot. */
-SJ_INLINE void sj_fill_slots(const sj_forest *forest, const double *row, sj_work *work)
+/* Writes the words of n slots by the steps from which on they are set, or not set if flipped. */
+static inline void sj_set_slots(const uint8_t *levels, const uint64_t *flips, int32_t n, uint64_t *slots)
 {
-    int32_t idx, slot, turn;
+    int32_t slot;
+    for (slot = 0; slot < n; slot++) {
+        slots[slot] = (SJ_ALL << levels[slot]) ^ flips[slot];
+    }
+}
+
+/* The steps at which nodes on what varies go right, for each slot; `set` is sj_set_slots. */
+SJ_INLINE void sj_fill_slots(const sj_forest *forest, const double *row, sj_work *work,
+                             void (*set)(const uint8_t *, const uint64_t *, int32_t, uint64_t *))
+{
+    const uint8_t *levels[SJ_N_AGED_MAX];
+    size_t blocks[SJ_N_AGED_MAX];
+    int32_t idx, turn;
     memcpy(work->slots, forest->static_slots, sizeof(uint64_t) * (size_t)forest->shape[SJ_N_STATIC]);
+    for (idx = 0; idx < forest->shape[SJ_N_AGED]; idx++) { /* all searches at once, and what they lead to is fetched */
+        const int32_t start = forest->block_starts[idx], n = forest->slot_starts[idx + 1] - forest->slot_starts[idx];
+        const int32_t n_blocks = forest->block_starts[idx + 1] - start;
+        const size_t block = (size_t)sj_search_below(forest->tops + start, n_blocks, row[forest->sources[idx]]);
+        levels[idx] = forest->levels + forest->level_starts[idx] + block * (size_t)n;
+        blocks[idx] = ((size_t)start + block) * SJ_BLOCK;
+        SJ_FETCH(levels[idx])
+        SJ_FETCH(forest->turns + blocks[idx])
+        SJ_FETCH(forest->turns + blocks[idx] + SJ_BLOCK / 2)
+        SJ_FETCH(forest->moves + blocks[idx])
+    }
     for (idx = 0; idx < forest->shape[SJ_N_AGED]; idx++) {
-        const double value = row[forest->sources[idx]];
         const int32_t first = forest->slot_starts[idx], n = forest->slot_starts[idx + 1] - first;
-        const int32_t start = forest->block_starts[idx], n_blocks = forest->block_starts[idx + 1] - start;
+        const double value = row[forest->sources[idx]], *turns = forest->turns + blocks[idx];
+        const uint16_t *moves = forest->moves + blocks[idx];
         uint64_t *slots = work->slots + first;
         if (value != value) {
-            for (slot = 0; slot < n; slot++) {
-                slots[slot] = SJ_ALL;
-            }
+            memset(slots, 0, sizeof(uint64_t) * (size_t)n);
             sj_add_nan_row(forest, idx, work);
-        } else {
-            const int32_t block = sj_search_below(forest->tops + start, n_blocks, value);
-            const uint8_t *levels = forest->levels + forest->level_starts[idx] + (size_t)block * (size_t)n;
-            const uint64_t *flips = forest->slot_flips + first;
-            const double *turns = forest->turns + (size_t)(start + block) * SJ_BLOCK;
-            const uint16_t *moves = forest->moves + (size_t)(start + block) * SJ_BLOCK;
-            for (slot = 0; slot < n; slot++) {
-                slots[slot] = (SJ_ALL << levels[slot]) ^ flips[slot];
-            }
-            for (turn = 0; turns[turn] < value; turn++) { /* the last turn of a block is not below */
-                slots[moves[turn] >> 6] ^= (uint64_t)1 << (moves[turn] & 63);
-            }
+            continue;
+        }
+        set(levels[idx], forest->slot_flips + first, n, slots);
+        for (turn = 0; turns[turn] < value; turn++) { /* the last turn of a block is not below */
+            slots[moves[turn] >> 6] ^= (uint64_t)1 << (moves[turn] & 63);
         }
     }
     sj_join_pairs(forest, work->slots);
@@ -253,8 +260,8 @@ static inline double sj_row_score(const sj_forest *forest, const double *row, vo
     sj_work work = sj_work_in(forest, scratch);
     double total = 0.0;
     int32_t idx, slot = 1, tree;
-    sj_find_rows(forest, row, &work);
-    work.slots[0] = SJ_ALL;
+    sj_find_rows(forest, row, &work, sj_below);
+    work.slots[0] = 0;
     for (idx = -1; idx < forest->shape[SJ_N_AGED] && forest->shape[SJ_N_VARYING] > 0; idx++) { /* -1: the last one */
         const int32_t number = idx < 0 ? forest->shape[SJ_N_AGED] : idx;
         const int32_t stop = idx < 0 ? forest->shape[SJ_N_STATIC] : forest->slot_starts[idx + 1];
@@ -264,7 +271,7 @@ static inline double sj_row_score(const sj_forest *forest, const double *row, vo
         }
         for (; slot < stop; slot++) {
             const int is_left = (value <= forest->slot_splits[slot]) != forest->slot_is_false[slot];
-            work.slots[slot] = is_left || value != value ? SJ_ALL : 0;
+            work.slots[slot] = is_left || value != value ? 0 : SJ_ALL;
         }
     }
     sj_join_pairs(forest, work.slots);
@@ -275,30 +282,10 @@ static inline double sj_row_score(const sj_forest *forest, const double *row, vo
         do {
             leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
             word &= word - 1;
-        } while (!(work.slots[forest->leaf_slots[leaf] & 0xffff] & work.slots[forest->leaf_slots[leaf] >> 16]));
+        } while (work.slots[forest->leaf_slots[2 * leaf]] | work.slots[forest->leaf_slots[2 * leaf + 1]]);
         total += forest->leaves[leaf];
     }
     return total;
-}
-
-/* Raw scores at every step of what varies, of a model without features set against the age. */
-SJ_INLINE void sj_step_scores_of(const sj_forest *forest, const sj_work *work, double *scores)
-{
-    int32_t tree, step;
-    for (step = 0; step < forest->shape[SJ_N_STEPS]; step++) {
-        scores[step] = 0.0;
-    }
-    for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
-        uint64_t word;
-        for (word = work->words[tree]; word != 0; word &= word - 1) {
-            const size_t leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
-            const int32_t high = forest->leaf_steps[2 * leaf + 1];
-            const double value = forest->leaves[leaf];
-            for (step = forest->leaf_steps[2 * leaf]; step < high; step++) {
-                scores[step] += value;
-            }
-        }
-    }
 }
 
 /* Writes the parts of trees from `*tree` on, as many as the buffer takes; returns their number. No branch depends on
@@ -311,33 +298,27 @@ SJ_INLINE int32_t sj_next_parts(const sj_forest *forest, const sj_work *work, in
     sj_part *part = work->parts;
     for (; *tree < forest->shape[SJ_N_TREES] && part < work->parts + SJ_N_BUFFERED - 10; (*tree)++) {
         const double *leaves = forest->leaves + forest->leaf_starts[*tree];
-        const uint32_t *leaf_slots = forest->leaf_slots + forest->leaf_starts[*tree];
+        const uint16_t *leaf_slots = forest->leaf_slots + 2 * (size_t)forest->leaf_starts[*tree];
         uint64_t word = work->words[*tree], left = steps; /* the steps without a leaf so far */
         do {
-            uint64_t at[8], in_1, in_2, in_3, in_4, in_5, in_6; /* in: steps of this part's leaves up to a number */
+            uint64_t none[8]; /* the steps at which none of this part's leaves up to a number is reached */
             int number;
-            SJ_UNROLL_8 for (number = 0; number < 8; number++)
+            SJ_UNROLL(8) for (number = 0; number < 8; number++)
             {
                 const size_t leaf = sj_lowest_bit(word | last);
-                const uint32_t pair = leaf_slots[leaf];
                 part->values[number] = leaves[leaf];
-                at[number] = slots[pair & 0xffff] & slots[pair >> 16];
+                none[number] = slots[leaf_slots[2 * leaf]] | slots[leaf_slots[2 * leaf + 1]];
+                none[number] &= number > 0 ? none[number - 1] : SJ_ALL;
                 word &= number < 7 ? word - 1 : word;
             }
-            in_1 = at[0] | at[1];
-            in_2 = in_1 | at[2];
-            in_3 = in_2 | at[3];
-            in_4 = in_3 | at[4];
-            in_5 = in_4 | at[5];
-            in_6 = in_5 | at[6];
-            part->bits[0] = (in_1 & ~at[0]) | (in_3 & ~in_2) | (in_5 & ~in_4) | ~(in_6 & left);
-            part->bits[1] = (in_3 & ~in_1) | ~(in_5 & left);
-            part->bits[2] = ~(in_3 & left);
-            if (left == steps && ((in_6 | at[7]) & steps) == steps) {
+            part->bits[0] = (none[0] & ~none[1]) | (none[2] & ~none[3]) | (none[4] & ~none[5]) | none[6] | ~left;
+            part->bits[1] = (none[1] & ~none[3]) | none[5] | ~left;
+            part->bits[2] = none[3] | ~left;
+            if (left == steps && (none[7] & steps) == 0) {
                 left = 0;
             } else {
                 part->values[7] = 0.0;
-                left &= ~in_6;
+                left &= none[6];
             }
             part++;
         } while (left != 0);
@@ -370,7 +351,7 @@ SJ_AVX2 static inline void sj_add_parts_256(const sj_part *parts, int32_t n, int
         __m256i shift[2]; /* what brings a step's bit to the top, where blends read it */
         memset(sums, 0, sizeof sums);
         memcpy(sums, scores + first, sizeof(double) * (size_t)n_now);
-        SJ_UNROLL_8 for (at = 0; at < 2; at++)
+        SJ_UNROLL(8) for (at = 0; at < 2; at++)
         {
             const long long top = 63 - first - 4 * at;
             sum[at] = _mm256_loadu_pd(sums + 4 * at);
@@ -381,7 +362,7 @@ SJ_AVX2 static inline void sj_add_parts_256(const sj_part *parts, int32_t n, int
             const __m256i word_0 = _mm256_set1_epi64x((long long)part->bits[0]);
             const __m256i word_1 = _mm256_set1_epi64x((long long)part->bits[1]);
             const __m256i word_2 = _mm256_set1_epi64x((long long)part->bits[2]);
-            SJ_UNROLL_8 for (at = 0; at < 2; at++)
+            SJ_UNROLL(8) for (at = 0; at < 2; at++)
             {
                 const __m256d bit_0 = _mm256_castsi256_pd(_mm256_sllv_epi64(word_0, shift[at]));
                 const __m256d bit_1 = _mm256_castsi256_pd(_mm256_sllv_epi64(word_1, shift[at]));
@@ -400,22 +381,11 @@ SJ_AVX2 static inline void sj_add_parts_256(const sj_part *parts, int32_t n, int
     }
 }
 
-SJ_AVX2 static inline void sj_find_rows_256(const sj_forest *forest, const double *row, sj_work *work)
+SJ_AVX2 static inline int32_t sj_below_256(const double *values, double value)
 {
-    int32_t idx, at;
-    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
-        const double value = row[forest->features[idx]];
-        const __m256d values = _mm256_set1_pd(value);
-        int32_t n_below = 0;
-        for (at = forest->starts[idx]; at < forest->starts[idx + 1]; at += SJ_LANES) {
-            const __m256d low = _mm256_cmp_pd(_mm256_loadu_pd(forest->thresholds + at), values, _CMP_LT_OQ);
-            const __m256d high = _mm256_cmp_pd(_mm256_loadu_pd(forest->thresholds + at + 4), values, _CMP_LT_OQ);
-            n_below += __builtin_popcount((unsigned)(_mm256_movemask_pd(low) | _mm256_movemask_pd(high) << 4));
-        }
-        work->values[idx] = value;
-        work->rows[idx] = n_below;
-    }
-    sj_finish_rows(forest, work);
+    const __m256d low = _mm256_cmp_pd(_mm256_loadu_pd(values), _mm256_set1_pd(value), _CMP_LT_OQ);
+    const __m256d high = _mm256_cmp_pd(_mm256_loadu_pd(values + 4), _mm256_set1_pd(value), _CMP_LT_OQ);
+    return __builtin_popcount((unsigned)(_mm256_movemask_pd(low) | _mm256_movemask_pd(high) << 4));
 }
 
 SJ_AVX2 static inline void sj_narrow_256(const sj_forest *forest, const sj_work *work)
@@ -427,18 +397,18 @@ SJ_AVX2 static inline void sj_narrow_256(const sj_forest *forest, const sj_work 
 #define SJ_PASS(n) \
     { \
         __m256i left[n]; \
-        _Pragma("GCC unroll 12") for (at = 0; at < n; at++) \
+        SJ_UNROLL(12) for (at = 0; at < n; at++) \
         { \
             left[at] = _mm256_loadu_si256(SJ_AT(all)); \
         } \
         for (idx = 0; idx < work->n_rows; idx++) { \
             const uint64_t *mask = forest->masks + (size_t)work->rows[idx] * (size_t)n_words; \
-            _Pragma("GCC unroll 12") for (at = 0; at < n; at++) \
+            SJ_UNROLL(12) for (at = 0; at < n; at++) \
             { \
                 left[at] = _mm256_and_si256(left[at], _mm256_loadu_si256(SJ_AT(mask))); \
             } \
         } \
-        _Pragma("GCC unroll 12") for (at = 0; at < n; at++) \
+        SJ_UNROLL(12) for (at = 0; at < n; at++) \
         { \
             _mm256_storeu_si256((__m256i *)(void *)(work->words + first + 4 * at), left[at]); \
         } \
@@ -451,63 +421,92 @@ SJ_AVX2 static inline void sj_narrow_256(const sj_forest *forest, const sj_work 
 #undef SJ_AT
 }
 
-/* The same with vectors of 8: 40 steps at once. */
-SJ_AVX512 static inline void sj_add_parts_512(const sj_part *parts, int32_t n, int32_t n_steps, double *scores)
+/* Adds the trees to the scores of all steps, 40 at once. A byte of `numbers` says how many of a tree's leaves that are
+ * left come before the step's own; a tree seldom has more than 16 left. */
+SJ_AVX512 static inline void sj_add_trees_512(const sj_forest *forest, const sj_work *work, double *scores)
 {
-    const __m512i one = _mm512_set1_epi8(1), two = _mm512_set1_epi8(2), four = _mm512_set1_epi8(4);
-    int32_t first, idx;
+    const int32_t n_steps = forest->shape[SJ_N_STEPS];
+    const uint64_t *slots = work->slots, last = (uint64_t)1 << 63, steps = ((uint64_t)1 << n_steps) - 1;
+    const __m512i one = _mm512_set1_epi8(1);
+    int32_t first, tree, at;
     for (first = 0; first < n_steps; first += 40) {
-        const int32_t n_now = n_steps - first < 40 ? n_steps - first : 40;
-        double sums[40];
-        uint8_t numbers[64];
-        __m512d sum_0, sum_1, sum_2, sum_3, sum_4;
-        memcpy(sums, scores + first, sizeof(double) * (size_t)n_now);
-        sum_0 = _mm512_loadu_pd(sums);
-        sum_1 = _mm512_loadu_pd(sums + 8);
-        sum_2 = _mm512_loadu_pd(sums + 16);
-        sum_3 = _mm512_loadu_pd(sums + 24);
-        sum_4 = _mm512_loadu_pd(sums + 32);
-        for (idx = 0; idx < n; idx++) {
-            const __m512d values = _mm512_loadu_pd(parts[idx].values);
-            __m512i at = _mm512_maskz_mov_epi8(parts[idx].bits[0] >> first, one);
-            at = _mm512_mask_add_epi8(at, parts[idx].bits[1] >> first, at, two);
-            at = _mm512_mask_add_epi8(at, parts[idx].bits[2] >> first, at, four);
-            _mm512_storeu_si512(numbers, at);
-#define SJ_ADD(sum, from) \
-    sum = _mm512_add_pd(sum, _mm512_maskz_permutexvar_pd( \
-        0xff, _mm512_maskz_cvtepu8_epi64(0xff, _mm_loadl_epi64((const __m128i *)(const void *)(numbers + from))), \
-        values));
-            SJ_ADD(sum_0, 0) SJ_ADD(sum_1, 8) SJ_ADD(sum_2, 16) SJ_ADD(sum_3, 24) SJ_ADD(sum_4, 32)
+        const __m512d none = _mm512_setzero_pd();
+        __m512d sum[5] = {none, none, none, none, none};
+        for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
+            const double *leaves = forest->leaves + forest->leaf_starts[tree];
+            const uint16_t *leaf_slots = forest->leaf_slots + 2 * (size_t)forest->leaf_starts[tree];
+            uint64_t word = work->words[tree], others[16]; /* others: steps that do not reach a leaf */
+            const int n_left = __builtin_popcountll(word);
+            __m512i numbers = _mm512_setzero_si512();
+            double values[16];
+            size_t leaf;
+#define SJ_OTHERS ((slots[leaf_slots[2 * leaf]] | slots[leaf_slots[2 * leaf + 1]]) >> first)
+#define SJ_READ(from, to) \
+    SJ_UNROLL(8) for (at = from; at < to; at++) \
+    { \
+        leaf = sj_lowest_bit(word | last); \
+        word &= word - 1; \
+        others[at] = SJ_OTHERS; \
+        values[at] = leaves[leaf]; \
+    } \
+    values[to] = leaves[sj_lowest_bit(word | last)];
+#define SJ_COUNT(n) \
+    SJ_UNROLL(15) for (at = n - 1; at >= 0; at--) \
+    { \
+        numbers = _mm512_maskz_add_epi8(others[at], numbers, one); \
+    }
+#define SJ_ADD(place, chosen) \
+    { \
+        const __m128i pair = _mm512_maskz_extracti32x4_epi32(0xff, numbers, place / 2); \
+        const __m512i number = _mm512_maskz_cvtepu8_epi64(0xff, place % 2 ? _mm_unpackhi_epi64(pair, pair) : pair); \
+        sum[place] = _mm512_add_pd(sum[place], chosen); \
+    }
+#define SJ_ADD_ALL(chosen) SJ_ADD(0, chosen) SJ_ADD(1, chosen) SJ_ADD(2, chosen) SJ_ADD(3, chosen) SJ_ADD(4, chosen)
+            SJ_READ(0, 7)
+            if (n_left <= 8) {
+                const __m512d low = _mm512_loadu_pd(values);
+                SJ_COUNT(7)
+                SJ_ADD_ALL(_mm512_maskz_permutexvar_pd(0xff, number, low))
+            } else if (n_left <= 16) {
+                SJ_READ(7, 15)
+                SJ_COUNT(15)
+                SJ_ADD_ALL(_mm512_permutex2var_pd(_mm512_loadu_pd(values), number, _mm512_loadu_pd(values + 8)))
+            } else {
+                uint64_t left = SJ_ALL; /* the steps without a leaf so far */
+                for (word = work->words[tree]; word != 0; word &= word - 1) {
+                    leaf = sj_lowest_bit(word);
+                    numbers = _mm512_mask_mov_epi8(numbers, left & ~SJ_OTHERS, _mm512_set1_epi8((char)leaf));
+                    left &= SJ_OTHERS;
+                }
+                SJ_ADD_ALL(_mm512_i64gather_pd(number, leaves, 8))
+            }
+#undef SJ_OTHERS
+#undef SJ_READ
+#undef SJ_COUNT
 #undef SJ_ADD
+#undef SJ_ADD_ALL
         }
-        _mm512_storeu_pd(sums, sum_0);
-        _mm512_storeu_pd(sums + 8, sum_1);
-        _mm512_storeu_pd(sums + 16, sum_2);
-        _mm512_storeu_pd(sums + 24, sum_3);
-        _mm512_storeu_pd(sums + 32, sum_4);
-        memcpy(scores + first, sums, sizeof(double) * (size_t)n_now);
+        SJ_UNROLL(5) for (at = 0; at < 5; at++)
+        {
+            _mm512_mask_storeu_pd(scores + first + 8 * at, (__mmask8)(steps >> first >> 8 * at), sum[at]);
+        }
     }
 }
 
-SJ_AVX512 static inline int32_t sj_count_below_512(const double *values, int32_t n, double value)
+/* The same; up to 7 slots more are written. */
+SJ_AVX512 static inline void sj_set_slots_512(const uint8_t *levels, const uint64_t *flips, int32_t n, uint64_t *slots)
 {
-    int32_t idx, n_below = 0;
-    for (idx = 0; idx < n; idx += SJ_LANES) {
-        n_below += __builtin_popcount(_mm512_cmp_pd_mask(_mm512_loadu_pd(values + idx), _mm512_set1_pd(value), _CMP_LT_OQ));
+    int32_t slot;
+    for (slot = 0; slot < n; slot += SJ_LANES) {
+        const __m512i level = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)(levels + slot)));
+        const __m512i word = _mm512_sllv_epi64(_mm512_set1_epi64(-1), level);
+        _mm512_storeu_si512(slots + slot, _mm512_xor_si512(word, _mm512_loadu_si512(flips + slot)));
     }
-    return n_below;
 }
 
-SJ_AVX512 static inline void sj_find_rows_512(const sj_forest *forest, const double *row, sj_work *work)
+SJ_AVX512 static inline int32_t sj_below_512(const double *values, double value)
 {
-    int32_t idx;
-    for (idx = 0; idx < forest->shape[SJ_N_USED]; idx++) {
-        const int32_t start = forest->starts[idx];
-        work->values[idx] = row[forest->features[idx]];
-        work->rows[idx] = sj_count_below_512(forest->thresholds + start, forest->starts[idx + 1] - start,
-                                             work->values[idx]);
-    }
-    sj_finish_rows(forest, work);
+    return __builtin_popcount(_mm512_cmp_pd_mask(_mm512_loadu_pd(values), _mm512_set1_pd(value), _CMP_LT_OQ));
 }
 
 SJ_AVX512 static inline void sj_narrow_512(const sj_forest *forest, const sj_work *work)
@@ -518,18 +517,18 @@ SJ_AVX512 static inline void sj_narrow_512(const sj_forest *forest, const sj_wor
 #define SJ_PASS(n) \
     { \
         __m512i left[n]; \
-        _Pragma("GCC unroll 13") for (at = 0; at < n; at++) \
+        SJ_UNROLL(13) for (at = 0; at < n; at++) \
         { \
             left[at] = _mm512_loadu_si512(all + first + SJ_LANES * at); \
         } \
         for (idx = 0; idx < work->n_rows; idx++) { \
             const uint64_t *mask = forest->masks + (size_t)work->rows[idx] * (size_t)n_words + first; \
-            _Pragma("GCC unroll 13") for (at = 0; at < n; at++) \
+            SJ_UNROLL(13) for (at = 0; at < n; at++) \
             { \
                 left[at] = _mm512_and_si512(left[at], _mm512_loadu_si512(mask + SJ_LANES * at)); \
             } \
         } \
-        _Pragma("GCC unroll 13") for (at = 0; at < n; at++) \
+        SJ_UNROLL(13) for (at = 0; at < n; at++) \
         { \
             _mm512_storeu_si512(work->words + first + SJ_LANES * at, left[at]); \
         } \
@@ -541,29 +540,27 @@ SJ_AVX512 static inline void sj_narrow_512(const sj_forest *forest, const sj_wor
 #undef SJ_PASS
 }
 
-/* All of it for one kind of instructions. */
-#define SJ_SCORES(width) \
-    int32_t tree = 0; \
-    sj_find_rows_##width(forest, row, work); \
-    sj_fill_slots(forest, row, work); \
-    sj_narrow_##width(forest, work); \
-    while (tree < forest->shape[SJ_N_TREES]) { \
-        const int32_t n = sj_next_parts(forest, work, &tree); \
-        sj_add_parts_##width(work->parts, n, forest->shape[SJ_N_STEPS], scores); \
-    }
-
 SJ_AVX2 static inline void sj_interval_scores_256(const sj_forest *forest, const double *row, double *scores,
                                                   sj_work *work)
 {
-    SJ_SCORES(256)
+    int32_t tree = 0;
+    sj_find_rows(forest, row, work, sj_below_256);
+    sj_fill_slots(forest, row, work, sj_set_slots);
+    sj_narrow_256(forest, work);
+    while (tree < forest->shape[SJ_N_TREES]) {
+        const int32_t n = sj_next_parts(forest, work, &tree);
+        sj_add_parts_256(work->parts, n, forest->shape[SJ_N_STEPS], scores);
+    }
 }
 
 SJ_AVX512 static inline void sj_interval_scores_512(const sj_forest *forest, const double *row, double *scores,
                                                     sj_work *work)
 {
-    SJ_SCORES(512)
+    sj_find_rows(forest, row, work, sj_below_512);
+    sj_fill_slots(forest, row, work, sj_set_slots_512);
+    sj_narrow_512(forest, work);
+    sj_add_trees_512(forest, work, scores);
 }
-#undef SJ_SCORES
 #endif
 
 /* Raw scores at every step, at most 63, with features set against the age. */
@@ -584,8 +581,8 @@ static inline void sj_interval_scores(const sj_forest *forest, const double *row
         return;
     }
 #endif
-    sj_find_rows(forest, row, &work);
-    sj_fill_slots(forest, row, &work);
+    sj_find_rows(forest, row, &work, sj_below);
+    sj_fill_slots(forest, row, &work, sj_set_slots);
     sj_narrow(forest, &work);
     while (tree < forest->shape[SJ_N_TREES]) {
         const int32_t n = sj_next_parts(forest, &work, &tree);
@@ -593,12 +590,25 @@ static inline void sj_interval_scores(const sj_forest *forest, const double *row
     }
 }
 
+/* Raw scores at every step of what varies, of a model without features set against the age. */
 static inline void sj_step_scores(const sj_forest *forest, const double *row, double *scores, void *scratch)
 {
     sj_work work = sj_work_in(forest, scratch);
-    sj_find_rows(forest, row, &work);
+    int32_t tree, step;
+    sj_find_rows(forest, row, &work, sj_below);
     sj_narrow(forest, &work);
-    sj_step_scores_of(forest, &work, scores);
+    memset(scores, 0, sizeof(double) * (size_t)forest->shape[SJ_N_STEPS]);
+    for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
+        uint64_t word;
+        for (word = work.words[tree]; word != 0; word &= word - 1) {
+            const size_t leaf = (size_t)forest->leaf_starts[tree] + sj_lowest_bit(word);
+            const int32_t high = forest->leaf_steps[2 * leaf + 1];
+            const double value = forest->leaves[leaf];
+            for (step = forest->leaf_steps[2 * leaf]; step < high; step++) {
+                scores[step] += value;
+            }
+        }
+    }
 }
 
 #endif

@@ -14,8 +14,7 @@ import pytest
 from made_c import compiled, needs_c
 from made_forests import N_FEATURES, random_forest, random_rows, without_sets
 from sojourn.models import to_onnx
-from sojourn.serving.c.c_source import c_number
-from sojourn.serving.forest import ZERO, AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
+from sojourn.serving.forest import AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
 
 pytestmark = needs_c
 CORE = Path(__file__).resolve().parents[3] / "serving" / "c" / "core"
@@ -110,7 +109,6 @@ def test_the_fields_are_those_of_python_in_order_and_type() -> None:
     assert [name for _, name in fields] == list(MaskTables._fields)
     names = {"double": "float64"}
     assert [names.get(kind, kind.removesuffix("_t")) for kind, _ in fields] == [table.dtype.name for table in tables]
-    assert f"#define SJ_ZERO {c_number(ZERO)}" in text
 
 
 def test_it_is_cpp_too(tmp_path: Path) -> None:
