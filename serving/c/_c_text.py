@@ -168,7 +168,7 @@ LOOKUP_MIXED = """
         hazard = LOOKUP_WEIGHTS[idx] * hazard + (1.0 - LOOKUP_WEIGHTS[idx]) * known[idx];"""
 
 SEARCH = Template("""/* How many of $values are $relation_text `value`, which is not below 0. A number's first
- * bits lead to a cell, in which at most one of the values lies. */
+ * bits lead to a cell, in which at most $n_most of the values lie. */
 static int $function(double value)
 {
     const double number = value + 0.0; /* no -0 */
@@ -179,7 +179,7 @@ static int $function(double value)
     cell = (int64_t)(bits >> $shift) - $first;
     cell = cell < 0 ? 0 : cell < $n_cells ? cell : $n_cells - 1;
     idx = STARTS_OF_$values[cell];
-    return idx + (idx < $n && $values[idx < $n ? idx : 0] $relation value);
+    return idx + $found;
 }
 """)
 

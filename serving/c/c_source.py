@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -129,18 +130,18 @@ def _search_code(name: str, rising: np.ndarray) -> str:
     function = f"{name.lower()}_{'below' if is_below else 'at_most'}"
     relation, relation_text = ("<", "below") if is_below else ("<=", "at most")
     above = rising[rising > 0.0]
-    for shift in range(52, 40, -1) if len(rising) and rising[0] >= 0.0 and len(above) else ():
-        keys = above.view(np.uint64) >> np.uint64(shift)
+    choices = product((1, 2, 4), range(52, 40, -1)) if len(rising) and rising[0] >= 0.0 and len(above) else ()
+    for n_most, shift in choices:
+        keys = (above.view(np.uint64) >> np.uint64(shift)).astype(np.int64)
         first = int(keys[0]) - 1
         n_cells = int(keys[-1]) - first + 1
-        if n_cells > _N_CELLS_MAX:
-            break
-        if len(np.unique(keys)) == len(keys) and len(rising) - len(above) <= 1:
-            lows = ((first + np.arange(n_cells)).astype(np.uint64) << np.uint64(shift)).view(np.float64)
-            starts = np.searchsorted(rising, lows)
+        if n_cells <= _N_CELLS_MAX and np.bincount(keys - first).max() <= n_most <= len(rising) <= len(above) + 1:
+            lows = (first + np.arange(n_cells)).astype(np.uint64) << np.uint64(shift)
+            starts = np.minimum(np.searchsorted(rising, lows.view(np.float64)), len(rising) - n_most)
             starts[0] = 0
-            own = _c_text.SEARCH.substitute(values=name, function=function, relation=relation, shift=shift,
-                                              relation_text=relation_text, first=first, n_cells=n_cells, n=len(rising))
+            found = " + ".join(f"({name}[idx + {more}] {relation} value)" for more in range(n_most))
+            own = _c_text.SEARCH.substitute(values=name, function=function, found=found, n_most=n_most, shift=shift,
+                                            relation_text=relation_text, first=first, n_cells=n_cells)
             return f"{_table(f'uint16_t STARTS_OF_{name}', starts.tolist())}\n{own}"
     return _c_text.TRIED.substitute(values=name, function=function, relation=relation, n=len(rising),
                                       relation_text=relation_text)

@@ -10,11 +10,11 @@ from string import Template
 AT_MOST = Template("""/* How many of the rising values are at most `value`: by blocks of 8, without branches. */
 static int count_at_most(const double values[], int n, double value)
 {
-    int idx, n_found = 0, start;
+    int idx, n_found = 0, start = n > 8 ? n - 8 : 0; /* of the last 8 */
     for (idx = 7; idx < n; idx += 8) {
         n_found += values[idx] <= value;
     }
-    start = 8 * n_found;
+    start = 8 * n_found < start ? 8 * n_found : start;
     n_found = start;
     for (idx = start; idx < start + 8 && idx < n; idx++) {
         n_found += values[idx] <= value;
@@ -133,23 +133,20 @@ static double mean_seconds(double score)
 /* The share of validation residuals above `value`, linear between grid quantiles. */
 static double residual_share_above(double value)
 {
-    int low = 0, high = N_RESIDUALS - 1;
+    int low = 0, n = N_RESIDUALS - 1;
     double share;
     if (value < RESIDUALS[0]) {
         return 1.0;
     }
-    if (value >= RESIDUALS[high]) {
+    if (value >= RESIDUALS[n]) {
         return 0.0;
     }
-    while (high - low > 1) {
-        const int middle = (low + high) / 2;
-        if (RESIDUALS[middle] <= value) {
-            low = middle;
-        } else {
-            high = middle;
-        }
+    while (n > 1) { /* without branches */
+        const int half = n / 2;
+        low += half & -(RESIDUALS[low + half] <= value);
+        n -= half;
     }
-    share = low + (value - RESIDUALS[low]) / (RESIDUALS[high] - RESIDUALS[low]);
+    share = low + (value - RESIDUALS[low]) / (RESIDUALS[low + 1] - RESIDUALS[low]);
     return 1.0 - share / (N_RESIDUALS - 1);
 }
 

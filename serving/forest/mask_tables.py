@@ -243,8 +243,7 @@ def _turns(features: np.ndarray, splits: np.ndarray, n_fixed: int,
         parts.append((turns, moves, levels.ravel()))
     columns = list(zip(*parts, strict=True)) if parts else [(), (), ()]
     turns, moves, levels = (np.concatenate([np.empty(0), *column]) for column in columns)
-    levels = np.append(levels, [0] * _LANES)
     sizes = [(len(turn) // BLOCK, len(level)) for turn, _, level in parts]
     block_starts, level_starts = (np.cumsum([0, *(size[at] for size in sizes)]) for at in range(2))
-    return {"turns": turns, "tops": turns[BLOCK - 1::BLOCK], "moves": moves, "levels": levels,
-            "block_starts": block_starts, "level_starts": level_starts}, falls
+    return {"turns": turns, "tops": turns[BLOCK - 1::BLOCK], "moves": moves, "block_starts": block_starts,
+            "levels": np.append(levels, np.zeros(_LANES)), "level_starts": level_starts}, falls

@@ -102,9 +102,8 @@ typedef struct {
 static inline size_t sj_scratch_bytes(const sj_forest *forest)
 {
     const int32_t *shape = forest->shape;
-    const size_t n_words = (size_t)(shape[SJ_N_WORDS] + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES);
-    return sizeof(sj_part) * SJ_N_BUFFERED + sizeof(uint64_t) * n_words
-        + sizeof(int32_t) * (size_t)(shape[SJ_N_USED] + shape[SJ_N_VARYING]);
+    const int32_t n_words = shape[SJ_N_WORDS] + shape[SJ_N_SLOTS] + shape[SJ_N_PAIRS] + SJ_LANES;
+    return sizeof(sj_part) * SJ_N_BUFFERED + 8 * (size_t)n_words + 4 * (size_t)(shape[SJ_N_USED] + shape[SJ_N_VARYING]);
 }
 
 SJ_INLINE sj_work sj_work_in(const sj_forest *forest, void *scratch)
@@ -136,11 +135,8 @@ SJ_INLINE size_t sj_lowest_bit(uint64_t word)
 /* How many of 8 rising values are below a value. */
 SJ_INLINE int32_t sj_below(const double *values, double value)
 {
-    int32_t idx, n_below = 0;
-    for (idx = 0; idx < SJ_LANES; idx++) {
-        n_below += values[idx] < value;
-    }
-    return n_below;
+    return (values[0] < value) + (values[1] < value) + (values[2] < value) + (values[3] < value) + (values[4] < value)
+        + (values[5] < value) + (values[6] < value) + (values[7] < value);
 }
 
 /* Writes the rows of masks of a request's creation features; `below` is sj_below. Of a feature's blocks of 8 thresholds
@@ -561,6 +557,9 @@ SJ_AVX512 static inline void sj_interval_scores_512(const sj_forest *forest, con
     sj_narrow_512(forest, work);
     sj_add_trees_512(forest, work, scores);
 }
+#define SJ_NARROW(forest, work) __builtin_cpu_supports("avx2") ? sj_narrow_256(forest, work) : sj_narrow(forest, work)
+#else
+#define SJ_NARROW(forest, work) sj_narrow(forest, work)
 #endif
 
 /* Raw scores at every step, at most 63, with features set against the age. */
@@ -596,7 +595,7 @@ static inline void sj_step_scores(const sj_forest *forest, const double *row, do
     sj_work work = sj_work_in(forest, scratch);
     int32_t tree, step;
     sj_find_rows(forest, row, &work, sj_below);
-    sj_narrow(forest, &work);
+    SJ_NARROW(forest, &work);
     memset(scores, 0, sizeof(double) * (size_t)forest->shape[SJ_N_STEPS]);
     for (tree = 0; tree < forest->shape[SJ_N_TREES]; tree++) {
         uint64_t word;
