@@ -5,7 +5,8 @@
 Every figure is the median of many batches of calls on one thread, in processor time; the batches of all rows take
 turns, so that a busy spell of the machine meets all of them. `x predict` is the ratio to LightGBM's own `predict`
 of one row with the same model, `x fast` to its single-row-fast C call (what a C++ scheduler would make), `x empty` to
-ONNX Runtime's `run` of a graph that does nothing. Loop overhead is measured and subtracted.
+ONNX Runtime's `run` of a graph that does nothing. Loop overhead is measured and subtracted. LightGBM and ONNX Runtime
+score a request at one age, each at another one; with the same age for all, a processor foresees more of their branches.
 
 Rows called "distinct" ask requests of which each differs from all others in its numbers, so that none was parsed
 before. In rows called "cold" another program's data fills the processor's caches before each call; each call is timed
@@ -42,7 +43,7 @@ from sojourn.models import write_bundle
 from sojourn.models.lifetime import Exported, Rows, person_periods
 from sojourn.models.lifetime.gbdt import Boosted, boost
 from sojourn.models.lifetime.intervals import fit_intervals
-from sojourn.serving import Predictor, load_bundle
+from sojourn.serving import Bundle, Predictor, load_bundle
 from sojourn.serving.answers import CurveBuilder, curve_builder
 from sojourn.serving.curves import HazardCurve, plain_curves
 from sojourn.serving.forest import AgeFeatures, row_scores, varying_walk
@@ -163,6 +164,15 @@ def fast_call(booster: lgb.Booster, n_features: int) -> Callable[[np.ndarray], o
     return lambda row: function(config, ctypes.c_void_p(row.ctypes.data), length_at, score_at)
 
 
+def rows_at(bundle: Bundle, features: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+    """The requests as the forest reads them, each at an age at random; without rng all at the first age."""
+    n, numbers = len(features), bundle.schema.numbers
+    if bundle.schema.curves.has_hazards:
+        return numbers.age_features.rows(features, np.zeros(n, int) if rng is None else
+                                         rng.integers(0, len(numbers.offsets), n))
+    return np.column_stack([features, np.zeros(n) if rng is None else np.floor(10.0 ** rng.uniform(0.0, 6.3, n))])
+
+
 def hazard_model(examples: Examples, names: Sequence[str], n_trees: int, n_leaves: int,
                  rng: np.random.Generator) -> tuple[Boosted, Exported]:
     intervals = fit_intervals(examples)
@@ -196,8 +206,7 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     bundle = load_bundle(folder)
     booster = lgb.Booster(model_str=boosted.text)
     features = rows.features[rng.integers(0, len(rows), N_ROWS)]
-    width = bundle.schema.n_features - features.shape[1]
-    full = [np.ascontiguousarray(row) for row in np.column_stack([features, np.full((N_ROWS, width), 3.0)])[:, None, :]]
+    full, young = (list(rows_at(bundle, features, at)[:, None, :]) for at in (rng, None))
     many = np.repeat(np.concatenate(full), N_MANY // N_ROWS, axis=0)[rng.permutation(N_MANY)]
     plain = features.tolist()
     compiled = CurveBuilder(bundle.schema, bundle.model)
@@ -234,6 +243,7 @@ def measure(name: str, boosted: Boosted, folder: Path, rows: FeatureRows, reques
     costs = medians_us({
         "LightGBM predict, one row": (predict_row, full),
         "LightGBM single-row-fast C call": (fast, full),
+        "LightGBM single-row-fast C call, first age": (fast, young),
         "ONNX Runtime run, one row": (portable._onnx.scores, full),
         "ONNX Runtime run, empty graph": empty_graph(),
         "scores at all ages, extension": (compiled.first.scores, list(features)),
