@@ -73,7 +73,7 @@ typedef struct {
 #ifdef __GNUC__
 #define SJ_INLINE static inline __attribute__((always_inline)) /* so that callers' instructions are used */
 #define SJ_FETCH(address) __builtin_prefetch(address);
-#define SJ_ALIGNED __attribute__((aligned(64))) /* to cache lines: vectors are then read twice as fast */
+#define SJ_ALIGNED __attribute__((aligned(64))) /* to cache lines: else each vector lies in two */
 #define SJ_PRAGMA(text) _Pragma(#text)
 #define SJ_UNROLL(n) SJ_PRAGMA(GCC unroll n)
 #else
