@@ -125,9 +125,9 @@ class CurveKind(Protocol):
         """`remaining` at each of the model's changes, whole seconds, float64."""
         ...
 
-    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: Any,
+    def place(self, kernels: Any, places: Any, host: int, row: int, start_s: float, model: int, curve: Any,
               shared: Shared, now_s: float) -> None:
-        """Add a request with its held totals to a host, in compiled code (see `Hosts`)."""
+        """Add a request with its held totals to a host, in compiled code (see `hosts_at`)."""
         ...
 
     def packed(self, curve: Any, kernels: Any) -> np.ndarray:
@@ -152,10 +152,10 @@ class CurveKind(Protocol):
         ...
 
 
-def place_totals(kind: CurveKind, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int,
+def place_totals(kind: CurveKind, kernels: Any, places: Any, host: int, row: int, start_s: float, model: int,
                  curve: LifetimeCurve, shared: Shared, now_s: float) -> None:
     """`CurveKind.place` for a kind without its own kernel: computes the held totals first."""
-    kernels.place_row(*hosts, host, row, start_s, model, held_totals(kind, curve, shared, kernels), now_s)
+    kernels.place_row(places, host, row, start_s, model, held_totals(kind, curve, shared, kernels), now_s)
 
 
 def held_totals(kind: CurveKind, curve: LifetimeCurve, shared: Shared, kernels: Any) -> np.ndarray:

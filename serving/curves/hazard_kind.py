@@ -110,9 +110,9 @@ class HazardKind:
         growth = np.fromiter(map(math.expm1, exponents.tolist()), np.float64, len(steps))
         return np.rint(numbers[AFTER] + growth * numbers[GAPS])
 
-    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: HazardCurve,
+    def place(self, kernels: Any, places: Any, host: int, row: int, start_s: float, model: int, curve: HazardCurve,
               shared: Shared, now_s: float) -> None:
-        kernels.place_hazard(*hosts, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
+        kernels.place_hazard(places, host, row, start_s, model, curve.numbers, shared.bounds, shared.steps, now_s)
 
     def packed(self, curve: HazardCurve, kernels: Any) -> np.ndarray:
         return _rows_of(curve).take(_PACKED, axis=0).T.ravel()
@@ -205,9 +205,9 @@ class LimitKind(HazardKind):
     def held_seconds(self, curve: LimitCurve, shared: Shared, kernels: Any) -> np.ndarray:  # type: ignore[override]
         return np.array(list(map(curve.remaining, shared.changes.tolist())))
 
-    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int,
+    def place(self, kernels: Any, places: Any, host: int, row: int, start_s: float, model: int,
               curve: LimitCurve, shared: Shared, now_s: float) -> None:  # type: ignore[override]
-        place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
+        place_totals(self, kernels, places, host, row, start_s, model, curve, shared, now_s)
 
     def packed(self, curve: LimitCurve, kernels: Any) -> np.ndarray:  # type: ignore[override]
         """The request's edges, then the numbers interval by interval."""

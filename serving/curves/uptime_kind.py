@@ -75,9 +75,9 @@ class UptimeKind:
     def held_seconds(self, curve: PointCurve, shared: Shared, kernels: Any) -> np.ndarray:
         return _seconds(curve, kernels)[shared.steps]
 
-    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: PointCurve,
+    def place(self, kernels: Any, places: Any, host: int, row: int, start_s: float, model: int, curve: PointCurve,
               shared: Shared, now_s: float) -> None:
-        place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
+        place_totals(self, kernels, places, host, row, start_s, model, curve, shared, now_s)
 
     def packed(self, curve: PointCurve, kernels: Any) -> np.ndarray:
         numbers = np.empty((len(curve.scores), N_STEP))
@@ -167,9 +167,9 @@ class OnceKind:
     def held_seconds(self, curve: OnceCurve, shared: Shared, kernels: Any) -> np.ndarray:
         return np.array(list(map(curve.remaining, shared.changes.tolist())))
 
-    def place(self, kernels: Any, hosts: Any, host: int, row: int, start_s: float, model: int, curve: OnceCurve,
+    def place(self, kernels: Any, places: Any, host: int, row: int, start_s: float, model: int, curve: OnceCurve,
               shared: Shared, now_s: float) -> None:
-        place_totals(self, kernels, hosts, host, row, start_s, model, curve, shared, now_s)
+        place_totals(self, kernels, places, host, row, start_s, model, curve, shared, now_s)
 
     def packed(self, curve: OnceCurve, kernels: Any) -> np.ndarray:
         return np.array([curve.total_s, curve.score])

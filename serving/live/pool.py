@@ -285,11 +285,11 @@ class CurveModels:
         """Predicted total lifetimes of a curve of the row's model, s: see `curve_kind.held_totals`."""
         return held_totals(self._rows[row].kind, curve, self._rows[row].shared, self._kernels)
 
-    def place(self, row: int, curve: LifetimeCurve, hosts: Any, host: int, idx: int, start_s: float,
+    def place(self, row: int, curve: LifetimeCurve, places: Any, host: int, idx: int, start_s: float,
               now_s: float) -> None:
-        """Add a request with a curve of the row's model to a host, as row `idx` of `hosts`; compiled only."""
+        """Add a request with a curve of the row's model to a host, as row `idx` of `Hosts`; compiled only."""
         model = self._rows[row]
-        model.kind.place(self._kernels, hosts, host, idx, start_s, row, curve, model.shared, now_s)
+        model.kind.place(self._kernels, places, host, idx, start_s, row, curve, model.shared, now_s)
 
     def _find(self, kind: CurveKind, first: Sequence[float], second: Sequence[float]) -> int:
         key = (kind.code, tuple(first), tuple(second))
@@ -360,13 +360,13 @@ class HostExits:
         self._now_s = -math.inf
         self._placed: dict[Lifetime, tuple[int, int]] = {}  # row and host
         self._free: list[int] = []
-        self._hosts = Hosts(
+        self._hold(Hosts(
             np.full(n_hosts, -math.inf), np.full(n_hosts, math.inf), np.full(-(-n_hosts // _N_BLOCK), math.inf),
             np.full(n_hosts, -1, np.int32),
             np.empty((n_hosts, _N_MEMBERS_MIN), np.int32), np.empty((n_hosts, _N_MEMBERS_MIN)),
             np.zeros(n_hosts, np.int32), np.empty(_N_ROWS_MIN), np.empty(_N_ROWS_MIN, np.int32),
             np.empty((_N_ROWS_MIN, 0)), self._models.changes, self._models.n_changes,
-        )  # fmt: skip
+        ))  # fmt: skip
         if self._is_compiled and not HostExits._is_loaded:
             HostExits._is_loaded = True
             _load_exit_kernels()
@@ -384,13 +384,12 @@ class HostExits:
         if vm in self._placed:
             raise ValueError(f"vm must be on no host yet, got one on host {self._placed[vm][1]}")
         start_s = vm.arrival_s if arrival_s is None else clock_second(arrival_s, "arrival_s")
-        curve = vm.curve
-        model = self._models.enter(curve)
+        model = self._models.enter(curve := vm.curve)
         row = self._free.pop() if self._free else len(self._placed)
         self._make_room(row, host)
         hosts = self._hosts
         if self._is_compiled:
-            self._models.place(model, curve, hosts, host, row, float(start_s), self._now_s)
+            self._models.place(model, curve, self._places, host, row, float(start_s), self._now_s)
         else:
             totals_s = self._models.held_totals(model, curve)
             hosts.arrival_s[row], hosts.model[row] = start_s, model
@@ -405,10 +404,9 @@ class HostExits:
         """Remove a request from its host; ValueError if it is on none."""
         if vm not in self._placed:
             raise ValueError("vm must be on a host, got one that is on none")
-        row, host = self._placed.pop(vm)
-        hosts = self._hosts
+        (row, host), hosts = self._placed.pop(vm), self._hosts
         if self._is_compiled:
-            self._models.leave(KERNELS.leave_row(*hosts, host, row))
+            self._models.leave(KERNELS.leave_row(self._places, host, row))
         else:
             n_left = int(hosts.n_members[host]) - 1
             members = hosts.members[host]
@@ -426,14 +424,13 @@ class HostExits:
 
         If the clock goes back, all hosts are checked again, so a clock that was once ahead has no lasting effect.
         """
-        now = float(clock_second(now_s, "now_s"))
-        hosts = self._hosts
+        now, hosts = float(clock_second(now_s, "now_s")), self._hosts
         if now < self._now_s:
             hosts.due_s[hosts.n_members > 0] = -math.inf
             hosts.soon_s.fill(-math.inf)
         self._now_s = now
         if self._is_compiled:
-            answers: np.ndarray = KERNELS.host_exits(*hosts, now)
+            answers: np.ndarray = KERNELS.host_exits(self._places, now)
             return answers
         due = np.flatnonzero(hosts.due_s <= now)
         if len(due):
@@ -454,7 +451,15 @@ class HostExits:
         if hosts.n_members[host] == hosts.members.shape[1]:
             hosts = hosts._replace(members=np.hstack([hosts.members, np.empty_like(hosts.members)]),
                                    rises_s=np.hstack([hosts.rises_s, np.empty_like(hosts.rises_s)]))
-        self._hosts = hosts
+        if hosts is not self._hosts:
+            self._hold(hosts)
+
+    def _hold(self, hosts: Hosts) -> None:
+        self._hosts, self._places = hosts, np.array([(x.ctypes.data, x.shape[0], x.shape[-1]) for x in hosts], np.int64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._hold(self._hosts)  # a copy's arrays lie elsewhere
 
 
 def _load_exit_kernels() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,38 @@ def test_hosts_of_many_blocks_are_looked_at_where_one_is_due() -> None:
         known = exits._hosts
         assert all(known.soon_s[host // 128] <= due_s for host, due_s in enumerate(known.due_s.tolist()))
     assert len(known.soon_s) == 3
+
+
+def test_arrays_that_were_replaced_are_neither_read_nor_written() -> None:
+    """Rows, members, changes and widths grow; what was replaced is overwritten at once, and must stay as it is then."""
+    exits, hosts, replaced = HostExits(N_HOSTS), [list[Lifetime]() for _ in range(N_HOSTS)], list[np.ndarray]()
+    for idx in range(200):
+        now_s, vm, before = 20 * idx, vm_of((ONCE, POINT)[idx >= 50], 20 * idx), exits._hosts
+        exits.place(idx % 7 % N_HOSTS, vm)
+        hosts[idx % 7 % N_HOSTS].append(vm)
+        for array, kept in zip(before, exits._hosts, strict=True):
+            if array is not kept:
+                array.fill(77)
+                replaced.append(array)
+        assert exits._places[:, 0].tolist() == [array.ctypes.data for array in exits._hosts]
+        assert exits.at(now_s).tolist() == naive_exits.host_exits(hosts, now_s)
+        if idx % 3 == 0:
+            exits.leave(hosts[idx % 7 % N_HOSTS].pop(0))
+            assert exits.at(now_s).tolist() == naive_exits.host_exits(hosts, now_s)
+    assert len(replaced) > 8
+    assert all((array == 77).all() for array in replaced)
+
+
+@PATHS
+def test_a_copy_has_arrays_of_its_own(is_compiled: bool) -> None:
+    exits, vm = HostExits(2, is_compiled=is_compiled), vm_of(ONCE)
+    exits.place(0, vm)
+    assert exits.at(10).tolist() == [100.0, 10.0]
+    other, of_other = copy.deepcopy((exits, vm))
+    other.leave(of_other)
+    other.place(1, vm_of(POINT, 5))
+    assert other.at(20).tolist() == [20.0, 155.0]
+    assert exits.at(20).tolist() == [100.0, 20.0]
 
 
 @PATHS
