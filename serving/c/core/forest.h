@@ -50,7 +50,7 @@ enum {
     SJ_N_TREES, SJ_N_WORDS, SJ_N_USED, SJ_N_FEATURES, SJ_N_AGED, SJ_N_VARYING, SJ_N_STEPS, SJ_N_STATIC, SJ_N_SLOTS,
     SJ_N_PAIRS, SJ_LAST_ROW
 };
-enum { SJ_BLOCK = 32, SJ_LANES = 8, SJ_N_BUFFERED = 64, SJ_N_AGED_MAX = 8 }; /* turns; words of a vector; parts */
+enum { SJ_BLOCK = 32, SJ_LANES = 8, SJ_N_BUFFERED = 64, SJ_N_AT_ONCE = 8 }; /* turns; words of a vector; parts */
 
 typedef struct {
 #define SJ_POINTER(type, name) const type *name;
@@ -217,34 +217,38 @@ static inline void sj_set_slots(const uint8_t *levels, const uint64_t *flips, in
 SJ_INLINE void sj_fill_slots(const sj_forest *forest, const double *row, sj_work *work,
                              void (*set)(const uint8_t *, const uint64_t *, int32_t, uint64_t *))
 {
-    const uint8_t *levels[SJ_N_AGED_MAX];
-    size_t blocks[SJ_N_AGED_MAX];
-    int32_t idx, turn;
+    const int32_t n_aged = forest->shape[SJ_N_AGED];
+    const uint8_t *levels[SJ_N_AT_ONCE];
+    size_t blocks[SJ_N_AT_ONCE];
+    int32_t idx, turn, from = 0, to;
     memcpy(work->slots, forest->static_slots, sizeof(uint64_t) * (size_t)forest->shape[SJ_N_STATIC]);
-    for (idx = 0; idx < forest->shape[SJ_N_AGED]; idx++) { /* all searches at once, and what they lead to is fetched */
-        const int32_t start = forest->block_starts[idx], n = forest->slot_starts[idx + 1] - forest->slot_starts[idx];
-        const int32_t n_blocks = forest->block_starts[idx + 1] - start;
-        const size_t block = (size_t)sj_search_below(forest->tops + start, n_blocks, row[forest->sources[idx]]);
-        levels[idx] = forest->levels + forest->level_starts[idx] + block * (size_t)n;
-        blocks[idx] = ((size_t)start + block) * SJ_BLOCK;
-        SJ_FETCH(levels[idx])
-        SJ_FETCH(forest->turns + blocks[idx])
-        SJ_FETCH(forest->turns + blocks[idx] + SJ_BLOCK / 2)
-        SJ_FETCH(forest->moves + blocks[idx])
-    }
-    for (idx = 0; idx < forest->shape[SJ_N_AGED]; idx++) {
-        const int32_t first = forest->slot_starts[idx], n = forest->slot_starts[idx + 1] - first;
-        const double value = row[forest->sources[idx]], *turns = forest->turns + blocks[idx];
-        const uint16_t *moves = forest->moves + blocks[idx];
-        uint64_t *slots = work->slots + first;
-        if (value != value) {
-            memset(slots, 0, sizeof(uint64_t) * (size_t)n);
-            sj_add_nan_row(forest, idx, work);
-            continue;
+    for (; from < n_aged; from = to) {
+        to = n_aged - from < SJ_N_AT_ONCE ? n_aged : from + SJ_N_AT_ONCE;
+        for (idx = from; idx < to; idx++) { /* all searches at once, and what they lead to is fetched */
+            const int32_t start = forest->block_starts[idx], n_blocks = forest->block_starts[idx + 1] - start;
+            const size_t n = (size_t)(forest->slot_starts[idx + 1] - forest->slot_starts[idx]);
+            const size_t block = (size_t)sj_search_below(forest->tops + start, n_blocks, row[forest->sources[idx]]);
+            levels[idx - from] = forest->levels + forest->level_starts[idx] + block * n;
+            blocks[idx - from] = ((size_t)start + block) * SJ_BLOCK;
+            SJ_FETCH(levels[idx - from])
+            SJ_FETCH(forest->turns + blocks[idx - from])
+            SJ_FETCH(forest->turns + blocks[idx - from] + SJ_BLOCK / 2)
+            SJ_FETCH(forest->moves + blocks[idx - from])
         }
-        set(levels[idx], forest->slot_flips + first, n, slots);
-        for (turn = 0; turns[turn] < value; turn++) { /* the last turn of a block is not below */
-            slots[moves[turn] >> 6] ^= (uint64_t)1 << (moves[turn] & 63);
+        for (idx = from; idx < to; idx++) {
+            const int32_t first = forest->slot_starts[idx], n = forest->slot_starts[idx + 1] - first;
+            const double value = row[forest->sources[idx]], *turns = forest->turns + blocks[idx - from];
+            const uint16_t *moves = forest->moves + blocks[idx - from];
+            uint64_t *slots = work->slots + first;
+            if (value != value) {
+                memset(slots, 0, sizeof(uint64_t) * (size_t)n);
+                sj_add_nan_row(forest, idx, work);
+                continue;
+            }
+            set(levels[idx - from], forest->slot_flips + first, n, slots);
+            for (turn = 0; turns[turn] < value; turn++) { /* the last turn of a block is not below */
+                slots[moves[turn] >> 6] ^= (uint64_t)1 << (moves[turn] & 63);
+            }
         }
     }
     sj_join_pairs(forest, work->slots);

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from made_c import compiled, needs_c
-from made_forests import N_FEATURES, random_forest, random_rows, without_sets
+from made_forests import N_FEATURES, N_VARYING, random_forest, random_rows, without_sets
 from sojourn.models import to_onnx
 from sojourn.serving.forest import AgeFeatures, Forest, MaskTables, OnnxForest, mask_tables
 
@@ -92,6 +92,23 @@ def test_scores_have_the_bits_of_onnx_runtime(library: ctypes.CDLL, kind: str, n
     every = aged.rows(every, steps) if is_aged else np.column_stack([every, grid[steps]])
     found = scores(library, tables, features, 2 if is_aged else 1)
     assert found.tobytes() == runtime.scores(np.ascontiguousarray(every, dtype=np.float64)).tobytes()
+
+
+@pytest.mark.parametrize("n_pairs", [4, 5, 30])
+def test_any_number_of_features_is_set_against_the_age(library: ctypes.CDLL, n_pairs: int,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace with four keys of owners has nine; nothing bounds them but the number of columns."""
+    monkeypatch.setitem(N_VARYING, "hazard", 2 * n_pairs + 1)
+    forest, ages_s = _forest(n_pairs, "hazard", 30, 6), np.geomspace(1.0, 1e6, 36)
+    aged = AgeFeatures((2, 3) * n_pairs, (True, False) * n_pairs, tuple(ages_s.tolist()),
+                       tuple(np.log10(ages_s).tolist()))
+    tables = mask_tables(forest, np.arange(36.0), aged)
+    assert tables is not None
+    rows = random_rows(np.random.default_rng(n_pairs), forest, 100)
+    features = np.ascontiguousarray(rows[:, :N_FEATURES])
+    every = aged.rows(np.repeat(features, 36, axis=0), np.tile(np.arange(36), len(rows)))
+    expected = OnnxForest(to_onnx(forest), forest.n_features).scores(np.ascontiguousarray(every, dtype=np.float64))
+    assert scores(library, tables, features, 2).tobytes() == expected.tobytes()
 
 
 def test_what_does_not_fit_has_no_tables() -> None:
