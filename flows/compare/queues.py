@@ -99,7 +99,8 @@ def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[fl
     rows = build_rows(trace, encoder) if features is None else features.rows
     split = windows(rows, *shares)
     known = Learning(trace, "", encoder, rows, split, seed)
-    everything = queue_jobs(trace, n_processors=n_processors or _processors(trace), queues=queues)
+    guessed = _processors(trace) if n_processors is None else None
+    everything = queue_jobs(trace, n_processors=n_processors or guessed, queues=queues)
     is_later = everything.submission_s >= split.test_from_s
     jobs = everything.take(is_later)
     if len(jobs) == 0:
@@ -110,7 +111,7 @@ def queue_part(trace: Trace, families: Sequence[PredictorSpec], shares: tuple[fl
     for family in families:
         bundle = learnt_bundle(folder / family.kind, family, known, 2)
         sources[family.name] = LiveRunTimes(bundle, trace.requests, 0.5)
-    return Part(jobs, sources, tuple(_doubts(everything, n_processors is None and not says_processors(trace))))
+    return Part(jobs, sources, tuple(_doubts(everything, guessed is not None)))
 
 
 def _doubts(jobs: QueueJobs, is_guessed: bool) -> Iterator[str]:

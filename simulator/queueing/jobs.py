@@ -182,7 +182,7 @@ def queue_jobs(trace: Trace, *, n_processors: int | None = None, owner: str | No
     run_s = (requests["departure_s"] - requests["arrival_s"]).astype("Float64").to_numpy(np.float64, na_value=np.nan)
     counts: dict[str, int] = {}
     is_left = np.zeros(len(requests), bool)
-    for rule, is_out in zip(LEFT_OUT, (np.isnan(run_s), run_s <= 0, size > processors), strict=False):
+    for rule, is_out in zip(LEFT_OUT[:3], (np.isnan(run_s), run_s <= 0, size > processors), strict=True):
         counts[rule] = int((is_out & ~is_left).sum())
         is_left |= is_out
     queue, priority, queue_processors = _queues_of(requests, queues or {}, processors)
